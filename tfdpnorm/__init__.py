@@ -1,0 +1,34 @@
+"""tfdpnorm: deep networks with normalisation layers, trained under differential privacy.
+
+The names below are imported when they are first used, so that `tfdpnorm-epsilon` and
+`import tfdpnorm.privacy` answer without loading TensorFlow.
+"""
+
+import importlib
+
+from tfdpnorm._version import __version__
+
+_HOMES = {
+    "PrivacyBudget": "tfdpnorm.privacy",
+    "PrivateModel": "tfdpnorm.training",
+    "PublicBatchNormalization": "tfdpnorm.layers",
+    "ScaleNorm": "tfdpnorm.layers",
+    "WeightAverage": "tfdpnorm.training",
+    "fold_public_statistics": "tfdpnorm.convert",
+    "make_private": "tfdpnorm.training",
+}
+_ROOMS = ("convert", "data", "experiments", "gradients", "layers", "models", "privacy", "training")
+
+__all__ = ["__version__", *_HOMES, *_ROOMS]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"tfdpnorm.{name}")
+    raise AttributeError(f"module 'tfdpnorm' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

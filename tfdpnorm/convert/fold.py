@@ -1,0 +1,84 @@
+"""Public-batch normalisation folded into stock Keras layers."""
+
+from tensorflow import keras
+
+from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
+from tfdpnorm.layers.walk import sublayers
+
+
+def fold_public_statistics(model):
+    """Returns a stock Keras model that predicts as `model` does, without public rows.
+
+    Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
+    are the stored public moments. Take a model after private training: `private.servable()`.
+
+    Args:
+        model: A Sequential or functional Keras model whose `PublicBatchNormalization` layers are
+            in the statistics mode "public".
+
+    Returns:
+        A new model with its own copy of the weights.
+
+    Raises:
+        ValueError: for another statistics mode, a subclassed model, or layers that hold no moments
+            yet.
+    """
+    _check(model)
+    folded = keras.models.clone_model(model, clone_function=_stock)
+    for old, new in zip(model.layers, folded.layers, strict=True):
+        new.set_weights(_stock_weights(old))
+    return folded
+
+
+def _check(model):
+    if not (isinstance(model, keras.Sequential) or getattr(model, "_is_graph_network", False)):
+        raise ValueError(
+            "Expected a Sequential or functional model, whose layers can be exchanged, got the "
+            f"subclassed {type(model).__name__}. Use its saved form as it is: it needs no public "
+            "rows either."
+        )
+    for layer in sublayers(model):
+        if not isinstance(layer, PublicBatchNormalization):
+            continue
+        if layer.statistics != "public":
+            raise ValueError(
+                f'Expected statistics="public" in layer {layer.name!r}, got {layer.statistics!r}: '
+                "its moments depend on each example and are no constants."
+            )
+        if layer.public_rows.numpy() == 0:
+            raise ValueError(
+                f"Expected layer {layer.name!r} to hold public moments, got none. Fold after "
+                "private training, or call private.refresh_public_statistics() first."
+            )
+
+
+def _stock(layer):
+    if isinstance(layer, PublicBatchNormalization):
+        return keras.layers.BatchNormalization(
+            axis=layer.axis,
+            epsilon=layer.epsilon,
+            center=layer.center,
+            scale=layer.scale,
+            trainable=False,
+            name=layer.name,
+            dtype=layer.dtype_policy,
+        )
+    if isinstance(layer, ScaleNorm) and layer.normalization == "public_batch":
+        # Its sum of paths is no stock layer of one input; the layer itself predicts without rows.
+        raise ValueError(
+            f"Expected no ScaleNorm of public-batch normalisation, got {layer.name!r}, which has "
+            "no single stock layer to become. Save the model as it is."
+        )
+    if isinstance(layer, keras.Model):
+        return fold_public_statistics(layer)
+    return layer.__class__.from_config(layer.get_config())
+
+
+def _stock_weights(layer):
+    if not isinstance(layer, PublicBatchNormalization):
+        if isinstance(layer, keras.Model):
+            return fold_public_statistics(layer).get_weights()
+        return layer.get_weights()
+    weights = [layer.gamma] if layer.scale else []
+    weights += [layer.beta] if layer.center else []
+    return [w.numpy() for w in (*weights, layer.public_mean, layer.public_variance)]

@@ -1,0 +1,24 @@
+"""Private lots, public batches, and the data sets of the experiments."""
+
+from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
+from tfdpnorm.data.examples import Examples
+from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.data.public import check_public_batch, match_images, split_public, take_public_batch
+from tfdpnorm.data.sources import known_names, load_examples
+from tfdpnorm.data.text import hash_tokens
+
+__all__ = [
+    "DatasetCorruptError",
+    "DatasetNotFoundError",
+    "Examples",
+    "Lot",
+    "PoissonBatches",
+    "check_public_batch",
+    "hash_tokens",
+    "known_names",
+    "load_examples",
+    "match_images",
+    "poisson_batches",
+    "split_public",
+    "take_public_batch",
+]

@@ -1,0 +1,163 @@
+"""Finds, downloads and reads folders prepared by TensorFlow Datasets (TFDS).
+
+TFDS is imported only when a set is read or downloaded: the import is slow, and a user with arrays
+of their own does not need it.
+"""
+
+import os
+import pathlib
+import re
+import socket
+import tempfile
+import urllib.parse
+import urllib.request
+
+import numpy as np
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_CONNECT_SECONDS = 5.0
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """A data set is not in the folder looked into, and was not downloaded."""
+
+
+class DatasetCorruptError(RuntimeError):
+    """The folder of a data set is there but cannot be read."""
+
+
+def prepared_folder(name, data_dir=None, *, download_from=None):
+    """Returns the folder of the newest prepared version of a set, downloading it if allowed.
+
+    Args:
+      name: TFDS's name of the set.
+      data_dir: folder that holds sets; None for TFDS_DATA_DIR, else TFDS's own default.
+      download_from: host that the download needs, or None to forbid downloading.
+
+    Raises:
+      DatasetNotFoundError: if there is no such folder in the end.
+    """
+    root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
+    root = root.expanduser()
+    folder = _newest_version(root / name)
+    if folder is None:
+        if download_from is None:
+            raise _not_found(name, root, "Nothing was downloaded, since download=False.")
+        folder = _download(name, root, download_from)
+    return folder
+
+
+def read(folder, split):
+    """Reads one split whole, in the order of its files.
+
+    Returns:
+      (columns, num_classes): a dict from feature to array [N, ...], and the number of labels.
+
+    Raises:
+      DatasetCorruptError: if a file is missing, cut short or altered.
+    """
+    import tensorflow as tf
+    tfds = _import_tfds()
+    try:
+        builder = tfds.builder_from_directory(folder)
+        expected = builder.info.splits[split].num_examples
+        num_classes = builder.info.features["label"].num_classes
+        # One file after the other: interleaving would make the order depend on their number.
+        dataset = builder.as_dataset(split=split, batch_size=-1, shuffle_files=False,
+                                     read_config=tfds.ReadConfig(interleave_cycle_length=1))
+        columns = {key: np.asarray(value) for key, value in tfds.as_numpy(dataset).items()}
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        raise
+    except Exception as error:  # TFDS, TensorFlow, JSON and the file system each raise their own.
+        raise _corrupt(folder, split, _first_line(error)) from None
+    received = len(columns["label"])
+    if received != expected:
+        raise _corrupt(folder, split, f"it lists {expected} examples and holds {received}")
+    return columns, num_classes
+
+
+def _newest_version(parent):
+    """The prepared folder of the highest version in `parent`, or None."""
+    versions = [path for path in parent.glob("*")
+                if _VERSION.fullmatch(path.name) and (path / "dataset_info.json").is_file()]
+    return max(versions, key=lambda path: tuple(map(int, path.name.split("."))), default=None)
+
+
+def _download(name, root, host):
+    """Downloads a set beside its place and moves it there whole, or leaves nothing behind."""
+    created = [path for path in (root / name, *(root / name).parents) if not path.exists()]
+    try:
+        _require_reachable(host)
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root, prefix=".unfinished_download_") as scratch:
+            _prepare(name, scratch)
+            made = _newest_version(pathlib.Path(scratch) / name)
+            if made is None:
+                raise FileNotFoundError("the download made no prepared folder")
+            (root / name).mkdir(exist_ok=True)
+            try:
+                return made.rename(root / name / made.name)
+            except OSError:  # Taken: by a run that downloaded it meanwhile, or by remains.
+                other = _newest_version(root / name)
+                if other is None:
+                    raise
+                return other
+    except Exception as error:
+        raise _not_found(name, root, f"Downloading it failed: {_first_line(error)}.") from None
+    finally:
+        for path in created:  # Innermost first; those in use are not empty and stay.
+            try:
+                path.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                break
+
+
+def _prepare(name, scratch):
+    _import_tfds().builder(name, data_dir=scratch).download_and_prepare()
+
+
+def _require_reachable(host):
+    """Raises OSError within seconds if `host` (or the proxy to it) does not answer.
+
+    Asked first because TFDS retries a host that is out of reach for minutes.
+    """
+    port = 443
+    proxy = urllib.request.getproxies().get("https")
+    if proxy and not urllib.request.proxy_bypass(host):
+        parsed = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+        host, port = parsed.hostname or host, parsed.port or 80
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise OSError(f"{host} cannot be reached ({error})") from None
+
+
+def _import_tfds():
+    try:
+        import tensorflow_datasets
+    except ImportError as error:
+        raise ImportError(f"Expected the package tensorflow-datasets, which reads this data set, "
+                          f"received: {error}. Run `pip install tensorflow-datasets`.") from None
+    return tensorflow_datasets
+
+
+def _first_line(error):
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+
+
+def _not_found(name, root, reason):
+    return DatasetNotFoundError(
+        f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, found none. "
+        f"{reason} With a network, run\n"
+        f"  python -c \"import tensorflow_datasets as tfds; tfds.load({name!r}, "
+        f"data_dir={str(root)!r})\"\n"
+        f"or pass download=True. If the set is elsewhere, pass data_dir or set TFDS_DATA_DIR.")
+
+
+def _corrupt(folder, split, reason):
+    return DatasetCorruptError(
+        f"Expected a readable split {split!r} in {folder}, but {reason}. "
+        f"Delete that folder and prepare the data set again.")

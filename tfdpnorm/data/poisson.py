@@ -1,0 +1,215 @@
+"""Poisson-sampled lots as a `tf.data.Dataset` of static physical batches."""
+
+import collections
+import math
+import numbers
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm.data import _arrays, _sampling
+
+# TensorFlow sees only fixed shapes, so a lot is padded; more than 4 standard deviations above the
+# mean happens to one lot in about 30,000, which then takes a second physical batch.
+_SPARE_STANDARD_DEVIATIONS = 4.0
+_ROWS_MULTIPLE = 8
+
+
+class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
+    """The examples of one update, laid out as K physical batches of P rows.
+
+    Attributes:
+      x: structure of tensors, each [K, P, ...], in the types that were given.
+      y: likewise, or None if no y was given.
+      sample_weight: float32 [K, P]; ones if none were given, 0 in padding rows.
+      mask: float32 [K, P]; 1 for an example of the lot, 0 for padding. All padding is at the end,
+        and holds zeros in every array.
+    """
+
+    __slots__ = ()
+
+
+def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
+    """Prepares a private data set for Poisson sampling.
+
+    Args:
+      x: array [N, ...], or dict or tuple (nested at will) of such arrays: NumPy, or anything
+        `np.asarray` takes. Types are kept.
+      y: likewise, or None.
+      expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
+        necessarily whole. Divide by this public number, never by the size of a lot.
+      sample_weight: finite and not negative, shape [N], or None for ones.
+
+    Returns:
+      A `PoissonBatches`.
+
+    Raises:
+      TypeError: if an array holds anything but booleans, integers and floats.
+      ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
+        expected_batch_size is out of range.
+    """
+    return PoissonBatches(x, y, expected_batch_size=expected_batch_size,
+                          sample_weight=sample_weight)
+
+
+class PoissonBatches:
+    """A private data set, sampled afresh for every update; see `poisson_batches`.
+
+    Guarantee: each example is in each lot with probability q = `sampling_rate`, independently of
+    every other example and every other lot, and a lot is never cut short. This is the sampling
+    that the accountants assume; read q and N from here, so that they cannot disagree.
+
+    The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
+    and `batch` are needless, `filter` and `shard` change q.
+
+    The arrays are copied once into memory of the host, and are not changed.
+    """
+
+    def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
+        x = _arrays.map_leaves(_arrays.numeric_array, x, "x")
+        if y is not None:
+            y = _arrays.map_leaves(_arrays.numeric_array, y, "y")
+        lengths = []
+        for structure, name in ((x, "x"), (y, "y")):
+            if structure is not None:
+                _arrays.map_leaves(lambda leaf, leaf_name: lengths.append((leaf_name, len(leaf))),
+                                   structure, name)
+        self._num_examples = _arrays.common_length(lengths)
+        self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
+        weights = _checked_weights(sample_weight, self._num_examples)
+
+        self._x = _arrays.map_leaves(_with_zero_row, x, "x")
+        self._y = None if y is None else _arrays.map_leaves(_with_zero_row, y, "y")
+        self._weights = _with_zero_row(weights, "sample_weight")
+
+    @property
+    def num_examples(self):
+        """Number of private examples, N."""
+        return self._num_examples
+
+    @property
+    def expected_batch_size(self):
+        """Mean number of examples in a lot, q N."""
+        return self._expected_batch_size
+
+    @property
+    def sampling_rate(self):
+        """Probability q that an example is in a lot."""
+        return self._expected_batch_size / self._num_examples
+
+    @property
+    def x(self):
+        """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied."""
+        return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._x)
+
+    def physical_rows(self, physical_batch_size=None):
+        """Returns P, the number of rows of every physical batch.
+
+        P depends on public numbers only. Without `physical_batch_size` it is large enough for
+        nearly every lot: q N + 4 sqrt(q (1 - q) N), rounded up to a multiple of 8, at most N
+        rounded up likewise. A smaller `physical_batch_size` takes its place, a larger one does not.
+
+        Raises:
+          TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
+        """
+        q, n = self.sampling_rate, self._num_examples
+        enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
+        rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
+        if physical_batch_size is None:
+            return rows
+        return min(rows, _arrays.integer_at_least(physical_batch_size, 1, "physical_batch_size"))
+
+    def as_dataset(self, physical_batch_size=None, insecure_seed=None, first_update=0):
+        """Returns an infinite dataset of `Lot`s, one for each update.
+
+        A lot has K physical batches of P = `physical_rows(physical_batch_size)` rows. P is static;
+        K is as many as the lot needs, and at least 1, so that an empty lot is one physical batch
+        of padding. Every new iteration draws new lots.
+
+        Args:
+          physical_batch_size: most rows that fit in memory at once, or None for no limit.
+          insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
+            number t depend on (insecure_seed, t) alone: repeatable, and no longer secret, so that
+            no privacy guarantee that counts on sampling holds.
+          first_update: number of the first lot. With `insecure_seed` it resumes a sequence;
+            without, lots have no number and it changes nothing.
+
+        Returns:
+          A `tf.data.Dataset` with elements `Lot`.
+
+        Raises:
+          TypeError, ValueError: if an argument is not an integer in its range.
+        """
+        rows_per_batch = self.physical_rows(physical_batch_size)
+        first_update = _arrays.integer_at_least(first_update, 0, "first_update")
+        if insecure_seed is not None:
+            insecure_seed = _arrays.integer_at_least(insecure_seed, 0, "insecure_seed")
+
+        def draw(update):
+            if insecure_seed is None:
+                bits = _sampling.secret_bits
+            else:
+                bits = _sampling.insecure_bits(insecure_seed, int(update))
+            rows = _sampling.poisson_rows(self._num_examples, self.sampling_rate, bits)
+            batches = max(1, -(-len(rows) // rows_per_batch))
+            # Row N is the row of zeros.
+            padded = np.full(batches * rows_per_batch, self._num_examples, dtype=np.int64)
+            padded[:len(rows)] = rows
+            return padded.reshape(batches, rows_per_batch)
+
+        def gather(update):
+            rows = tf.numpy_function(draw, [update], tf.int64, stateful=True)
+            rows.set_shape([None, rows_per_batch])
+
+            def take(array):
+                return tf.gather(array, rows)
+
+            return Lot(x=tf.nest.map_structure(take, self._x),
+                       y=None if self._y is None else tf.nest.map_structure(take, self._y),
+                       sample_weight=take(self._weights),
+                       mask=tf.cast(rows < self._num_examples, tf.float32))
+
+        return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
+
+    def __repr__(self):
+        return (f"PoissonBatches(num_examples={self._num_examples}, "
+                f"expected_batch_size={self._expected_batch_size}, "
+                f"sampling_rate={self.sampling_rate:.6g})")
+
+
+def _with_zero_row(array, name):
+    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of zeros for padding."""
+    del name
+    padded = np.zeros((len(array) + 1,) + array.shape[1:], dtype=array.dtype.newbyteorder("="))
+    padded[:-1] = array
+    with tf.device("/cpu:0"):
+        return tf.constant(padded)
+
+
+def _checked_batch_size(value, num_examples):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"Expected expected_batch_size to be a number, received {value!r}.")
+    if not 0 < value <= num_examples:  # NaN fails too.
+        raise ValueError(
+            f"Expected 0 < expected_batch_size <= the number of examples, received "
+            f"expected_batch_size={value} and {num_examples} examples. "
+            f"Choose a smaller lot, or pass all examples.")
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _checked_weights(sample_weight, num_examples):
+    if sample_weight is None:
+        return np.ones(num_examples, dtype=np.float32)
+    given = _arrays.numeric_array(sample_weight, "sample_weight")
+    if given.shape != (num_examples,):
+        raise ValueError(f"Expected sample_weight of shape [{num_examples}], one per example, "
+                         f"received shape {list(given.shape)}.")
+    with np.errstate(over="ignore"):
+        weights = given.astype(np.float32)
+    # Again, since a float64 beyond the range of float32 has become infinite.
+    _arrays.require_finite(weights, "sample_weight (as float32)")
+    if (weights < 0).any():
+        rows = np.flatnonzero(weights < 0)
+        raise ValueError(f"Expected sample_weight >= 0, received {len(rows)} negative weight(s), "
+                         f"first in row(s) {rows[:5].tolist()}.")
+    return weights

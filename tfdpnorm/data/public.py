@@ -1,0 +1,182 @@
+"""Public images: choosing, splitting off, fitting and checking the public batch.
+
+Everything here may depend on public data, on shapes and on row numbers, and on an experiment's
+seed, which is no secret. Only `check_public_batch` looks at private rows, and only to refuse.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm.data import _arrays
+from tfdpnorm.data.examples import Examples
+
+# The variance over one row is 0 wherever a layer has one position per channel.
+_LEAST_ROWS = 2
+_WHY_TWO = ("one row has variance 0 in every channel of a dense layer, and normalising by it "
+            "divides by sqrt(epsilon) alone")
+_KIND_NAMES = {"f": "float", "i": "integer", "u": "integer", "b": "boolean"}
+_ROWS_AT_A_TIME = 4096
+
+
+def take_public_batch(examples, size, *, seed):
+    """Chooses rows of a public set, without replacement.
+
+    Args:
+      examples: public `Examples`, or array [N, ...].
+      size: number of rows M, 2 <= M <= N.
+      seed: integer >= 0, the experiment's. The choice is repeatable and not secret, which is sound
+        for public rows only.
+
+    Returns:
+      The rows of x, shape [M, ...], in the type of x.
+
+    Raises:
+      TypeError: if `size` or `seed` is no integer.
+      ValueError: if `size` is below 2 or above N.
+    """
+    x = examples.x if isinstance(examples, Examples) else np.asarray(examples)
+    size = _checked_size(size, len(x), "size")
+    return x[_permutation(len(x), seed)[:size]]
+
+
+def split_public(examples, size, seed):
+    """Splits public rows off a set that has no public counterpart.
+
+    A row goes to one part or the other by its number and the seed alone: a split that looked at an
+    image or a label (the best ones, or so many of each class) would release something of the
+    private rows. The people behind the public rows get no privacy at all, so that this simulates
+    public data on a benchmark. N shrinks: compute epsilon from the length of the private part.
+
+    Args:
+      examples: `Examples` with N rows.
+      size: public rows M, 2 <= M < N.
+      seed: integer >= 0, the experiment's.
+
+    Returns:
+      (public, private): `Examples` with M and N - M rows, each in the original order, with splits
+      named such as "train[public]" and "train[private]".
+
+    Raises:
+      TypeError: if `size` or `seed` is no integer.
+      ValueError: if `size` is below 2, or leaves no private row.
+    """
+    size = _checked_size(size, len(examples) - 1, "size (leaving a private row)")
+    order = _permutation(len(examples), seed)
+    return (examples.take(np.sort(order[:size]), split=f"{examples.split}[public]"),
+            examples.take(np.sort(order[size:]), split=f"{examples.split}[private]"))
+
+
+def match_images(images, shape):
+    """Fits images to a shape: bilinear resizing, grey repeated to colour, colour averaged to grey.
+
+    Each image is treated alone, so that this may be applied to private images too. Shrinking
+    averages over the pixels it drops (antialiasing). A range of [0, 1] is kept.
+
+    Args:
+      images: float array [M, H, W, C].
+      shape: (height, width, channels) to reach; channels is C, or one of the two is 1.
+
+    Returns:
+      float32 [M, height, width, channels].
+
+    Raises:
+      TypeError: if the images are not floats.
+      ValueError: if the images have no four dimensions, or the channels cannot be matched.
+    """
+    images = np.asarray(images)
+    if images.dtype.kind != "f":
+        raise TypeError(f"Expected float images, received dtype {images.dtype}. "
+                        f"Scale them first, such as by `images / 255`.")
+    if images.ndim != 4 or len(shape) != 3:
+        raise ValueError(f"Expected images [M, H, W, C] and a shape (height, width, channels), "
+                         f"received images {list(images.shape)} and shape {tuple(shape)}. "
+                         f"Add a missing channel with `images[..., np.newaxis]`.")
+    height, width, channels = (_arrays.integer_at_least(size, 1, "each entry of shape")
+                               for size in shape)
+    given = images.shape[-1]
+    if channels != given and 1 not in (channels, given):
+        raise ValueError(f"Expected {channels} channel(s), or 1, received {given}. Between other "
+                         f"numbers of channels, convert the images first.")
+    images = images.astype(np.float32, copy=False)
+    if channels < given:
+        images = images.mean(axis=-1, keepdims=True)
+    if images.shape[1:3] != (height, width):
+        with tf.device("/cpu:0"):
+            images = tf.image.resize(images, (height, width), method="bilinear",
+                                     antialias=True).numpy()
+    return np.repeat(images, channels, axis=-1) if channels > given else images
+
+
+def check_public_batch(public_x, private_x):
+    """Raises unless a public batch can serve beside the private rows.
+
+    It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
+    row that is exactly a private one: a private record among the public rows is used without any
+    protection. A record altered in the least (noise, crop, other scale) is not recognised.
+
+    Args:
+      public_x: array [M, ...].
+      private_x: array [N, ...].
+
+    Raises:
+      TypeError: if the kinds of number differ, or are not booleans, integers or floats.
+      ValueError: for every other fault. The error gives the count and public numbers of rows that
+        are also private; it is for the data's curator, not for publication.
+    """
+    public = _arrays.numeric_array(public_x, "public_x")
+    private = np.asarray(private_x)
+    if public.shape[1:] != private.shape[1:]:
+        raise ValueError(f"Expected public rows shaped as the private ones, received public_x "
+                         f"{list(public.shape)} and private_x {list(private.shape)}. "
+                         f"Fit images with `match_images(public_x, {private.shape[1:]})`.")
+    kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
+    if kinds[0] != kinds[1]:
+        raise TypeError(f"Expected public_x and private_x to hold one kind of number, received "
+                        f"{public.dtype} and {private.dtype}. Convert and scale both alike.")
+    if len(public) < _LEAST_ROWS:
+        raise ValueError(f"Expected public_x with at least {_LEAST_ROWS} rows, received "
+                         f"{len(public)}: {_WHY_TWO}.")
+    overlap = _shared_rows(public, private)
+    if overlap:
+        raise ValueError(f"Expected public rows that are not private, received {len(overlap)} of "
+                         f"{len(public)} public row(s) that are also in private_x, first row(s) "
+                         f"{overlap[:5]} of public_x. Take public rows from another set, or use "
+                         f"`split_public`.")
+
+
+def _shared_rows(public, private):
+    """Numbers of the public rows that equal some private row, ascending."""
+    both = (public.dtype, private.dtype)
+    # The narrower float, so that a copy kept in higher precision is recognised.
+    dtype = (min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f"
+             else np.result_type(*both))
+    by_bytes = {}
+    for row, content in enumerate(_row_bytes(public, dtype)):
+        by_bytes.setdefault(content, []).append(row)
+    found = {content for content in _row_bytes(private, dtype) if content in by_bytes}
+    return sorted(row for content in found for row in by_bytes[content])
+
+
+def _row_bytes(array, dtype):
+    for start in range(0, len(array), _ROWS_AT_A_TIME):
+        rows = np.ascontiguousarray(array[start:start + _ROWS_AT_A_TIME], dtype=dtype)
+        if dtype.kind == "f":
+            rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
+        for row in rows:
+            yield row.tobytes()
+
+
+def _permutation(count, seed):
+    seed = _arrays.integer_at_least(seed, 0, "seed")
+    return np.random.default_rng(seed).permutation(count)
+
+
+def _checked_size(size, available, name):
+    size = _arrays.integer_at_least(size, 0, "size")
+    if size < _LEAST_ROWS:
+        raise ValueError(f"Expected {name} of at least {_LEAST_ROWS} rows, received {size}: "
+                         f"{_WHY_TWO}.")
+    if size > available:
+        raise ValueError(f"Expected {name} <= {available}, the rows available, received {size}. "
+                         f"Take fewer rows, or load a larger set.")
+    return size

@@ -1,0 +1,148 @@
+"""The record of a run: one flat JSON object, written once and whole."""
+
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+FIELDS = (
+    "experiment",
+    "cell",
+    "paper_value",
+    "test_accuracy",
+    "test_accuracy_ema",
+    "epsilon",
+    "epsilon_target",
+    "epsilon_rdp",
+    "epsilon_pld",
+    "accountant",
+    "delta",
+    "guarantee_holds",
+    "no_guarantee_because",
+    "num_examples",
+    "expected_batch_size",
+    "sampling_rate",
+    "noise_multiplier",
+    "l2_norm_clip",
+    "updates",
+    "statistics",
+    "engine",
+    "seed",
+    "scale",
+    "seconds",
+    "examples_per_second",
+    "flags",
+    "versions",
+    "commit",
+)
+_PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
+
+
+def write_record(directory, record):
+    """Writes a record and returns its path.
+
+    Args:
+        directory: Folder, made if absent.
+        record: Dict with exactly the keys `FIELDS`.
+
+    Raises:
+        ValueError: for missing or unknown fields.
+    """
+    missing, unknown = set(FIELDS) - set(record), set(record) - set(FIELDS)
+    if missing or unknown:
+        raise ValueError(
+            f"Expected the fields of a record, got {sorted(unknown)} unknown and "
+            f"{sorted(missing)} missing."
+        )
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^A-Za-z0-9.=_-]+", "-", f"{record['experiment']}-{record['cell']}")
+    stem += f"-seed{record['seed']}"
+    text = json.dumps({name: _plain(record[name]) for name in FIELDS}, indent=1) + "\n"
+    # Written beside its place and moved there, so that no reader sees half a record.
+    handle, temporary = tempfile.mkstemp(dir=directory, suffix=".partial")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.chmod(temporary, 0o644)
+    path, number = directory / f"{stem}.json", 1
+    while True:
+        try:
+            os.link(temporary, path)  # fails if the name is taken: no run overwrites another's
+            break
+        except FileExistsError:
+            number += 1
+            path = directory / f"{stem}-run{number}.json"
+    os.unlink(temporary)
+    return path
+
+
+def read_records(directory, experiment=None):
+    """Returns the records of a folder, sorted by file name.
+
+    Args:
+        directory: Folder of JSON records.
+        experiment: Only those of this experiment.
+
+    Raises:
+        ValueError: naming a file that is not a record.
+    """
+    records = []
+    for path in sorted(pathlib.Path(directory).glob("*.json")):
+        try:
+            record = json.loads(path.read_text())
+            name = record["experiment"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"Expected a record of a run in {path}, got something else ({error}). Move the "
+                "file away."
+            ) from None
+        if experiment in (None, name):
+            records.append({key: _number(value) for key, value in record.items()})
+    return records
+
+
+def package_versions():
+    """Returns the versions of the packages that a result depends on."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return versions
+
+
+def source_commit():
+    """Returns the commit of this checkout, "+changes" if it is not clean; None outside of git."""
+    folder = pathlib.Path(__file__).parent
+
+    def git(*arguments):
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(folder))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changed else "")
+
+
+def _plain(value):
+    """JSON has no infinity: it is written as a word."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _number(value):
+    return float(value) if value in ("inf", "-inf", "nan") else value

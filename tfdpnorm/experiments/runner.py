@@ -1,0 +1,249 @@
+"""The one runner of all experiments: a spec goes in, a record comes out."""
+
+import dataclasses
+import math
+import time
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+import tfdpnorm
+from tfdpnorm import models
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.experiments.datasets import load_experiment_data
+from tfdpnorm.experiments.optimizers import make_optimizer
+from tfdpnorm.experiments.records import package_versions, source_commit, write_record
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import WeightAverage, make_private
+
+
+def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
+    """Trains one cell and writes its record.
+
+    Args:
+        spec: `ExperimentSpec`.
+        data_dir: TFDS directory.
+        output_dir: Folder for the record; None writes none.
+        data: `ExperimentData` if already loaded.
+        echo: Function that shows a line.
+
+    Returns:
+        Pair of the record (dict) and the trained model (`PrivateModel`).
+    """
+    data = data or load_experiment_data(spec, data_dir)
+    private = build_private(spec, data)
+    echo(describe(spec, data, private))
+    average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
+    updates = private.plan.steps
+    private.compile(
+        optimizer=make_optimizer(spec, updates),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    batches = poisson_batches(
+        data.train_x, data.train_y, expected_batch_size=spec.expected_batch_size
+    )
+    started = time.perf_counter()
+    private.fit(
+        batches,
+        verbose=0,
+        callbacks=[Progress(private, echo), *([average] if average else [])],
+    )
+    seconds = time.perf_counter() - started
+    accuracy = test_accuracy(private, data)
+    accuracy_ema = None
+    if average is not None:
+        with average.applied():
+            accuracy_ema = test_accuracy(private, data)
+    record = make_record(spec, data, private, accuracy, accuracy_ema, seconds)
+    echo(summary(record))
+    if output_dir is not None:
+        echo(f"Record: {write_record(output_dir, record)}")
+    return record, private
+
+
+def build_private(spec, data):
+    """Builds the network of a spec and makes it private; nothing is trained yet."""
+    keras.utils.set_random_seed(spec.seed)  # initial weights; never noise or lots
+    options = dict(spec.model_options)
+    if spec.needs_public_rows:
+        options.update(
+            statistics=spec.statistics, statistics_gradient=spec.statistics_gradient
+        )
+    model = models.build(
+        spec.model,
+        norm=spec.norm,
+        num_classes=data.num_classes,
+        input_shape=data.train_x.shape[1:],
+        **options,
+    )
+    if spec.is_unclipped:
+        # The baseline without privacy goes the same way, with nothing clipped and no noise.
+        privacy = dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)
+    elif spec.epsilon is not None:
+        budget = PrivacyBudget(epsilon=spec.epsilon, delta=spec.delta)
+        privacy = dict(budget=budget, l2_norm_clip=spec.l2_norm_clip)
+    else:
+        privacy = dict(
+            noise_multiplier=spec.noise_multiplier, delta=spec.delta, l2_norm_clip=spec.l2_norm_clip
+        )
+    return make_private(
+        model,
+        num_examples=data.num_examples,
+        expected_batch_size=spec.expected_batch_size,
+        steps=spec.updates(data.num_examples),
+        public_batch=data.public_x,
+        accountant=spec.accountant,
+        engine=spec.engine,
+        physical_batch_size=spec.physical_batch_size,
+        insecure_seed=spec.insecure_seed,
+        **privacy,
+    )
+
+
+def describe(spec, data, private):
+    """Returns in words what is about to be trained."""
+    plan = private.plan
+    lines = [
+        f"{spec.experiment} {spec.cell}: {spec.model}, {private.model.count_params():,} parameters, "
+        f"norm {spec.norm}"
+        + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
+        f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
+        f"public rows: {data.public_source or 'none'}",
+        f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
+        f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = {plan.l2_norm_clip:g}, "
+        f"delta = {plan.delta:g}, engine {spec.engine}, seed {spec.seed}",
+    ]
+    if plan.guarantee_holds:
+        lines.append(
+            f"  epsilon after all updates: {plan.epsilon_after(plan.steps):.4f} "
+            f"({plan.accountant}, add or remove one example, Poisson sampling)"
+        )
+    else:
+        lines.append(f"  NO GUARANTEE: {'; '.join(plan.no_guarantee_because)}")
+    return "\n".join(lines)
+
+
+class Progress(keras.callbacks.Callback):
+    """Shows, about ten times a run, the updates made, the epsilon spent so far and the time."""
+
+    def __init__(self, private, echo):
+        super().__init__()
+        self._private = private
+        self._echo = echo
+        self._every = max(1, private.plan.steps // 10)
+
+    def on_train_begin(self, logs=None):
+        self._started = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        ledger = self._private.ledger
+        if ledger.updates % self._every and ledger.remaining_updates:
+            return
+        spent = f"epsilon {ledger.epsilon():.3f}" if ledger.guarantee_holds else "no guarantee"
+        self._echo(
+            f"  update {ledger.updates}/{self._private.plan.steps}  {spent}  "
+            f"{time.perf_counter() - self._started:.0f} s"
+        )
+
+
+def test_accuracy(private, data):
+    """Test accuracy in percent of the present weights."""
+    logits = private.predict(data.test_x, batch_size=1000, verbose=0)
+    return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
+
+
+def make_record(spec, data, private, accuracy, accuracy_ema, seconds):
+    """Returns the record of a finished run (see `tfdpnorm.experiments.records.FIELDS`)."""
+    plan, ledger = private.plan, private.ledger
+    holds = ledger.guarantee_holds
+    by_accountant = {
+        name: dataclasses.replace(plan, accountant=name).epsilon_after(ledger.updates)
+        if holds
+        else math.inf
+        for name in ("rdp", "pld")
+    }
+    return {
+        "experiment": spec.experiment,
+        "cell": spec.cell,
+        "paper_value": spec.paper_value,
+        "test_accuracy": round(accuracy, 4),
+        "test_accuracy_ema": None if accuracy_ema is None else round(accuracy_ema, 4),
+        "epsilon": ledger.epsilon(),
+        "epsilon_target": spec.epsilon,
+        "epsilon_rdp": by_accountant["rdp"],
+        "epsilon_pld": by_accountant["pld"],
+        "accountant": plan.accountant,
+        "delta": plan.delta,
+        "guarantee_holds": holds,
+        "no_guarantee_because": list(ledger.no_guarantee_because),
+        "num_examples": plan.num_examples,
+        "expected_batch_size": plan.expected_batch_size,
+        "sampling_rate": plan.sampling_rate,
+        "noise_multiplier": plan.noise_multiplier,
+        "l2_norm_clip": plan.l2_norm_clip,
+        "updates": ledger.updates,
+        "statistics": private.statistics,
+        "engine": spec.engine,
+        "seed": spec.seed,
+        "scale": data.scale,
+        "seconds": round(seconds, 1),
+        "examples_per_second": round(ledger.updates * plan.expected_batch_size / seconds, 1),
+        "flags": dataclasses.asdict(spec),
+        "versions": {"tfdpnorm": tfdpnorm.__version__, **package_versions()},
+        "commit": source_commit(),
+    }
+
+
+def summary(record):
+    """Returns the result of a run in words, the paper's figure beside ours."""
+    ours = f"test accuracy {record['test_accuracy']:.2f} %"
+    if record["test_accuracy_ema"] is not None:
+        ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"
+    if record["paper_value"] is not None:
+        ours += f"; the paper: {record['paper_value']:.2f} %"
+    if record["guarantee_holds"]:
+        spent = (
+            f"epsilon {record['epsilon']:.4f} at delta {record['delta']:g} ({record['accountant']})"
+        )
+    else:
+        spent = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
+    return f"  {ours}\n  {spent}; {record['seconds']:.0f} s"
+
+
+def estimate_cost(spec, data, private):
+    """Times a few updates on random rows and returns seconds and megabytes for the whole run.
+
+    No private row is looked at, and no update of `private` is spent.
+
+    Returns:
+        Pair (seconds for all updates, megabytes of per-example gradients held at once, or None
+        for an engine whose memory is not known).
+    """
+    rows = min(spec.physical_batch_size or spec.expected_batch_size, data.num_examples)
+    rng = np.random.default_rng(0)
+    trial = dataclasses.replace(
+        data,
+        train_x=rng.random((rows, *data.train_x.shape[1:]), np.float32),
+        train_y=rng.integers(0, data.num_classes, rows),
+    )
+    trial_spec = dataclasses.replace(
+        spec, epsilon=None, noise_multiplier=1.0, steps=5, epochs=None, expected_batch_size=rows
+    )
+    model = build_private(trial_spec, trial)
+    model.compile(
+        optimizer=make_optimizer(trial_spec, 5),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    times = []
+    clock = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda *_: times.append(time.perf_counter())
+    )
+    model.fit(trial.train_x, trial.train_y, verbose=0, callbacks=[clock])
+    per_row = (times[-1] - times[0]) / (len(times) - 1) / rows
+    seconds = per_row * private.plan.expected_batch_size * private.plan.steps
+    megabytes = None
+    if spec.engine in ("per_example", "tfp_model"):
+        megabytes = rows * private.model.count_params() * tf.float32.size / 1e6
+    return seconds, megabytes

@@ -1,0 +1,95 @@
+"""Per-example gradients by vectorising the gradient of one example over the batch."""
+
+import contextlib
+import logging
+
+import tensorflow as tf
+
+from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clipped_sum
+
+
+def per_example(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_scale=1.0):
+    """The clipped gradient sum, from one explicit gradient per row.
+
+    Takes rows x parameters numbers of memory: choose the physical batch accordingly.
+
+    Args:
+        loss_fn: Function `(x, y, sample_weight) -> (losses [rows], predictions)`.
+        rows: Tuple `(x, y, sample_weight, mask)`, structures of [rows, ...]; a row whose mask is 0
+            is padding.
+        variables: The variables to differentiate by. May hold untrained ones that `loss_fn` reads.
+        l2_norm_clip: C > 0; infinite for no clipping.
+        rows_mix: Whether the loss of a row depends on the other rows (statistics mode "lot" with
+            the full gradient). Then gradients are rows of the Jacobian of the whole batch, at a
+            cost that is quadratic in the rows, and the sum's sensitivity is NOT bounded by C.
+        loss_scale: Factor on the loss during back-propagation, undone before the norm is taken, so
+            that small gradients survive half precision.
+
+    Returns:
+        A `ClippedSum`.
+
+    Raises:
+        ValueError: naming the variables that the loss does not depend on.
+    """
+    x, y, sample_weight, mask = rows
+    if rows_mix:
+        gradients, losses, predictions = _jacobian(loss_fn, x, y, sample_weight, variables)
+    else:
+        gradients, losses, predictions = _vectorized(
+            loss_fn, x, y, sample_weight, variables, loss_scale
+        )
+    gradients, nonfinite = clipped_sum(gradients, mask, l2_norm_clip)
+    return ClippedSum(gradients, losses, predictions, nonfinite)
+
+
+def check_connected(gradients, variables):
+    """Raises ValueError naming the variables whose gradient is None."""
+    missing = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
+    if missing:
+        raise ValueError(
+            f"Expected the loss to depend on every trainable variable, got no gradient for "
+            f"{missing}. Freeze the layers that own them (layer.trainable = False) or remove them."
+        )
+
+
+def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale):
+    def one(row):
+        single = tf.nest.map_structure(lambda t: tf.expand_dims(t, 0), row)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            losses, predictions = loss_fn(*single)
+            scaled = losses[0] * tf.cast(loss_scale, losses.dtype)
+        gradients = tape.gradient(scaled, variables)
+        check_connected(gradients, variables)
+        gradients = [
+            tf.cast(tf.convert_to_tensor(g), accumulation_dtype(v)) / loss_scale
+            for g, v in zip(gradients, variables, strict=True)
+        ]
+        return gradients, losses[0], tf.nest.map_structure(lambda t: t[0], predictions)
+
+    with _quiet_vectorization():
+        return tf.vectorized_map(one, (x, y, sample_weight))
+
+
+@contextlib.contextmanager
+def _quiet_vectorization():
+    """TensorFlow warns of every op that it vectorises by a loop; the user can do nothing of it."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _jacobian(loss_fn, x, y, sample_weight, variables):
+    with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
+        tape.watch(variables)
+        losses, predictions = loss_fn(x, y, sample_weight)
+    gradients = tape.jacobian(losses, variables)
+    check_connected(gradients, variables)
+    gradients = [
+        tf.cast(g, accumulation_dtype(v)) for g, v in zip(gradients, variables, strict=True)
+    ]
+    return gradients, losses, predictions

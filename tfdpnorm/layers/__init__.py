@@ -1,0 +1,21 @@
+"""Keras layers for networks that are trained under differential privacy."""
+
+from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+from tfdpnorm.layers.public_statistics import (
+    PublicStatistics,
+    joint_pass,
+    pull_back,
+    record_pass,
+    use_pass,
+)
+from tfdpnorm.layers.scale_norm import ScaleNorm
+
+__all__ = [
+    "PublicBatchNormalization",
+    "PublicStatistics",
+    "ScaleNorm",
+    "joint_pass",
+    "pull_back",
+    "record_pass",
+    "use_pass",
+]

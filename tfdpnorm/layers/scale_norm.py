@@ -1,0 +1,115 @@
+"""One more normalisation right after a residual addition."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+
+NORMALIZATIONS = ("group", "batch", "public_batch")
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class ScaleNorm(keras.layers.Layer):
+    """Adds a residual block's two paths and normalises the sum.
+
+    The convolutional path of a residual block is normalised, the skip path is not; their sum is
+    skewed. ScaleNorm brings it back to mean 0 and variance 1, per group or per channel:
+    y = normalization(path + skip).
+
+    Privacy:
+        `normalization="group"` is per-example. `"public_batch"` is per-example in its modes
+        "public", "blend" and "example" (see `PublicBatchNormalization`). `"batch"` mixes examples
+        and keeps moving averages of them: not private, refused by `tfdpnorm.make_private`.
+
+    Args:
+        normalization: "group", "batch" or "public_batch".
+        groups: Number of groups of channels, for "group": 1 normalises all channels together, -1
+            each channel by itself. Must divide the number of channels. Other normalisations
+            ignore it.
+        axis: The channel axis.
+        epsilon: Added to the variance.
+        statistics: As in `PublicBatchNormalization`, for "public_batch".
+
+    Call arguments:
+        inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.
+
+    Reference:
+        Klause, Ziller, Rueckert, Hammernik, Kaissis (2022), "Differentially private training of
+        residual networks with scale normalisation", Section 3.
+    """
+
+    def __init__(
+        self,
+        normalization="group",
+        groups=32,
+        axis=-1,
+        epsilon=1e-3,
+        statistics="public",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"Expected normalization to be one of {NORMALIZATIONS}, got {normalization!r}."
+            )
+        if not isinstance(groups, int) or (groups < 1 and groups != -1):
+            raise ValueError(
+                f"Expected groups to be a positive int, or -1 (each channel), got {groups!r}."
+            )
+        self.normalization = normalization
+        self.groups = groups
+        self.axis = axis
+        self.epsilon = float(epsilon)
+        self.statistics = statistics
+        shared = {"axis": axis, "epsilon": self.epsilon, "name": "normalization", "dtype": self._policy()}
+        if normalization == "group":
+            self._normalize = keras.layers.GroupNormalization(groups=groups, **shared)
+        elif normalization == "batch":
+            self._normalize = keras.layers.BatchNormalization(**shared)
+        else:
+            self._normalize = PublicBatchNormalization(statistics=statistics, **shared)
+
+    def _policy(self):
+        # A Keras 2 layer does not hand its own policy down to the layers that it owns.
+        return getattr(self, "dtype_policy", None)
+
+    def build(self, input_shape):
+        shapes = input_shape if _is_list_of_shapes(input_shape) else [input_shape]
+        shapes = [tuple(shape) for shape in shapes]
+        if len(set(shapes)) != 1:
+            raise ValueError(
+                f"Expected paths of one shape in layer {self.name!r}, got {shapes}. Bring the skip "
+                "path to the block's shape first, by a 1x1 convolution for instance."
+            )
+        channels = shapes[0][self.axis]
+        if self.normalization == "group" and self.groups != -1 and channels % self.groups:
+            raise ValueError(
+                f"Expected groups to divide the {channels} channels of layer {self.name!r}, got "
+                f"{self.groups} groups."
+            )
+        self._normalize.build(shapes[0])
+        super().build(input_shape)
+
+    def call(self, inputs, training=None):
+        paths = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        total = tf.add_n([tf.convert_to_tensor(path) for path in paths])
+        if self.normalization == "group":
+            return self._normalize(total)
+        return self._normalize(total, training=training)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0] if _is_list_of_shapes(input_shape) else input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "normalization": self.normalization,
+            "groups": self.groups,
+            "axis": self.axis,
+            "epsilon": self.epsilon,
+            "statistics": self.statistics,
+        }
+
+
+def _is_list_of_shapes(shape):
+    return isinstance(shape, (list, tuple)) and isinstance(shape[0], (list, tuple, tf.TensorShape))

@@ -1,0 +1,56 @@
+"""The registry of network families."""
+
+import inspect
+
+_BUILDERS = {}
+
+
+def register(name):
+    """Decorator that makes a function `(norm, num_classes, input_shape=..., ...) -> Model` known.
+
+    Args:
+        name: Name for `build`.
+    """
+
+    def add(builder):
+        if name in _BUILDERS:
+            raise ValueError(f"Expected a new model name, got {name!r}, which is registered.")
+        _BUILDERS[name] = builder
+        return builder
+
+    return add
+
+
+def names():
+    """Returns the sorted names of the registered models."""
+    return sorted(_BUILDERS)
+
+
+def build(name, norm="none", num_classes=10, input_shape=None, **options):
+    """Builds an untrained Keras model.
+
+    Args:
+        name: One of `names()`.
+        norm: The normalisation of the network, one of `tfdpnorm.models.NORMS`.
+        num_classes: Number of outputs (logits).
+        input_shape: Shape of one example, without the batch; None for the family's own.
+        **options: What the family takes besides (see its builder), such as `statistics`.
+
+    Returns:
+        A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].
+
+    Raises:
+        ValueError: for an unknown name, norm or option, or a shape that the family cannot take.
+    """
+    if name not in _BUILDERS:
+        raise ValueError(f"Expected a model name of {names()}, got {name!r}.")
+    builder = _BUILDERS[name]
+    known = [p for p in inspect.signature(builder).parameters if p not in ("norm", "num_classes")]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ValueError(f"Expected options of {known} for model {name!r}, got {unknown}.")
+    if not isinstance(num_classes, int) or num_classes < 1:
+        raise ValueError(f"Expected num_classes to be a positive int, got {num_classes!r}.")
+    if input_shape is not None:
+        options["input_shape"] = tuple(input_shape)
+    return builder(norm=norm, num_classes=num_classes, **options)

@@ -1,0 +1,39 @@
+"""The privacy budget: the (epsilon, delta) that a training run may spend."""
+
+from dataclasses import dataclass
+
+from tfdpnorm.privacy import _validate
+
+
+@dataclass(frozen=True)
+class PrivacyBudget:
+    """A target for (epsilon, delta)-differential privacy (Dwork & Roth 2014, Definition 2.4).
+
+    The adjacency is fixed throughout this library: two data sets are neighbours when one of them
+    has one example more.
+
+    Attributes:
+      epsilon: The privacy loss allowed, in nats, > 0. Infinity asks for training without noise,
+        which carries no guarantee.
+      delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below
+        1 / num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
+
+    Raises:
+      ValueError: `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self):
+        epsilon = _validate.positive(
+            "epsilon",
+            self.epsilon,
+            allow_inf=True,
+            remedy="Give a positive epsilon, or float('inf') to train without noise.",
+        )
+        delta = _validate.open_unit(
+            "delta", self.delta, remedy="Give a probability well below 1 / num_examples."
+        )
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)

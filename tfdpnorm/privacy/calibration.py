@@ -1,0 +1,140 @@
+"""The smallest noise that keeps a training run within a privacy budget."""
+
+import math
+from collections.abc import Callable
+
+from tfdpnorm.privacy import _validate
+from tfdpnorm.privacy._rounding import ceil_float
+from tfdpnorm.privacy.accountants import (
+    ACCOUNTANTS,
+    coarse_epsilon,
+    dp_sgd_event,
+    epsilon_of,
+)
+from tfdpnorm.privacy.budget import PrivacyBudget
+
+_AIM = 0.999  # The fraction of the target at which the search is content.
+_PROMISED = 0.98  # The fraction below which it says that it failed.
+_MOST_EVALUATIONS = 60
+_MOST_ROUGH_EVALUATIONS = 10
+_LARGEST_NOISE = 1e9
+_SMALLEST_NOISE = 1e-4
+
+
+def calibrate_noise_multiplier(
+    budget: PrivacyBudget, sampling_rate: float, updates: int, accountant: str = "rdp"
+) -> float:
+    """The noise multiplier with which `updates` updates spend just about `budget`.
+
+    The epsilon of the result, as `epsilon_of` computes it, lies in [0.98, 1] times the target and
+    nearly always above 0.999 times it. The result has at most seven significant digits (rounded
+    towards more noise), so that the number printed is the number used.
+
+    Args:
+      budget: The target (epsilon, delta).
+      sampling_rate: Probability of each example to be in a lot, in (0, 1].
+      updates: Number of optimizer updates, >= 1.
+      accountant: "rdp" (a fraction of a second) or "pld" (up to a few seconds).
+
+    Returns:
+      The noise multiplier: noise on the sum of clipped gradients over the clipping norm. It is 0.0
+      for an infinite epsilon.
+
+    Raises:
+      ValueError: An argument is outside of its range, or no noise multiplier brings the accountant
+        into the promised interval. The latter happens to extreme targets only: Renyi orders end
+        somewhere, and with them the smallest epsilon that "rdp" can certify.
+    """
+    if not isinstance(budget, PrivacyBudget):
+        raise ValueError(
+            f"Expected budget to be a PrivacyBudget, received {budget!r}. "
+            "Write PrivacyBudget(epsilon=..., delta=...)."
+        )
+    sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
+    updates = _validate.whole("updates", updates, at_least=1)
+    _validate.choice("accountant", accountant, ACCOUNTANTS)
+    if math.isinf(budget.epsilon):
+        return 0.0
+
+    def reached(noise_multiplier: float) -> float:
+        event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
+        return epsilon_of(event, budget.delta, accountant)
+
+    guess = _first_guess(budget, sampling_rate, updates)
+    if accountant == "pld":
+        # A PLD needs some 5 to 25 % less noise than RDP, whose calibration is a matter of
+        # milliseconds when few orders and few digits will do.
+        def roughly_reached(noise_multiplier: float) -> float:
+            event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
+            return coarse_epsilon(event, budget.delta)
+
+        rough = _search(roughly_reached, budget.epsilon, guess, 0.9, _MOST_ROUGH_EVALUATIONS)
+        guess = 0.93 * rough[0]
+    noise_multiplier, epsilon = _search(reached, budget.epsilon, guess, _AIM, _MOST_EVALUATIONS)
+    if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:
+        remedy = "Give a smaller delta if epsilon is 0 there, or else a larger epsilon"
+        remedy += "." if accountant == "pld" else ', or accountant="pld".'
+        raise ValueError(
+            f"Expected a noise multiplier with epsilon in [{_PROMISED * budget.epsilon:.6g}, "
+            f"{budget.epsilon:.6g}] at delta={budget.delta:.3g}, updates={updates}, "
+            f"sampling_rate={sampling_rate:.6g}, received epsilon={epsilon:.6g} from the "
+            f"{accountant} accountant at noise multiplier {noise_multiplier:.6g}, the "
+            f"closest it has. {remedy}"
+        )
+    return noise_multiplier
+
+
+def _first_guess(budget: PrivacyBudget, sampling_rate: float, updates: int) -> float:
+    """The noise multiplier by the central limit theorem (Bu, Dong, Long & Su 2020, Corollary 4).
+
+    mu = q sqrt(T (exp(1/z^2) - 1)), with mu from epsilon by the zero-concentrated conversion
+    epsilon = mu^2 / 2 + mu sqrt(2 log(1/delta)). A starting point only: it is not a bound.
+    """
+    log_term = -2 * math.log(budget.delta)
+    mu = 2 * budget.epsilon / (math.sqrt(log_term + 2 * budget.epsilon) + math.sqrt(log_term))
+    guess = 1 / math.sqrt(math.log1p(mu**2 / (sampling_rate**2 * updates)))
+    return min(max(guess, 2 * _SMALLEST_NOISE), _LARGEST_NOISE / 2)
+
+
+def _search(
+    reached: Callable[[float], float], target: float, guess: float, aim: float, evaluations: int
+) -> tuple[float, float]:
+    """Finds z with reached(z) in [aim * target, target], for `reached` decreasing.
+
+    Returns the z found and reached(z); where a jump of `reached` hides the interval, the smallest
+    z known whose value does not exceed the target, or the last one tried if there is none.
+    """
+    aimed_at = math.log(target * (1 + aim) / 2)
+    low = high = None  # Points with epsilon above, and not above, the target.
+    trial = math.log(guess)
+    for evaluation in range(evaluations):
+        noise_multiplier = ceil_float(math.exp(trial), 7)
+        epsilon = reached(noise_multiplier)
+        if aim * target <= epsilon <= target:
+            return noise_multiplier, epsilon
+        log_epsilon = math.log(max(epsilon, 1e-300))
+        point = (math.log(noise_multiplier), log_epsilon, noise_multiplier, epsilon)
+        if epsilon > target:
+            low = point
+        else:
+            high = point
+        if low is None or high is None:
+            # Epsilon is about proportional to 1 / z where noise is large, steeper where it is
+            # small; a widening step makes sure that the bracket is found either way.
+            step = point[1] - aimed_at
+            least = 0.02 * 2 ** min(evaluation, 6)
+            trial = point[0] + math.copysign(min(max(abs(step), least), 3.0), step)
+            if not math.log(_SMALLEST_NOISE) <= trial <= math.log(_LARGEST_NOISE):
+                break
+        else:
+            gap = high[0] - low[0]
+            if gap < 3e-6:  # Epsilon jumps here, or it would have been met by now.
+                break
+            # False position in log-log coordinates, where the curve is nearly straight. Where an
+            # end has no logarithm, and at every third step lest one end stay for ever, halve.
+            fraction = 0.5
+            if evaluation % 3 != 2 and high[3] > 0 and math.isfinite(low[3]):
+                fraction = min(max((low[1] - aimed_at) / (low[1] - high[1]), 0.01), 0.99)
+            trial = low[0] + fraction * gap
+    _, _, noise_multiplier, epsilon = high or low
+    return noise_multiplier, epsilon

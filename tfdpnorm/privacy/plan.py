@@ -1,0 +1,229 @@
+"""What a private training run is going to do, in the numbers that its accountant needs."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import dp_accounting
+
+from tfdpnorm.privacy import _validate
+from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
+from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+
+SAMPLINGS = ("poisson", "shuffled", "fixed_size")
+NO_NOISE = "the noise multiplier is 0"
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
+
+    Epsilon here is for add-or-remove-one adjacency, and presumes what no plan can check: that the
+    lots really are Poisson-sampled, that each example's gradient is clipped and depends on no
+    other private example, and that the noisy sum is divided by `expected_batch_size`, not by the
+    size that the lot happened to have.
+
+    Attributes:
+      num_examples: Number N of private training examples, >= 1; treated as public.
+      expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
+      steps: Number of optimizer updates planned, >= 1.
+      noise_multiplier: Noise on the sum of clipped gradients over `l2_norm_clip`, >= 0.
+      l2_norm_clip: Largest l2 norm of one example's gradient, > 0; infinite only without noise.
+      delta: 0 < delta < 1.
+      accountant: "rdp" or "pld".
+      epsilon_target: The epsilon that the noise was calibrated to, or None if it was given.
+      sampling: "poisson"; or "shuffled" or "fixed_size", for which no guarantee is claimed.
+      no_guarantee_because: Why no guarantee holds; empty if one does. A noise multiplier of 0 and
+        any sampling but Poisson's put their own reason here.
+
+    Raises:
+      ValueError: A value is outside of its range, or the lot is larger than the data set.
+    """
+
+    num_examples: int
+    expected_batch_size: float
+    steps: int
+    noise_multiplier: float
+    l2_norm_clip: float
+    delta: float
+    accountant: str = "rdp"
+    epsilon_target: float | None = None
+    sampling: str = "poisson"
+    no_guarantee_because: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        values = {
+            "num_examples": _validate.whole("num_examples", self.num_examples, at_least=1),
+            "expected_batch_size": _validate.positive(
+                "expected_batch_size", self.expected_batch_size
+            ),
+            "steps": _validate.whole("steps", self.steps, at_least=1),
+            "noise_multiplier": _validate.nonnegative(
+                "noise_multiplier",
+                self.noise_multiplier,
+                remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise.",
+            ),
+            "l2_norm_clip": _validate.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True),
+            "delta": _validate.open_unit("delta", self.delta),
+            "accountant": _validate.choice("accountant", self.accountant, ACCOUNTANTS),
+            "sampling": _validate.choice("sampling", self.sampling, SAMPLINGS),
+        }
+        if self.epsilon_target is not None:
+            values["epsilon_target"] = _validate.positive(
+                "epsilon_target", self.epsilon_target, allow_inf=True
+            )
+        if values["expected_batch_size"] > values["num_examples"]:
+            raise ValueError(
+                "Expected expected_batch_size <= num_examples, received "
+                f"expected_batch_size={self.expected_batch_size!r} and "
+                f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
+                "num_examples it makes every lot the whole data set."
+            )
+        if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
+            raise ValueError(
+                "Expected a finite l2_norm_clip where there is noise, received l2_norm_clip=inf "
+                f"and noise_multiplier={self.noise_multiplier!r}. The noise's standard deviation "
+                "is noise_multiplier * l2_norm_clip and would be infinite: give a finite "
+                "l2_norm_clip, or noise_multiplier=0 (epsilon=inf) for training without privacy."
+            )
+        own = [NO_NOISE] if values["noise_multiplier"] == 0 else []
+        if values["sampling"] != "poisson":
+            own.append(
+                f"the sampling of lots is {self.sampling!r}, and epsilon is computed for Poisson "
+                "sampling"
+            )
+        given = _validate.reasons("no_guarantee_because", self.no_guarantee_because)
+        values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own)))
+        if values["expected_batch_size"].is_integer():
+            values["expected_batch_size"] = int(values["expected_batch_size"])
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability q with which each example enters each lot."""
+        return self.expected_batch_size / self.num_examples
+
+    @property
+    def guarantee_holds(self) -> bool:
+        """Whether nothing is known that would void the guarantee."""
+        return not self.no_guarantee_because
+
+    @cached_property
+    def _curve(self) -> EpsilonCurve:
+        return EpsilonCurve(
+            self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
+        )
+
+    def event(self, updates: int) -> dp_accounting.DpEvent:
+        """The event of the first `updates` >= 0 updates; non-private if no guarantee holds."""
+        event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
+        return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
+
+    def epsilon_after(self, updates: int) -> float:
+        """Epsilon guaranteed after `updates` >= 0 updates; infinite if no guarantee holds.
+
+        With the "pld" accountant the value is exact at `steps`, and before it that of a slightly
+        larger number of updates (see `EpsilonCurve`).
+        """
+        epsilon = self.claimed_epsilon_after(updates)
+        return epsilon if self.guarantee_holds else math.inf
+
+    def claimed_epsilon_after(self, updates: int) -> float:
+        """What the formula says after `updates`, whatever is known against it.
+
+        **A claim, not a guarantee**: whoever prints it must say so. It is there for comparison
+        with papers whose scheme does not keep its promise.
+        """
+        return self._curve.epsilon_after(updates)
+
+
+def make_plan(
+    *,
+    num_examples: int,
+    expected_batch_size: float,
+    steps: int,
+    l2_norm_clip: float,
+    budget: PrivacyBudget | None = None,
+    noise_multiplier: float | None = None,
+    delta: float | None = None,
+    accountant: str = "rdp",
+    sampling: str = "poisson",
+    no_guarantee_because: tuple[str, ...] = (),
+) -> PrivacyPlan:
+    """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
+
+    Args:
+      num_examples: Number of private training examples, >= 1.
+      expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
+      steps: Number of optimizer updates, >= 1.
+      l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
+      budget: Target (epsilon, delta); the noise is calibrated to it. An infinite epsilon means no
+        noise.
+      noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
+      delta: Only with `noise_multiplier`; a budget brings its own.
+      accountant: "rdp" or "pld".
+      sampling: As in `PrivacyPlan`.
+      no_guarantee_because: Reasons, known before the run, why no guarantee holds.
+
+    Raises:
+      ValueError: Both or neither of `budget` and `noise_multiplier` were given, `delta` is missing
+        or superfluous, a value is outside of its range, or the budget cannot be met.
+
+    Warns:
+      UserWarning: delta >= 1 / num_examples.
+    """
+    if (budget is None) == (noise_multiplier is None):
+        received = "neither" if budget is None else "both"
+        raise ValueError(
+            f"Expected exactly one of budget and noise_multiplier, received {received}. Give "
+            "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
+            "noise_multiplier=... with delta=... to choose it."
+        )
+    if budget is not None and not isinstance(budget, PrivacyBudget):
+        raise ValueError(
+            f"Expected budget to be a PrivacyBudget, received {budget!r}. "
+            "Write PrivacyBudget(epsilon=..., delta=...)."
+        )
+    if budget is not None and delta is not None:
+        raise ValueError(
+            f"Expected no delta beside a budget, received delta={delta!r} and {budget!r}. "
+            "Remove delta; the budget's is used."
+        )
+    if budget is None and delta is None:
+        raise ValueError(
+            f"Expected delta with noise_multiplier={noise_multiplier!r}, received None. "
+            "Give a delta well below 1 / num_examples."
+        )
+    settings = {
+        "num_examples": num_examples,
+        "expected_batch_size": expected_batch_size,
+        "steps": steps,
+        "l2_norm_clip": l2_norm_clip,
+        "delta": delta if budget is None else budget.delta,
+        "accountant": accountant,
+        "epsilon_target": None if budget is None else budget.epsilon,
+        "sampling": sampling,
+        "no_guarantee_because": no_guarantee_because,
+    }
+    if budget is not None:
+        # Everything is validated once before the calibration, whose own errors would speak of a
+        # sampling rate that the caller never gave. Any noise will do for that.
+        noise_multiplier = 0.0 if math.isinf(budget.epsilon) else 1.0
+        checked = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
+        noise_multiplier = calibrate_noise_multiplier(
+            budget, checked.sampling_rate, checked.steps, accountant
+        )
+    plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
+    if plan.delta >= 1 / plan.num_examples:
+        warnings.warn(
+            f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "
+            f"(num_examples={plan.num_examples}): such a guarantee allows publishing a whole "
+            "example. Choose a delta well below 1 / num_examples.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return plan

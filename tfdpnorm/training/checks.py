@@ -1,0 +1,100 @@
+"""What private training refuses, each with its remedy."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import check_public_batch
+from tfdpnorm.layers.walk import sublayers
+
+
+def check_model(model):
+    """Refuses layers that are known to break the guarantee.
+
+    Raises:
+        ValueError: for batch normalisation that is not frozen, stateful recurrent layers and
+            losses on activities.
+    """
+    for layer in sublayers(model):
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            raise ValueError(
+                "Expected layers that treat each example by itself, got "
+                f"{type(layer).__name__} {layer.name!r}: its statistics mix the examples of a lot, "
+                "so that clipping bounds nothing, and its moving averages are released without "
+                "noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization or "
+                "LayerNormalization in its place, or freeze it (layer.trainable = False)."
+            )
+        if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
+            raise ValueError(
+                "Expected layers that treat each example by itself, got the stateful recurrent "
+                f"layer {layer.name!r}, which carries its state from one lot to the next. Use "
+                "stateful=False."
+            )
+        if getattr(layer, "activity_regularizer", None) is not None:
+            raise ValueError(
+                f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
+                "taken over the whole lot and cannot be clipped per example. Use a weight "
+                "regularizer, or add the term to the loss of each example."
+            )
+
+
+def check_optimizer(optimizer):
+    """Refuses optimizers that would undo or repeat what private training does.
+
+    Raises:
+        ValueError: for tensorflow-privacy's optimizers and for loss scaling.
+    """
+    if hasattr(optimizer, "_was_dp_gradients_called"):
+        raise ValueError(
+            "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
+            f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
+            'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
+            "tensorflow-privacy clip."
+        )
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        raise ValueError(
+            "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
+            "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
+            "the constant make_private(..., loss_scale=...)."
+        )
+
+
+def check_public_rows(public_batch):
+    """Refuses a public batch that has no moments, whatever the private data.
+
+    Args:
+        public_batch: Array [M, ...].
+
+    Raises:
+        ValueError: if it has fewer than 2 rows or holds values that are not finite.
+    """
+    rows = len(public_batch) if public_batch.ndim else 0
+    if rows < 2:
+        raise ValueError(
+            f"Expected a public_batch of at least 2 rows, got {rows}: one row alone has variance 0 "
+            "in every channel of a dense layer. Pass some 128 rows or more."
+        )
+    if public_batch.dtype.kind == "f" and not np.isfinite(public_batch).all():
+        count = int((~np.isfinite(public_batch)).sum())
+        raise ValueError(
+            f"Expected finite values in public_batch, got {count} that are NaN or infinite. Remove "
+            "the rows that hold them."
+        )
+
+
+def check_private_data(batches, plan, public_batch):
+    """Checks Poisson batches against the plan and against the public batch.
+
+    Raises:
+        ValueError: if N or the expected lot size differ from the plan's, or the public batch does
+            not fit the data or shares rows with it.
+    """
+    for name in ("num_examples", "expected_batch_size"):
+        if getattr(batches, name) != getattr(plan, name):
+            raise ValueError(
+                f"Expected data with {name}={getattr(plan, name)}, as planned in make_private(), "
+                f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
+                "number only: make the two agree."
+            )
+    if public_batch is not None:
+        tf.nest.map_structure(check_public_batch, public_batch, batches.x)

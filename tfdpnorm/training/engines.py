@@ -1,0 +1,27 @@
+"""The engines that compute the sum of clipped per-example gradients, by name.
+
+An engine is a function with the signature of `tfdpnorm.gradients.per_example`. All engines give
+the same sum; they differ in time, memory and the layers that they can take.
+"""
+
+import functools
+
+from tfdpnorm.gradients import per_example
+from tfdpnorm.training.tfp_model_engine import tfp_model
+from tfdpnorm.training.tfp_vectorized_engine import tfp_vectorized
+
+ENGINES = ("per_example", "tfp_vectorized", "tfp_model")
+
+
+def check_engine(name):
+    """Raises ValueError unless `name` is an engine."""
+    if name not in ENGINES:
+        raise ValueError(f"Expected engine to be one of {ENGINES}, got {name!r}.")
+
+
+def get_engine(name, optimizer):
+    """Returns the engine `name` for a model that `optimizer` (a Keras optimizer) updates."""
+    check_engine(name)
+    if name == "tfp_vectorized":
+        return functools.partial(tfp_vectorized, type(optimizer).__name__)
+    return {"per_example": per_example, "tfp_model": tfp_model}[name]

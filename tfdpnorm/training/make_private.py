@@ -1,0 +1,113 @@
+"""The way from a Keras model to private training."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.training.checks import check_model, check_public_rows
+from tfdpnorm.training.engines import check_engine
+from tfdpnorm.training.noise import GaussianNoise
+from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.streams import Streams
+
+MIXED_FLOAT16_LOSS_SCALE = 1024.0
+
+
+def make_private(
+    model,
+    *,
+    num_examples,
+    expected_batch_size,
+    steps,
+    l2_norm_clip,
+    budget=None,
+    noise_multiplier=None,
+    delta=None,
+    public_batch=None,
+    accountant="rdp",
+    engine="per_example",
+    physical_batch_size=None,
+    loss_scale=None,
+    insecure_seed=None,
+):
+    """Makes a Keras model trainable under differential privacy.
+
+    The model is wrapped, not copied: training changes its weights.
+
+    Args:
+        model: A Sequential, functional or subclassed Keras model.
+        num_examples: N, the number of private training examples.
+        expected_batch_size: L, the expected lot size; each example is in a lot with probability
+            q = L / N, independently, and sums are divided by L.
+        steps: T, the number of updates planned.
+        l2_norm_clip: C, the clipping norm of each example's gradient.
+        budget: `PrivacyBudget`: the noise multiplier is calibrated to reach it after T updates.
+        noise_multiplier: z, instead of a budget: standard deviation of the noise on the sum of
+            clipped gradients, over C. 0 trains without noise, and without a guarantee.
+        delta: With `noise_multiplier`.
+        public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
+            They must be chosen without looking at the private data, and not be part of it.
+        accountant: "rdp" or "pld".
+        engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`.
+        physical_batch_size: Rows that go through the model at once; smaller than a lot saves
+            memory and changes nothing else. None for a whole lot at once.
+        loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
+            None: 1, or 1024 for a model that computes in float16.
+        insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
+
+    Returns:
+        A `PrivateModel`; `compile` and `fit` it.
+
+    Raises:
+        ValueError: with what was expected, for anything that does not fit together, and for models
+            whose layers mix examples.
+    """
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
+    check_engine(engine)
+    check_model(model)
+    if physical_batch_size is not None and (
+        not isinstance(physical_batch_size, int) or physical_batch_size < 1
+    ):
+        raise ValueError(
+            f"Expected physical_batch_size to be a positive int or None, got {physical_batch_size!r}."
+        )
+    if public_batch is not None:
+        public_batch = tf.nest.map_structure(np.asarray, public_batch)
+        tf.nest.map_structure(check_public_rows, public_batch)
+        public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
+    streams = Streams(model, public_batch)
+    reasons = []
+    if streams.mode == "lot":
+        reasons.append(
+            'statistics="lot" lets every example of a lot move the gradients of all the others, so '
+            "that clipping does not bound what one example changes"
+        )
+    if insecure_seed is not None:
+        reasons.append("the noise and the lots come from a seed that is not secret")
+    plan = make_plan(
+        num_examples=num_examples,
+        expected_batch_size=expected_batch_size,
+        steps=steps,
+        l2_norm_clip=l2_norm_clip,
+        budget=budget,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
+        accountant=accountant,
+        no_guarantee_because=tuple(reasons),
+    )
+    if loss_scale is None:
+        half = any(
+            layer.compute_dtype == "float16" for layer in model._flatten_layers(include_self=False)
+        )
+        loss_scale = MIXED_FLOAT16_LOSS_SCALE if half else 1.0
+    return PrivateModel(
+        model,
+        ledger=PrivacyLedger(plan),
+        streams=streams,
+        noise=GaussianNoise(insecure_seed),
+        engine=engine,
+        physical_batch_size=physical_batch_size,
+        loss_scale=loss_scale,
+    )

@@ -1,0 +1,341 @@
+"""A Keras model that trains another one under differential privacy."""
+
+import math
+import warnings
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
+from tfdpnorm.training.checks import check_optimizer, check_private_data
+from tfdpnorm.training.engines import get_engine
+from tfdpnorm.training.losses import PerExampleLoss
+from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
+from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.update_metrics import Latest
+
+
+class PrivateModel(keras.Model):
+    """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
+
+    One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
+    `l2_norm_clip`, their sum noised once, divided by the *expected* lot size, and handed to the
+    optimizer (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras optimizer, `fit` any
+    callback; `evaluate`, `predict` and `save` are those of the wrapped model.
+
+    Privacy:
+        The weights after `fit`, and everything computed from them, are (epsilon, delta)-DP as
+        `privacy_statement()` says, which also names what is left out: the loss and the metrics
+        that `fit` prints on the training data are not noised.
+
+    Attributes:
+        model: The wrapped Keras model; trained in place.
+        plan: The `tfdpnorm.privacy.PrivacyPlan`.
+        ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
+        update_count: Variable, int64: the number of updates made.
+    """
+
+    def __init__(self, model, *, ledger, streams, noise, engine, physical_batch_size, loss_scale):
+        # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
+        # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
+        super().__init__(name=f"private_{model.name}", dtype="float32")
+        self.model = model
+        self.ledger = ledger
+        self.plan = ledger.plan
+        self.physical_batch_size = physical_batch_size
+        self.engine = engine
+        self.loss_scale = float(loss_scale)
+        self._streams = streams
+        self._noise = noise
+        self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
+        self._loss_metric = keras.metrics.Mean(name="loss")
+        self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
+        self._epsilon_metric = Latest(name="epsilon")
+        self._per_example_loss = None
+        self._clipped_sum = None
+
+    # What Keras asks of a model
+
+    def compile(self, optimizer="rmsprop", loss=None, metrics=None, loss_weights=None, **kwargs):
+        """Configures training; as `keras.Model.compile`.
+
+        Args:
+            optimizer: Any Keras optimizer, by name or object, except one that clips and noises by
+                itself.
+            loss: Keras loss that gives one value per example; any reduction it has is ignored.
+            metrics: Keras metrics; padding rows are left out of them.
+            loss_weights: As in Keras.
+            **kwargs: As in Keras.
+
+        Raises:
+            ValueError: for an optimizer that scales losses or adds noise, or a missing loss.
+        """
+        optimizer = keras.optimizers.get(optimizer)
+        check_optimizer(optimizer)
+        self._per_example_loss = PerExampleLoss(loss, loss_weights)
+        self._clipped_sum = get_engine(self.engine, optimizer)
+        # Keras gives row weights, here the mask of the lot, to weighted metrics only.
+        weighted = kwargs.pop("weighted_metrics", None) or []
+        super().compile(
+            optimizer=optimizer, weighted_metrics=[*(metrics or []), *weighted], **kwargs
+        )
+
+    def call(self, inputs, training=None):
+        statistics = self._streams.public_pass(training=training)
+        return self._streams.forward(inputs, statistics, training=bool(training))
+
+    def train_step(self, data):
+        lot = data if isinstance(data, Lot) else _one_physical_batch(data)
+        trained = self.model.trainable_variables
+        measured = [*trained, *self._streams.tap_variables()]
+        # Weight regularisers depend on no example: their gradient is added after the noise.
+        regularization = self._regularization_gradients(trained)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trained)
+            statistics = self._streams.public_pass(training=True)
+
+        def make_loss_fn(x, mask):
+            # In mode "lot" the rows of each physical batch share their statistics.
+            used = statistics or self._streams.lot_pass(x, mask)
+
+            def loss_fn(x, y, sample_weight):
+                predictions = self._streams.forward(x, used, training=True, mask=mask)
+                return self._per_example_loss(y, predictions, sample_weight), predictions
+
+            return loss_fn
+
+        total = clipped_lot_sum(
+            self._clipped_sum,
+            make_loss_fn,
+            lot,
+            measured,
+            l2_norm_clip=self.plan.l2_norm_clip,
+            rows_mix=self._streams.rows_mix,
+            loss_scale=self.loss_scale,
+        )
+        gradients = private_gradients(
+            total.gradients,
+            measured,
+            trained,
+            plan=self.plan,
+            noise=self._noise,
+            update=self.update_count,
+            tape=tape,
+            statistics=statistics if self._streams.pulls_back else None,
+        )
+        gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
+        self.optimizer.apply_gradients(
+            (tf.cast(g, v.dtype), v) for g, v in zip(gradients, trained, strict=True)
+        )
+        self.update_count.assign_add(1)
+        return self._training_logs(lot, total)
+
+    def test_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        predictions = self(x, training=False)
+        if self._per_example_loss is not None:
+            losses = self._per_example_loss(y, predictions)
+            self._loss_metric.update_state(losses, sample_weight)
+        logs = self.compute_metrics(x, y, predictions, sample_weight)
+        training_only = (self._epsilon_metric.name, self._nonfinite_metric.name)
+        return {name: value for name, value in logs.items() if name not in training_only}
+
+    def make_train_function(self, force=False):
+        """As in Keras; every update goes through the ledger before its noise is drawn."""
+        train_function = super().make_train_function(force)
+        if getattr(train_function, "records_in_ledger", False):
+            return train_function
+
+        def recorded(iterator):
+            self.ledger.record_updates(int(self._steps_per_execution or 1))
+            self._epsilon_metric.latest.assign(self.ledger.epsilon())
+            return train_function(iterator)
+
+        recorded.records_in_ledger = True
+        self.train_function = recorded
+        return recorded
+
+    def fit(self, x=None, y=None, *, epochs=None, steps_per_epoch=None, callbacks=None, **kwargs):
+        """Trains until `epochs` or the planned updates have passed, whichever is first.
+
+        Args:
+            x: `tfdpnorm.data.PoissonBatches`, or arrays [N, ...] that are Poisson-sampled here.
+                Any other data that Keras can iterate over trains too, and voids the guarantee:
+                how it samples is not known.
+            y: Targets [N, ...] for arrays.
+            epochs: Number of epochs; by default, enough for all planned updates.
+            steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
+            callbacks: As in Keras.
+            **kwargs: As in Keras.
+
+        Returns:
+            The Keras `History`; its `epsilon` is what had been spent after each epoch.
+
+        Raises:
+            BudgetExhaustedError: if the planned updates are used up.
+            ValueError: if the data's N or expected lot size are not the plan's, or the public
+                batch does not fit the data or is part of it.
+        """
+        self._check_compiled_for_training()
+        if self.ledger.remaining_updates < 1:
+            raise BudgetExhaustedError(
+                f"Expected updates to be left, got {self.ledger.updates} made of {self.plan.steps} "
+                "planned. Evaluate or save the model; a new plan on the same data adds to what it "
+                "has already cost."
+            )
+        batches = self._as_poisson_batches(x, y, kwargs.pop("sample_weight", None))
+        if batches is not None:
+            if not self.model.built:
+                zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
+                self.model(zeros, training=False)
+            x = batches.as_dataset(
+                physical_batch_size=self.physical_batch_size,
+                insecure_seed=self._noise.insecure_seed,
+                first_update=int(self.update_count.numpy()),
+            )
+            y = None
+            if steps_per_epoch is None:
+                steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
+            steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
+        else:
+            self._void_unknown_sampling()
+        if epochs is None:
+            epochs = math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
+        stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks.append(stop)
+        else:
+            callbacks = [stop, *(tf.nest.flatten(callbacks) if callbacks else [])]
+        try:
+            return super().fit(
+                x,
+                y,
+                epochs=epochs,
+                steps_per_epoch=steps_per_epoch,
+                callbacks=callbacks,
+                **kwargs,
+            )
+        finally:
+            self.refresh_public_statistics()
+
+    def save(self, filepath, overwrite=True, **kwargs):
+        """Saves the trained Keras model, without anything of the private training."""
+        self.servable().save(filepath, overwrite=overwrite, **kwargs)
+
+    def save_weights(self, filepath, overwrite=True, **kwargs):
+        """Saves the trained model's weights."""
+        self.refresh_public_statistics()
+        self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
+
+    def load_weights(self, filepath, **kwargs):
+        """Loads weights that `save_weights` wrote."""
+        return self.model.load_weights(filepath, **kwargs)
+
+    def summary(self, *args, **kwargs):
+        """Prints the wrapped model's summary."""
+        return self.model.summary(*args, **kwargs)
+
+    # What this library adds
+
+    def privacy_statement(self):
+        """Returns in plain English what holds, for whom, and what it leaves out."""
+        return privacy_statement(self.ledger)
+
+    def refresh_public_statistics(self):
+        """Computes the public moments for the present weights and stores them in the layers.
+
+        `fit` does it at its end. Call it after `train_on_batch`, before using `model` by itself.
+        """
+        if self._streams.mode == "none":
+            return
+        statistics = PublicRowsModel.public_statistics(self.model, self._streams.public_batch)
+        statistics.store()
+
+    def servable(self):
+        """Returns a Keras model that predicts as this one does, without private training.
+
+        That is the wrapped model with its public moments up to date, or, in the statistics modes
+        "example" and "lot", whose test phase runs the public rows beside every example, a
+        `PublicRowsModel` that holds them.
+        """
+        self.refresh_public_statistics()
+        if self._streams.mode in ("example", "lot"):
+            return PublicRowsModel(self.model, self._streams.public_batch)
+        return self.model
+
+    @property
+    def statistics(self):
+        """The statistics modes of the model's public-batch layers, or "none"."""
+        return self._streams.statistics
+
+    # Details
+
+    def _training_logs(self, lot, total):
+        flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
+        mask, weight = flat(lot.mask), flat(lot.sample_weight)
+        self._loss_metric.update_state(total.losses, mask)
+        self._nonfinite_metric.update_state(tf.cast(total.nonfinite, tf.float32))
+        return self.compute_metrics(
+            tf.nest.map_structure(flat, lot.x),
+            tf.nest.map_structure(flat, lot.y),
+            total.predictions,
+            mask * weight,
+        )
+
+    def _regularization_gradients(self, variables):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            losses = self.model.losses
+            total = tf.add_n(losses) if losses else tf.constant(0.0)
+        return tape.gradient(
+            total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+
+    def _as_poisson_batches(self, x, y, sample_weight):
+        if not isinstance(x, PoissonBatches):
+            arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
+            is_iterable_data = isinstance(x, (tf.data.Dataset, keras.utils.Sequence))
+            if is_iterable_data or not arrays:
+                return None
+            x = poisson_batches(
+                x,
+                y,
+                sample_weight=sample_weight,
+                expected_batch_size=self.plan.expected_batch_size,
+            )
+        check_private_data(x, self.plan, self._streams.public_batch)
+        return x
+
+    def _void_unknown_sampling(self):
+        reason = "the lots were not Poisson-sampled by this library"
+        if reason not in self.ledger.no_guarantee_because:
+            warnings.warn(
+                f"No privacy guarantee holds: {reason}. Pass arrays or "
+                "tfdpnorm.data.poisson_batches(...) to fit().",
+                stacklevel=3,
+            )
+            self.ledger.void(reason)
+
+    def _check_compiled_for_training(self):
+        if self._per_example_loss is None:
+            raise RuntimeError(
+                "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "
+                "loss=...) before fit()."
+            )
+
+    def _stop_when_spent(self, batch, logs=None):
+        del batch, logs
+        if self.ledger.remaining_updates < 1:
+            self.stop_training = True
+
+
+def _one_physical_batch(data):
+    """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    count = tf.shape(tf.nest.flatten(x)[0])[0]
+    ones = tf.ones([count])
+    sample_weight = ones if sample_weight is None else tf.cast(sample_weight, tf.float32)
+    lot = Lot(x, y, sample_weight, ones)
+    return tf.nest.map_structure(lambda t: tf.convert_to_tensor(t)[tf.newaxis], lot)

@@ -1,0 +1,64 @@
+"""Exponential moving average of the weights."""
+
+import contextlib
+
+import tensorflow as tf
+from tensorflow import keras
+
+
+class WeightAverage(keras.callbacks.Callback):
+    """Keeps an exponential moving average of the trainable weights over the updates.
+
+    average <- d average + (1 - d) weights after each update, where d = min(decay, (1 + t) /
+    (10 + t)) so that early updates, from random weights, do not stay in it.
+
+    Privacy:
+        Post-processing: a function of the released weights only.
+
+    Args:
+        decay: Between 0 and 1.
+
+    Reference:
+        Polyak and Juditsky (1992); De et al. (2022), Section 3.2, for DP-SGD.
+    """
+
+    def __init__(self, decay=0.99):
+        super().__init__()
+        if not 0 <= decay < 1:
+            raise ValueError(f"Expected 0 <= decay < 1, got {decay!r}.")
+        self.decay = decay
+        self._averages = None
+        self._count = None
+
+    def on_train_begin(self, logs=None):
+        if self._averages is None:
+            variables = self.model.trainable_variables
+            self._averages = [tf.Variable(v, trainable=False) for v in variables]
+            self._count = tf.Variable(0.0, trainable=False)
+            self._update = tf.function(self._updated)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._update()
+
+    def _updated(self):
+        self._count.assign_add(1.0)
+        decay = tf.minimum(self.decay, (1.0 + self._count) / (10.0 + self._count))
+        for average, variable in zip(self._averages, self.model.trainable_variables, strict=True):
+            average.assign_add(
+                tf.cast(1.0 - decay, average.dtype) * (tf.convert_to_tensor(variable) - average)
+            )
+
+    @contextlib.contextmanager
+    def applied(self):
+        """Context in which the model's weights are the averages."""
+        if self._averages is None:
+            raise RuntimeError("Expected a model that was trained with this callback.")
+        variables = self.model.trainable_variables
+        kept = [tf.identity(v) for v in variables]
+        for variable, average in zip(variables, self._averages, strict=True):
+            variable.assign(average)
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, kept, strict=True):
+                variable.assign(value)
