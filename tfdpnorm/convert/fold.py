@@ -2,7 +2,7 @@
 
 from tensorflow import keras
 
-from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
+from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.layers.walk import sublayers
 
 
@@ -45,7 +45,7 @@ def _check(model):
                 f'Expected statistics="public" in layer {layer.name!r}, got {layer.statistics!r}: '
                 "its moments depend on each example and are no constants."
             )
-        if layer.public_rows.numpy() == 0:
+        if not layer.built or layer.public_rows.numpy() == 0:
             raise ValueError(
                 f"Expected layer {layer.name!r} to hold public moments, got none. Fold after "
                 "private training, or call private.refresh_public_statistics() first."
@@ -63,14 +63,15 @@ def _stock(layer):
             name=layer.name,
             dtype=layer.dtype_policy,
         )
-    if isinstance(layer, ScaleNorm) and layer.normalization == "public_batch":
-        # Its sum of paths is no stock layer of one input; the layer itself predicts without rows.
-        raise ValueError(
-            f"Expected no ScaleNorm of public-batch normalisation, got {layer.name!r}, which has "
-            "no single stock layer to become. Save the model as it is."
-        )
     if isinstance(layer, keras.Model):
         return fold_public_statistics(layer)
+    if any(isinstance(inner, PublicBatchNormalization) for inner in sublayers(layer)):
+        # ScaleNorm's sum of paths, for one, is no stock layer of one input.
+        raise ValueError(
+            f"Expected public-batch normalisation only as layers of the model, got {layer.name!r} "
+            f"({type(layer).__name__}), which holds it inside and has no single stock layer to "
+            "become. Save the model as it is: it needs no public rows either."
+        )
     return layer.__class__.from_config(layer.get_config())
 
 

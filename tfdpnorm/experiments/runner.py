@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +16,21 @@ from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
 from tfdpnorm.experiments.records import package_versions, source_commit, write_record
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import WeightAverage, make_private
+from tfdpnorm.training import PrivateModel, WeightAverage, make_private
+
+
+class RunResult(NamedTuple):
+    """What a run gives.
+
+    Attributes:
+        record: Dict with the fields of `tfdpnorm.experiments.records.FIELDS`.
+        private: The trained `PrivateModel`.
+        curve: List of (updates, epsilon spent, test accuracy in percent) during the run.
+    """
+
+    record: dict
+    private: PrivateModel
+    curve: list
 
 
 def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
@@ -29,7 +44,7 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
         echo: Function that shows a line.
 
     Returns:
-        Pair of the record (dict) and the trained model (`PrivateModel`).
+        A `RunResult`.
     """
     data = data or load_experiment_data(spec, data_dir)
     private = build_private(spec, data)
@@ -44,12 +59,9 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
     batches = poisson_batches(
         data.train_x, data.train_y, expected_batch_size=spec.expected_batch_size
     )
+    progress = Progress(private, data, echo)
     started = time.perf_counter()
-    private.fit(
-        batches,
-        verbose=0,
-        callbacks=[Progress(private, echo), *([average] if average else [])],
-    )
+    private.fit(batches, verbose=0, callbacks=[progress, *([average] if average else [])])
     seconds = time.perf_counter() - started
     accuracy = test_accuracy(private, data)
     accuracy_ema = None
@@ -60,7 +72,7 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
     echo(summary(record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
-    return record, private
+    return RunResult(record, private, progress.curve)
 
 
 def build_private(spec, data):
@@ -126,11 +138,19 @@ def describe(spec, data, private):
 
 
 class Progress(keras.callbacks.Callback):
-    """Shows, about ten times a run, the updates made, the epsilon spent so far and the time."""
+    """Shows, about ten times a run, the updates made, the epsilon spent so far, and how it goes.
 
-    def __init__(self, private, echo):
+    The test accuracy is that of benchmark images; nothing is chosen by it during the run.
+
+    Attributes:
+        curve: List of (updates, epsilon spent, test accuracy in percent).
+    """
+
+    def __init__(self, private, data, echo):
         super().__init__()
+        self.curve = []
         self._private = private
+        self._data = data
         self._echo = echo
         self._every = max(1, private.plan.steps // 10)
 
@@ -141,10 +161,12 @@ class Progress(keras.callbacks.Callback):
         ledger = self._private.ledger
         if ledger.updates % self._every and ledger.remaining_updates:
             return
+        accuracy = test_accuracy(self._private, self._data)
+        self.curve.append((ledger.updates, ledger.epsilon(), accuracy))
         spent = f"epsilon {ledger.epsilon():.3f}" if ledger.guarantee_holds else "no guarantee"
         self._echo(
-            f"  update {ledger.updates}/{self._private.plan.steps}  {spent}  "
-            f"{time.perf_counter() - self._started:.0f} s"
+            f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
+            f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
         )
 
 

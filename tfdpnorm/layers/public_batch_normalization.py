@@ -154,6 +154,19 @@ class PublicBatchNormalization(keras.layers.Layer):
         self.public_rows.assign(tf.cast(rows, self.public_rows.dtype))
 
     def call(self, inputs, training=None):
+        values, mean, variance = self._values_and_moments(inputs, training)
+        gamma, beta = (tf.convert_to_tensor(v) for v in (self.gamma, self.beta))
+        factor = self._broadcast(gamma) * tf.math.rsqrt(variance + self.epsilon)
+        outputs = (values - mean) * factor + self._broadcast(beta)
+        return tf.cast(outputs, inputs.dtype)
+
+    def normalized(self, inputs, training=None):
+        """The layer without gamma and beta: (inputs - mean) / sqrt(variance + epsilon)."""
+        values, mean, variance = self._values_and_moments(inputs, training)
+        return (values - mean) * tf.math.rsqrt(variance + self.epsilon)
+
+    def _values_and_moments(self, inputs, training):
+        """Inputs in the dtype of moments, and the moments that hold for them, broadcastable."""
         values = tf.cast(inputs, self._moments_dtype)
         forward_pass = current_pass()
         if forward_pass is None:
@@ -161,33 +174,22 @@ class PublicBatchNormalization(keras.layers.Layer):
                 # An op rather than an exception: saving traces the training branch as well.
                 with tf.control_dependencies([tf.debugging.Assert(False, [_TRAINING_OUTSIDE])]):
                     values = tf.identity(values)
-            mean, variance = self._private_moments(
-                values,
-                RecordedMoments(
-                    self,
-                    tf.convert_to_tensor(self.public_mean),
-                    tf.convert_to_tensor(self.public_variance),
-                    tf.convert_to_tensor(self.public_rows),
-                ),
-                blend=self.statistics != "public",
-            )
-        elif forward_pass.kind == "use":
-            mean, variance = self._private_moments(
-                values, forward_pass.next_moments(self), blend=self.statistics == "blend"
-            )
-        else:
-            mean, variance = self._moments_of_all_rows(values, forward_pass.row_weights)
-            if forward_pass.kind == "record":
-                # Identity: the recorded tensors are what the pull-back differentiates, and must
-                # lie on the way from the weights to every later layer's moments.
-                mean, variance = tf.identity(mean), tf.identity(variance)
-                rows = tf.cast(tf.shape(values)[0], self._moments_dtype)
-                forward_pass.statistics.moments.append(RecordedMoments(self, mean, variance, rows))
-            mean, variance = self._broadcast(mean), self._broadcast(variance)
-        gamma, beta = (tf.convert_to_tensor(v) for v in (self.gamma, self.beta))
-        factor = self._broadcast(gamma) * tf.math.rsqrt(variance + self.epsilon)
-        outputs = (values - mean) * factor + self._broadcast(beta)
-        return tf.cast(outputs, inputs.dtype)
+            stored = (self.public_mean, self.public_variance, self.public_rows)
+            public = RecordedMoments(self, *(tf.convert_to_tensor(v) for v in stored))
+            moments = self._private_moments(values, public, blend=self.statistics != "public")
+            return values, *moments
+        if forward_pass.kind == "use":
+            public = forward_pass.next_moments(self)
+            moments = self._private_moments(values, public, blend=self.statistics == "blend")
+            return values, *moments
+        mean, variance = self._moments_of_all_rows(values, forward_pass.row_weights)
+        if forward_pass.kind == "record":
+            # Identity: the recorded tensors are what the pull-back differentiates, and must lie on
+            # the way from the weights to every later layer's moments.
+            mean, variance = tf.identity(mean), tf.identity(variance)
+            rows = tf.cast(tf.shape(values)[0], self._moments_dtype)
+            forward_pass.statistics.moments.append(RecordedMoments(self, mean, variance, rows))
+        return values, self._broadcast(mean), self._broadcast(variance)
 
     def _moments_of_all_rows(self, values, row_weights):
         axes = [0, *self._spatial_axes]

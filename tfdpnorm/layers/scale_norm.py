@@ -61,17 +61,19 @@ class ScaleNorm(keras.layers.Layer):
         self.axis = axis
         self.epsilon = float(epsilon)
         self.statistics = statistics
-        shared = {"axis": axis, "epsilon": self.epsilon, "name": "normalization", "dtype": self._policy()}
-        if normalization == "group":
-            self._normalize = keras.layers.GroupNormalization(groups=groups, **shared)
-        elif normalization == "batch":
-            self._normalize = keras.layers.BatchNormalization(**shared)
-        else:
-            self._normalize = PublicBatchNormalization(statistics=statistics, **shared)
-
-    def _policy(self):
+        shared = {"axis": axis, "epsilon": self.epsilon, "name": "normalization"}
         # A Keras 2 layer does not hand its own policy down to the layers that it owns.
-        return getattr(self, "dtype_policy", None)
+        policy = getattr(self, "dtype_policy", None)
+        if normalization == "group":
+            # Keras takes a group's moments in the compute dtype: in half precision too coarse.
+            wide = "float64" if self.compute_dtype == "float64" else "float32"
+            self._normalize = keras.layers.GroupNormalization(groups=groups, dtype=wide, **shared)
+        elif normalization == "batch":
+            self._normalize = keras.layers.BatchNormalization(dtype=policy, **shared)
+        else:
+            self._normalize = PublicBatchNormalization(
+                statistics=statistics, dtype=policy, **shared
+            )
 
     def build(self, input_shape):
         shapes = input_shape if _is_list_of_shapes(input_shape) else [input_shape]
@@ -82,6 +84,11 @@ class ScaleNorm(keras.layers.Layer):
                 "path to the block's shape first, by a 1x1 convolution for instance."
             )
         channels = shapes[0][self.axis]
+        if channels is None:
+            raise ValueError(
+                f"Expected the size of axis {self.axis} to be known, got input shape {shapes[0]} "
+                f"in layer {self.name!r}."
+            )
         if self.normalization == "group" and self.groups != -1 and channels % self.groups:
             raise ValueError(
                 f"Expected groups to divide the {channels} channels of layer {self.name!r}, got "
@@ -94,7 +101,8 @@ class ScaleNorm(keras.layers.Layer):
         paths = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         total = tf.add_n([tf.convert_to_tensor(path) for path in paths])
         if self.normalization == "group":
-            return self._normalize(total)
+            wide = tf.cast(total, self._normalize.compute_dtype)
+            return tf.cast(self._normalize(wide), total.dtype)
         return self._normalize(total, training=training)
 
     def compute_output_shape(self, input_shape):

@@ -43,7 +43,7 @@ def lenet5(
         Davody et al. (2020), Table 1; LeCun et al. (1998).
     """
     check_norm(norm)
-    if len(input_shape) != 3 or min(input_shape[:2]) < 12:
+    if len(input_shape) != 3 or any(size is None or size < 12 for size in input_shape[:2]):
         raise ValueError(
             "Expected input_shape=(height, width, channels) with height and width at least 12, "
             f"got {tuple(input_shape)}. Resize smaller images (tfdpnorm.data.match_images)."

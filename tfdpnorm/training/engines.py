@@ -6,11 +6,11 @@ the same sum; they differ in time, memory and the layers that they can take.
 
 import functools
 
-from tfdpnorm.gradients import per_example
+from tfdpnorm.gradients import book_keeping, per_example
 from tfdpnorm.training.tfp_model_engine import tfp_model
 from tfdpnorm.training.tfp_vectorized_engine import tfp_vectorized
 
-ENGINES = ("per_example", "tfp_vectorized", "tfp_model")
+ENGINES = ("per_example", "book_keeping", "tfp_vectorized", "tfp_model")
 
 
 def check_engine(name):
@@ -19,9 +19,11 @@ def check_engine(name):
         raise ValueError(f"Expected engine to be one of {ENGINES}, got {name!r}.")
 
 
-def get_engine(name, optimizer):
-    """Returns the engine `name` for a model that `optimizer` (a Keras optimizer) updates."""
+def get_engine(name, model, optimizer):
+    """Returns the engine `name` for a Keras `model` that `optimizer` updates."""
     check_engine(name)
+    if name == "book_keeping":
+        return functools.partial(book_keeping, model)
     if name == "tfp_vectorized":
         return functools.partial(tfp_vectorized, type(optimizer).__name__)
     return {"per_example": per_example, "tfp_model": tfp_model}[name]

@@ -75,7 +75,7 @@ class PrivateModel(keras.Model):
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights)
-        self._clipped_sum = get_engine(self.engine, optimizer)
+        self._clipped_sum = get_engine(self.engine, self.model, optimizer)
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
         weighted = kwargs.pop("weighted_metrics", None) or []
         super().compile(

@@ -1,0 +1,80 @@
+"""The rule of normalisation layers: a scale and an offset per channel."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.gradients.rules.contributions import Instantiated
+from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.layers import PublicBatchNormalization
+
+
+@register_rule(
+    keras.layers.LayerNormalization, keras.layers.GroupNormalization, PublicBatchNormalization
+)
+class ScaleAndOffsetRule(Rule):
+    """y = gamma x + beta with x the normalised values: dl/dgamma = sum b x, dl/dbeta = sum b."""
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        normalized = _normalized(layer, call, inputs, *args, **kwargs)
+        axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
+        axes = [axis % inputs.shape.rank for axis in axes]
+        shape = [size if i in axes else 1 for i, size in enumerate(inputs.shape)]
+        outputs = normalized
+        for variable, combine in ((layer.gamma, tf.multiply), (layer.beta, tf.add)):
+            if variable is not None:
+                outputs = combine(outputs, tf.cast(tf.reshape(variable, shape), normalized.dtype))
+        return watch(tf.cast(outputs, inputs.dtype)), (normalized, axes)
+
+    def contributions(self, layer, remembered, gradients):
+        normalized, axes = remembered
+        (b,) = gradients
+        summed = [i for i in range(1, b.shape.rank) if i not in axes]
+        wide = tf.cast(b, tf.float32) if b.dtype.size < 4 else b
+
+        def over_positions(values):
+            return Instantiated(tf.reduce_sum(values, axis=summed))
+
+        found = []
+        if layer.gamma is not None:
+            found.append((layer.gamma, over_positions(wide * tf.cast(normalized, wide.dtype))))
+        if layer.beta is not None:
+            found.append((layer.beta, over_positions(wide)))
+        return found
+
+
+def _normalized(layer, call, inputs, *args, **kwargs):
+    """What the layer gives before it scales and offsets."""
+    if isinstance(layer, PublicBatchNormalization):
+        return layer.normalized(inputs)
+    if isinstance(layer, keras.layers.GroupNormalization):
+        if not args and kwargs.get("mask") is None:
+            return _group_normalized(layer, inputs)
+        scale, center = layer.scale, layer.center
+        layer.scale = layer.center = False
+        try:
+            return call(inputs, *args, **kwargs)
+        finally:
+            layer.scale, layer.center = scale, center
+    # Keras' LayerNormalization reads the variables, not the switches; object.__setattr__ keeps
+    # its tracking of weights out of this.
+    gamma, beta = layer.gamma, layer.beta
+    object.__setattr__(layer, "gamma", None)
+    object.__setattr__(layer, "beta", None)
+    try:
+        return call(inputs, *args, **kwargs)
+    finally:
+        object.__setattr__(layer, "gamma", gamma)
+        object.__setattr__(layer, "beta", beta)
+
+
+def _group_normalized(layer, inputs):
+    """Group normalisation by plain moments; Keras' own weights them by a tensor of ones."""
+    axis = layer.axis % inputs.shape.rank
+    shape = list(inputs.shape)
+    groups = shape[axis] if layer.groups == -1 else layer.groups
+    grouped = [-1, *shape[1:axis], groups, shape[axis] // groups, *shape[axis + 1 :]]
+    values = tf.reshape(inputs, grouped)
+    axes = [i for i in range(1, len(grouped)) if i != axis]
+    mean, variance = tf.nn.moments(values, axes, keepdims=True)
+    values = (values - mean) * tf.math.rsqrt(variance + layer.epsilon)
+    return tf.reshape(values, [-1, *shape[1:]])

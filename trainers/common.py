@@ -1,0 +1,151 @@
+"""Flags that every experiment shares, and the way from flags to a run."""
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is loaded
+
+from absl import app, flags
+
+from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
+from tfdpnorm.experiments import runner
+from tfdpnorm.experiments.datasets import load_experiment_data
+from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES
+from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
+from tfdpnorm.models import NORMS
+from tfdpnorm.training import ENGINES
+
+FLAGS = flags.FLAGS
+_OURS = "default: the experiment's own"
+
+# Fields of ExperimentSpec that are flags of the same name; None leaves the experiment's value.
+_SPEC_FLAGS = (
+    "noise_multiplier",
+    "delta",
+    "accountant",
+    "expected_batch_size",
+    "physical_batch_size",
+    "epochs",
+    "steps",
+    "l2_norm_clip",
+    "optimizer",
+    "learning_rate",
+    "learning_rate_schedule",
+    "momentum",
+    "ema_decay",
+    "statistics",
+    "statistics_gradient",
+    "public_dataset",
+    "public_batch_size",
+    "engine",
+    "seed",
+    "insecure_seed",
+    "max_examples",
+)
+
+
+def define_flags():
+    """Defines the flags of private training."""
+    flags.DEFINE_enum("norm", "public_batch", NORMS, "Normalisation of the network.")
+    flags.DEFINE_float(
+        "epsilon",
+        None,
+        "Target epsilon; the noise is calibrated to it. inf: without privacy. Or --noise_multiplier.",
+    )
+    flags.DEFINE_float(
+        "noise_multiplier", None, "Noise on the sum of clipped gradients / clipping norm."
+    )
+    flags.DEFINE_float("delta", None, f"Delta of the guarantee ({_OURS}).")
+    flags.DEFINE_enum("accountant", None, ["rdp", "pld"], f"Accountant ({_OURS}).")
+    flags.DEFINE_enum(
+        "statistics",
+        None,
+        STATISTICS,
+        "Whose moments public-batch normalisation takes; lot is the paper's Algorithm 1 as "
+        f"printed, which is NOT private ({_OURS}).",
+    )
+    flags.DEFINE_enum(
+        "statistics_gradient",
+        None,
+        STATISTICS_GRADIENTS,
+        f"Gradient through the public statistics ({_OURS}).",
+    )
+    flags.DEFINE_integer("expected_batch_size", None, f"Expected lot size ({_OURS}).")
+    flags.DEFINE_integer(
+        "physical_batch_size", None, "Rows through the network at once; default: the whole lot."
+    )
+    flags.DEFINE_float("epochs", None, f"Passes over the data; or --steps ({_OURS}).")
+    flags.DEFINE_integer("steps", None, "Updates; or --epochs.")
+    flags.DEFINE_float("l2_norm_clip", None, f"Clipping norm ({_OURS}).")
+    flags.DEFINE_enum("optimizer", None, OPTIMIZERS, f"Keras optimizer ({_OURS}).")
+    flags.DEFINE_float("learning_rate", None, f"Learning rate at the start ({_OURS}).")
+    flags.DEFINE_enum(
+        "learning_rate_schedule", None, SCHEDULES, f"Its course, down to 0 or not ({_OURS})."
+    )
+    flags.DEFINE_float("momentum", None, f"Momentum of sgd ({_OURS}).")
+    flags.DEFINE_float("ema_decay", None, f"Decay of the weight average ({_OURS}).")
+    flags.DEFINE_string("public_dataset", None, f"Where the public rows come from ({_OURS}).")
+    flags.DEFINE_integer("public_batch_size", None, f"Number of public rows ({_OURS}).")
+    flags.DEFINE_enum(
+        "engine", None, ENGINES, f"How clipped gradient sums are computed ({_OURS})."
+    )
+    flags.DEFINE_integer(
+        "seed", None, "Seeds initial weights and choice of public rows; never noise or lots."
+    )
+    flags.DEFINE_integer(
+        "insecure_seed", None, "For tests: repeatable noise and lots. No guarantee holds."
+    )
+    flags.DEFINE_integer("max_examples", None, "Use only the first private examples.")
+    flags.DEFINE_bool("mixed_precision", False, "Compute in half precision (mixed_float16).")
+    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own.")
+    flags.DEFINE_string("output_dir", "results", "Folder for the record of the run.")
+    flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
+    # Zero is a value for these two: only one of them may be given at all.
+    for first, second, required in (
+        ("epsilon", "noise_multiplier", True),
+        ("epochs", "steps", False),
+    ):
+        flags.register_multi_flags_validator(
+            [first, second],
+            lambda values, required=required: sum(v is not None for v in values.values())
+            in ((1,) if required else (0, 1)),
+            message=f"Expected {'exactly' if required else 'at most'} one of --{first} and "
+            f"--{second}.",
+        )
+
+
+def given_values():
+    """Returns the fields of `ExperimentSpec` that were set by flags."""
+    return {name: FLAGS[name].value for name in _SPEC_FLAGS if FLAGS[name].value is not None}
+
+
+def train(spec):
+    """Trains a spec, or with --dry_run says what that would take."""
+    if FLAGS.mixed_precision:
+        from tensorflow import keras
+
+        keras.mixed_precision.set_global_policy("mixed_float16")
+    data = load_experiment_data(spec, FLAGS.data_dir)
+    if not FLAGS.dry_run:
+        return runner.run(spec, data=data, output_dir=FLAGS.output_dir)
+    private = runner.build_private(spec, data)
+    print(runner.describe(spec, data, private))
+    seconds, megabytes = runner.estimate_cost(spec, data, private)
+    memory = "" if megabytes is None else f", {megabytes:,.0f} MB of per-example gradients at once"
+    print(f"  estimated cost here: {seconds:,.0f} s{memory}. Nothing was trained.")
+    return None
+
+
+def run_app(main):
+    """Runs `main()` with parsed flags; what a user can mend ends in one line, not a traceback."""
+
+    def guarded(argv):
+        if len(argv) > 1:
+            raise app.UsageError(f"Expected flags only, got {argv[1:]}.")
+        try:
+            main()
+        except (ValueError, DatasetNotFoundError, DatasetCorruptError, OSError) as error:
+            print(f"Error: {error}", file=sys.stderr)
+            sys.exit(2)
+
+    app.run(guarded)

@@ -1,0 +1,33 @@
+"""Davody et al. (2020), Table 5: private training with and without normalisation.
+
+    python -m trainers.davody_dp --dataset=mnist --norm=public_batch --epsilon=1
+    python -m trainers.davody_dp --dataset=mnist --norm=layer --epsilon=1 --dry_run
+
+Prints the paper's test accuracy beside ours and writes a record into --output_dir.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+from absl import flags
+
+from tfdpnorm.experiments import davody
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_enum("dataset", "mnist", list(davody.EXPERIMENT), "Private dataset.")
+    common.define_flags()
+
+
+def main():
+    """Trains the cell that the flags describe."""
+    common.train(
+        davody.spec(FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, **common.given_values())
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
