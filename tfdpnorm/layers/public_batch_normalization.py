@@ -158,7 +158,7 @@ class PublicBatchNormalization(keras.layers.Layer):
         gamma, beta = (tf.convert_to_tensor(v) for v in (self.gamma, self.beta))
         factor = self._broadcast(gamma) * tf.math.rsqrt(variance + self.epsilon)
         outputs = (values - mean) * factor + self._broadcast(beta)
-        return tf.cast(outputs, inputs.dtype)
+        return tf.cast(outputs, self.compute_dtype)
 
     def normalized(self, inputs, training=None):
         """The layer without gamma and beta: (inputs - mean) / sqrt(variance + epsilon)."""

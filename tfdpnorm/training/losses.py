@@ -11,16 +11,19 @@ class PerExampleLoss:
         loss: A loss name, function or `keras.losses.Loss`, or a list or dict of them like the
             model's outputs.
         loss_weights: None, or numbers in the same structure as `loss`.
+        output_names: Names of the model's outputs, in their order, by which dicts are matched with
+            outputs that come as a list.
 
     Raises:
         ValueError: if `loss` is None or unknown to Keras.
     """
 
-    def __init__(self, loss, loss_weights=None):
+    def __init__(self, loss, loss_weights=None, output_names=None):
         if loss is None:
             raise ValueError("Expected a loss, got None. Pass loss=... to compile().")
         self._loss = loss
         self._weights = loss_weights
+        self._output_names = output_names
         tf.nest.map_structure(_function, loss)  # unknown names fail here, not in the first step
 
     def __call__(self, y, predictions, sample_weight=None):
@@ -34,19 +37,20 @@ class PerExampleLoss:
         Raises:
             ValueError: if a loss does not give (at least) one value per row.
         """
+        names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
+        flat_y, flat_predictions = _by_output(y, names), _by_output(predictions, names)
         if isinstance(self._loss, (list, tuple, dict)):
-            flat_losses = tf.nest.flatten(self._loss)
-            flat_y = tf.nest.flatten(y)
-            flat_predictions = tf.nest.flatten(predictions)
+            flat_losses = _by_output(self._loss, names)
             if not len(flat_losses) == len(flat_y) == len(flat_predictions):
                 raise ValueError(
                     "Expected as many losses as targets and outputs, got "
                     f"{len(flat_losses)}, {len(flat_y)} and {len(flat_predictions)}."
                 )
         else:
-            flat_y, flat_predictions = tf.nest.flatten(y), tf.nest.flatten(predictions)
             flat_losses = [self._loss] * len(flat_predictions)
-        weights = tf.nest.flatten(self._weights) if self._weights else [1.0] * len(flat_losses)
+        weights = [1.0] * len(flat_losses)
+        if self._weights:
+            weights = _by_output(self._weights, names)
         total = tf.add_n(
             [
                 tf.cast(weight, tf.float32) * _values(loss, target, prediction)
@@ -60,6 +64,19 @@ class PerExampleLoss:
         return total * tf.cast(sample_weight, total.dtype)
 
 
+def _by_output(structure, names):
+    """The parts of a structure in the order of the model's outputs `names`."""
+    if not isinstance(structure, dict):
+        return tf.nest.flatten(structure)
+    if names is None or set(structure) != set(names):
+        raise ValueError(
+            "Expected losses, loss weights and targets in a dict to have the names of the model's "
+            f"outputs, {names}, got {sorted(structure)}. Rename the keys, or pass lists in the "
+            "order of the outputs."
+        )
+    return [structure[name] for name in names]
+
+
 def _function(loss):
     """The unreduced function `(y, predictions) -> values` of a loss."""
     loss = keras.losses.get(loss)
@@ -71,10 +88,13 @@ def _values(loss, y, predictions):
     if predictions.dtype in (tf.float16, tf.bfloat16):
         predictions = tf.cast(predictions, tf.float32)
     y = tf.convert_to_tensor(y)
+    # Without this [rows] against [rows, 1] broadcasts to [rows, rows]: every row with every other.
+    if predictions.shape.rank == 1:
+        predictions = predictions[:, tf.newaxis]
     if y.shape.rank == predictions.shape.rank - 1 and predictions.shape[-1] == 1:
-        # Without this [rows] against [rows, 1] broadcasts to [rows, rows]: every row with every
-        # other.
         y = y[..., tf.newaxis]
+    elif y.shape.rank == predictions.shape.rank + 1 and y.shape[-1] == 1:
+        y = tf.squeeze(y, -1)
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
         raise ValueError(

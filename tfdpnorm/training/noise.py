@@ -16,6 +16,10 @@ class GaussianNoise:
     Args:
         insecure_seed: An int makes the noise repeatable, for tests and debugging. Whoever knows
             it can subtract the noise: no guarantee holds.
+
+    Attributes:
+        update_count: Variable, int64: the number of the next update. It is kept here, out of the
+            sight of Keras, because restoring a model's weights must not set it back.
     """
 
     def __init__(self, insecure_seed=None):
@@ -24,6 +28,7 @@ class GaussianNoise:
             words = [secrets.randbits(63), secrets.randbits(63)]
         else:
             words = np.random.SeedSequence(insecure_seed).generate_state(2, np.uint64) >> 1
+        self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
         # A variable, not a constant, so that the key is no part of any traced graph.
         self._key = tf.Variable(
             np.array(words, np.int64), trainable=False, dtype=tf.int64, name="noise_key"

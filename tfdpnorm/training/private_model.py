@@ -9,7 +9,12 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
-from tfdpnorm.training.checks import check_optimizer, check_private_data
+from tfdpnorm.training.checks import (
+    check_model,
+    check_no_added_losses,
+    check_optimizer,
+    check_private_data,
+)
 from tfdpnorm.training.engines import get_engine
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
@@ -34,7 +39,6 @@ class PrivateModel(keras.Model):
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
-        update_count: Variable, int64: the number of updates made.
     """
 
     def __init__(self, model, *, ledger, streams, noise, engine, physical_batch_size, loss_scale):
@@ -49,7 +53,8 @@ class PrivateModel(keras.Model):
         self.loss_scale = float(loss_scale)
         self._streams = streams
         self._noise = noise
-        self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
+        # Names that dicts of losses, metrics and targets go by.
+        self.output_names = getattr(model, "output_names", None)
         self._loss_metric = keras.metrics.Mean(name="loss")
         self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
         self._epsilon_metric = Latest(name="epsilon")
@@ -74,13 +79,11 @@ class PrivateModel(keras.Model):
         """
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
-        self._per_example_loss = PerExampleLoss(loss, loss_weights)
+        self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self._clipped_sum = get_engine(self.engine, self.model, optimizer)
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
-        weighted = kwargs.pop("weighted_metrics", None) or []
-        super().compile(
-            optimizer=optimizer, weighted_metrics=[*(metrics or []), *weighted], **kwargs
-        )
+        weighted = _joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
+        super().compile(optimizer=optimizer, weighted_metrics=weighted, **kwargs)
 
     def call(self, inputs, training=None):
         statistics = self._streams.public_pass(training=training)
@@ -88,6 +91,8 @@ class PrivateModel(keras.Model):
 
     def train_step(self, data):
         lot = data if isinstance(data, Lot) else _one_physical_batch(data)
+        if lot.y is None:
+            raise ValueError(_NO_TARGETS)
         trained = self.model.trainable_variables
         measured = [*trained, *self._streams.tap_variables()]
         # Weight regularisers depend on no example: their gradient is added after the noise.
@@ -102,6 +107,7 @@ class PrivateModel(keras.Model):
 
             def loss_fn(x, y, sample_weight):
                 predictions = self._streams.forward(x, used, training=True, mask=mask)
+                check_no_added_losses(self.model)
                 return self._per_example_loss(y, predictions, sample_weight), predictions
 
             return loss_fn
@@ -149,9 +155,18 @@ class PrivateModel(keras.Model):
             return train_function
 
         def recorded(iterator):
-            self.ledger.record_updates(int(self._steps_per_execution or 1))
+            asked = int(self._steps_per_execution or 1)
+            # The plan may end within an execution of several steps.
+            count = max(1, min(asked, self.ledger.remaining_updates))
+            self.ledger.record_updates(count)
             self._epsilon_metric.latest.assign(self.ledger.epsilon())
-            return train_function(iterator)
+            if count == asked:
+                return train_function(iterator)
+            self._steps_per_execution.assign(count)
+            try:
+                return train_function(iterator)
+            finally:
+                self._steps_per_execution.assign(asked)
 
         recorded.records_in_ledger = True
         self.train_function = recorded
@@ -175,8 +190,9 @@ class PrivateModel(keras.Model):
 
         Raises:
             BudgetExhaustedError: if the planned updates are used up.
-            ValueError: if the data's N or expected lot size are not the plan's, or the public
-                batch does not fit the data or is part of it.
+            ValueError: if the data's N or expected lot size are not the plan's, the public batch
+                does not fit the data or is part of it, or an argument has no meaning for
+                Poisson-sampled lots.
         """
         self._check_compiled_for_training()
         if self.ledger.remaining_updates < 1:
@@ -187,15 +203,22 @@ class PrivateModel(keras.Model):
             )
         batches = self._as_poisson_batches(x, y, kwargs.pop("sample_weight", None))
         if batches is not None:
+            _refuse_fit_arguments(kwargs)
             if not self.model.built:
                 zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
                 self.model(zeros, training=False)
+            check_model(self.model)
+            self._streams.check_unchanged()
+            self.refresh_public_statistics()
             x = batches.as_dataset(
                 physical_batch_size=self.physical_batch_size,
                 insecure_seed=self._noise.insecure_seed,
                 first_update=int(self.update_count.numpy()),
             )
             y = None
+            targets = tf.nest.flatten(x.element_spec.y)
+            if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
+                raise ValueError(_NO_TARGETS)
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
             steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
@@ -219,6 +242,11 @@ class PrivateModel(keras.Model):
             )
         finally:
             self.refresh_public_statistics()
+
+    def train_on_batch(self, *args, **kwargs):
+        """As in Keras: one update on the rows given. Voids the guarantee: nobody sampled them."""
+        self._void_unknown_sampling()
+        return super().train_on_batch(*args, **kwargs)
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the trained Keras model, without anything of the private training."""
@@ -264,6 +292,11 @@ class PrivateModel(keras.Model):
         if self._streams.mode in ("example", "lot"):
             return PublicRowsModel(self.model, self._streams.public_batch)
         return self.model
+
+    @property
+    def update_count(self):
+        """Variable, int64: the number of updates made. No weight: restoring weights keeps it."""
+        return self._noise.update_count
 
     @property
     def statistics(self):
@@ -331,6 +364,37 @@ class PrivateModel(keras.Model):
             self.stop_training = True
 
 
+_NO_TARGETS = (
+    "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
+    "loss needs no targets, pass zeros."
+)
+
+
+def _joined_metrics(metrics, weighted):
+    if not metrics or not weighted:
+        return metrics or weighted
+    if isinstance(metrics, (list, tuple)) and isinstance(weighted, (list, tuple)):
+        return [*metrics, *weighted]
+    raise ValueError(
+        "Expected lists for metrics and weighted_metrics where both are given, got "
+        f"{type(metrics).__name__} and {type(weighted).__name__}. Pass all as metrics: they are "
+        "weighted alike here."
+    )
+
+
+def _refuse_fit_arguments(arguments):
+    remedies = {
+        "batch_size": "expected_batch_size of make_private() sets the size of a lot",
+        "class_weight": "pass sample_weight, one number for each example",
+        "validation_split": "pass validation_data",
+    }
+    for name, remedy in remedies.items():
+        if arguments.get(name):
+            raise ValueError(
+                f"Expected no {name} for Poisson-sampled lots, got {arguments[name]!r}: {remedy}."
+            )
+
+
 def _one_physical_batch(data):
     """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -338,4 +402,6 @@ def _one_physical_batch(data):
     ones = tf.ones([count])
     sample_weight = ones if sample_weight is None else tf.cast(sample_weight, tf.float32)
     lot = Lot(x, y, sample_weight, ones)
-    return tf.nest.map_structure(lambda t: tf.convert_to_tensor(t)[tf.newaxis], lot)
+    return tf.nest.map_structure(
+        lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
+    )

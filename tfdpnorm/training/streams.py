@@ -60,6 +60,16 @@ class Streams:
         """Whether part of the gradient comes through the public pass."""
         return self.mode == "public" and self.full_gradient
 
+    def check_unchanged(self):
+        """Raises ValueError if the model has other public-batch layers than it had at first."""
+        now = [x for x in sublayers(self.model) if isinstance(x, PublicBatchNormalization)]
+        if {id(layer) for layer in now} != {id(layer) for layer in self.layers}:
+            raise ValueError(
+                f"Expected the {len(self.layers)} PublicBatchNormalization layer(s) that the model "
+                f"had in make_private(), got {len(now)}. Make the layers in the model's "
+                "constructor, or call the model on a batch before make_private()."
+            )
+
     def tap_variables(self):
         """Untrained gammas and betas whose gradients the pull-back needs all the same."""
         if not self.pulls_back:

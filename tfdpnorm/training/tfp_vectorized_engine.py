@@ -10,6 +10,10 @@ from tfdpnorm.gradients.per_example import check_connected
 
 _BASES = ("SGD", "Adam", "Nadam")
 
+# tensorflow-privacy turns an infinite clip into NaN. A finite gradient has a squared norm within
+# float32, and so a norm below this.
+_NO_CLIP = 1e30
+
 
 @functools.cache
 def _optimizer_class(base):
@@ -57,7 +61,7 @@ def tfp_vectorized(
         )
     x, y, sample_weight, mask = rows
     optimizer = _optimizer_class(base)(
-        l2_norm_clip=float(l2_norm_clip) * float(loss_scale),
+        l2_norm_clip=min(float(l2_norm_clip) * float(loss_scale), _NO_CLIP),
         noise_multiplier=0.0,
         num_microbatches=None,
         learning_rate=1.0,

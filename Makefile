@@ -1,0 +1,146 @@
+# Everything runs in .venv, which the targets make themselves from the lock of
+# the Python they find:  make demo  is enough in a fresh checkout.
+#
+#   PYTHON=...       the Python to make .venv with (3.10 or 3.11)
+#   PYTEST_ARGS=...  more arguments for pytest, for example  PYTEST_ARGS="-k privacy"
+#   UPGRADE=yes      with `make lock`: take the newest versions that setup.py allows
+#   LOCKED=no        install the ranges of setup.py instead of the lock; this is what
+#                    happens outside Linux x86_64, for which the locks are made
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint lock clean env check-python
+
+PYTHON ?=
+PYTEST_ARGS ?=
+UPGRADE ?= no
+LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
+UV_VERSION := 0.13.8
+
+VENV_PYTHON := .venv/bin/python
+
+# Shell functions, handed to the recipes through the environment.
+define FUNCTIONS
+given='$(PYTHON)'
+locked='$(LOCKED)'
+show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
+
+# pick_python: set py and version to a Python that runs here and can work, or say why not.
+pick_python() {
+    py= found=
+    if [ -n "$$given" ]; then set -- "$$given"; else set -- python3.11 python3.10 python3 python; fi
+    for candidate in "$$@"; do
+        case $$candidate in "~/"*) candidate=$$HOME/$${candidate#"~/"} ;; esac
+        version=$$("$$candidate" -c "$$show_version" 2>/dev/null </dev/null) || continue
+        version=$${version#Python }
+        case $$version in
+            3.10.* | 3.11.*)
+                if "$$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1 </dev/null; then
+                    py=$$candidate
+                    return 0
+                fi
+                found="$$found, $$candidate (Python $$version without its venv and ensurepip modules)" ;;
+            [0-9]*) found="$$found, $$candidate (Python $$version)" ;;
+        esac
+    done
+    found=$${found#, }
+    if [ -z "$$found" ]; then
+        if [ -n "$$given" ]; then found="$$given, which does not run"; else found="none"; fi
+    fi
+    echo "tfdpnorm needs Python 3.10 or 3.11, as TensorFlow 2.15 does, and found $$found: name one with PYTHON=/path/to/python3.11." >&2
+    return 1
+}
+
+# Functions of a version "3.11.7": py311, its lock, and what .venv must have been made from.
+tag() { t=$${1#3.}; echo "py3$${t%%.*}"; }
+lock() { echo "requirements/$$(tag "$$1").lock"; }
+packages_stamp() {
+    if [ "$$locked" = yes ]; then from=$$(lock "$$1"); else from=setup.py; fi
+    echo "$$1 $$(pwd -P)/.venv $$(cksum <"$$from") $$from"
+}
+checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
+
+# prepare: make .venv what it should be; do nothing if it is so already. The stamps are
+# written last, so what an interrupted or failed installation left is made anew.
+prepare() {
+    current=$$(.venv/bin/python -c "$$show_version" 2>/dev/null) || current=
+    if [ -n "$$current" ] && [ -n "$$given" ]; then
+        pick_python || return 1
+        [ "$$version" = "$$current" ] || current=
+    fi
+    if [ -z "$$current" ] ||
+        [ "$$(cat .venv/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
+        pick_python || return 1
+        rm -rf .venv || return 1
+        install_packages || { echo "The installation did not finish; the next make starts it anew." >&2; return 1; }
+        packages_stamp "$$version" >.venv/packages.stamp
+    fi
+    if [ "$$(cat .venv/checkout.stamp 2>/dev/null)" != "$$(checkout_stamp)" ]; then
+        pip install --no-deps --no-build-isolation -e . || return 1
+        checkout_stamp >.venv/checkout.stamp
+    fi
+}
+
+pip() { subcommand=$$1; shift; .venv/bin/python -m pip "$$subcommand" -q --disable-pip-version-check --no-input "$$@"; }
+
+install_packages() {
+    "$$py" -m venv .venv || return 1
+    if [ "$$locked" = yes ]; then
+        from=$$(lock "$$version")
+        echo "Installing the versions of $$from into .venv (Python $$version); this takes about a minute."
+        # First what the packages without a wheel are built with, pinned as all the rest.
+        awk '/^[a-z0-9]/ { keep = /^(setuptools|wheel)==/ } keep' "$$from" >.venv/build.txt || return 1
+        pip install --require-hashes -r .venv/build.txt || return 1
+        pip install --require-hashes --no-build-isolation -r "$$from"
+    else
+        echo "Installing what setup.py asks for into .venv (Python $$version, no lock); this takes some minutes."
+        pip install -e '.[dev]'
+    fi
+}
+endef
+env check-python lock: export SHELL_FUNCTIONS = $(FUNCTIONS)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo "With PYTHON=/path/to/python3.11 they use that Python; more variables in the Makefile's head."
+
+check-python: ## say which Python .venv is made with, or what is missing
+	@eval "$$SHELL_FUNCTIONS"; pick_python && echo "$$py (Python $$version)"
+
+env: ## make or update .venv
+	@eval "$$SHELL_FUNCTIONS"; prepare
+
+demo: env ## the shortest private training run, from a fresh checkout
+	@$(VENV_PYTHON) -m trainers.demo
+
+test: env ## the tests, but the slow ones
+	$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-all: env ## all tests
+	$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+
+lint: env ## ruff
+	$(VENV_PYTHON) -m ruff check .
+
+# One Python is enough to make both locks.
+lock: ## write requirements/*.lock from setup.py
+	@eval "$$SHELL_FUNCTIONS"; pick_python || exit 1; \
+	scratch=$$(mktemp -d) || exit 1; trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' HUP INT TERM; \
+	"$$py" -m venv "$$scratch/venv" && \
+	"$$scratch/venv/bin/python" -m pip install -q --disable-pip-version-check uv==$(UV_VERSION) || exit 1; \
+	for minor in 10 11; do \
+	    out=requirements/py3$$minor.lock; \
+	    echo "resolving $$out"; \
+	    mkdir -p requirements; \
+	    if [ "$(UPGRADE)" != yes ] && [ -f $$out ]; then cp $$out "$$scratch/new.lock"; else rm -f "$$scratch/new.lock"; fi; \
+	    "$$scratch/venv/bin/uv" --no-config --cache-dir "$$scratch/cache" \
+	        pip compile -q setup.py --extra dev \
+	        --python-version 3.$$minor --python-platform x86_64-manylinux_2_28 \
+	        --generate-hashes --annotation-style line --custom-compile-command "make lock" \
+	        --output-file "$$scratch/new.lock" >/dev/null || exit 1; \
+	    cp "$$scratch/new.lock" $$out || exit 1; \
+	done
+
+clean: ## remove .venv and what the tools leave; outputs/ and results/ stay
+	@rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,88 @@
+"""Packaging of tfdpnorm.
+
+The ranges below are what the library works with; the exact versions that the
+Makefile installs are in requirements/*.lock, made from this file by ``make lock``.
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+
+# TensorFlow Privacy 0.9 cannot be imported with TensorFlow 2.16 or later (Keras 3).
+TENSORFLOW_RANGE = ">=2.15.1,<2.16"
+
+INSTALL_REQUIRES = [
+    f"tensorflow{TENSORFLOW_RANGE}",
+    "tensorflow-privacy>=0.9.0,<0.10",
+    "dp-accounting>=0.4.3,<0.5",
+    "tensorflow-datasets>=4.9.4,<5",
+    # Later releases of these two need a protobuf newer than TensorFlow 2.15 accepts.
+    "tensorflow-metadata>=1.13,<1.16",
+    "protobuf>=3.20.3,<5",
+    "keras-tuner>=1.4.6,<2",
+    "absl-py>=1.0,<2",
+    "numpy>=1.23.5,<2",
+    # tensorflow-datasets needs it to download, and does not ask for it.
+    "importlib_resources>=5",
+    "scikit-learn>=1.3,<2",
+    "matplotlib>=3.7,<4",
+]
+
+TEST_REQUIRES = [
+    "pytest>=7.4",
+    "pytest-xdist>=3.3",
+    "hypothesis>=6.80",
+    "packaging>=22",
+]
+
+DEV_REQUIRES = TEST_REQUIRES + [
+    "ruff>=0.5",
+    # To install the checkout without build isolation.
+    "setuptools>=70.1",
+    "wheel>=0.40",
+]
+
+
+def read_version():
+    text = (HERE / "tfdpnorm" / "_version.py").read_text(encoding="utf-8")
+    match = re.search(r'^__version__ = "([^"]+)"$', text, flags=re.MULTILINE)
+    if match is None:
+        raise RuntimeError("tfdpnorm/_version.py does not define __version__")
+    return match.group(1)
+
+
+def read_long_description():
+    readme = HERE / "README.md"
+    return readme.read_text(encoding="utf-8") if readme.is_file() else ""
+
+
+setup(
+    name="tfdpnorm",
+    version=read_version(),
+    description="Differentially private training of Keras networks with normalisation layers",
+    long_description=read_long_description(),
+    long_description_content_type="text/markdown",
+    author="tfdpnorm authors",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.12",
+    packages=find_packages(include=["tfdpnorm", "tfdpnorm.*", "trainers", "trainers.*"]),
+    install_requires=INSTALL_REQUIRES,
+    extras_require={
+        "gpu": [f"tensorflow[and-cuda]{TENSORFLOW_RANGE}"],
+        "test": TEST_REQUIRES,
+        "dev": DEV_REQUIRES,
+    },
+    entry_points={
+        "console_scripts": ["tfdpnorm-epsilon = tfdpnorm.privacy.command:main"],
+    },
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

@@ -1,0 +1,156 @@
+"""Public rows: choice, split, fitting and checks."""
+
+import time
+
+import numpy as np
+import pytest
+
+from tfdpnorm.data import (
+    Examples,
+    check_public_batch,
+    load_examples,
+    match_images,
+    split_public,
+    take_public_batch,
+)
+
+
+def numbered(n):
+    """A set whose every image tells its row."""
+    x = np.broadcast_to(np.arange(n, dtype=np.float32)[:, None, None, None], (n, 2, 2, 1)) / n
+    return Examples("numbered", "train", x, np.zeros(n, np.int32), 1, True)
+
+
+def test_take_is_repeatable_and_without_replacement():
+    examples = numbered(50)
+    chosen = take_public_batch(examples, 20, seed=1)
+    assert chosen.shape == (20, 2, 2, 1) and chosen.dtype == np.float32
+    assert len(np.unique(chosen[:, 0, 0, 0])) == 20
+    np.testing.assert_array_equal(chosen, take_public_batch(examples.x, 20, seed=1))
+    assert (chosen != take_public_batch(examples, 20, seed=2)).any()
+    assert len(take_public_batch(examples, 50, seed=0)) == 50
+
+
+@pytest.mark.parametrize("size,match", [(0, "at least 2 rows"), (1, "variance 0"),
+                                        (51, "<= 50, .* received 51")])
+def test_take_sizes_out_of_range(size, match):
+    with pytest.raises(ValueError, match=match):
+        take_public_batch(numbered(50), size, seed=0)
+
+
+def test_split_parts_are_disjoint_complete_and_blind_to_content():
+    examples = numbered(50)
+    public, private = split_public(examples, 12, 3)
+    assert (len(public), len(private)) == (12, 38)
+    assert (public.split, private.split) == ("train[public]", "train[private]")
+    assert not public.is_complete and not private.is_complete
+    together = np.concatenate([public.x, private.x])[:, 0, 0, 0]
+    np.testing.assert_array_equal(np.sort(together), examples.x[:, 0, 0, 0])
+    check_public_batch(public.x, private.x)
+    other = Examples("other", "train", np.random.rand(50, 3), np.arange(50, dtype=np.int32), 50,
+                     True)
+    rows = split_public(other, 12, 3)[0].y
+    np.testing.assert_allclose(public.x[:, 0, 0, 0], rows / 50)
+
+
+@pytest.mark.parametrize("size,match", [(1, "at least 2"), (50, "<= 49, .* received 50")])
+def test_split_sizes_out_of_range(size, match):
+    with pytest.raises(ValueError, match=match):
+        split_public(numbered(50), size, 0)
+
+
+@pytest.mark.parametrize("seed,error", [(-1, ValueError), (None, TypeError), (0.5, TypeError)])
+def test_hostile_seeds(seed, error):
+    with pytest.raises(error, match="seed"):
+        take_public_batch(numbered(5), 2, seed=seed)
+
+
+@pytest.mark.parametrize("given", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (40, 20, 1)])
+@pytest.mark.parametrize("wanted", [(28, 28, 1), (32, 32, 3), (8, 8, 1)])
+def test_match_images_reaches_the_shape_and_keeps_the_range(given, wanted):
+    images = np.random.default_rng(0).random((5, *given))
+    fitted = match_images(images, wanted)
+    assert fitted.shape == (5, *wanted) and fitted.dtype == np.float32
+    assert fitted.min() > -1e-6 and fitted.max() < 1 + 1e-6
+    # Each image alone, and a flat one stays flat.
+    np.testing.assert_allclose(match_images(images[2:3], wanted)[0], fitted[2], atol=1e-6)
+    np.testing.assert_allclose(match_images(np.full((2, *given), 0.25), wanted), 0.25, atol=1e-6)
+    if given == wanted:
+        np.testing.assert_array_equal(fitted, images.astype(np.float32))
+
+
+def test_match_images_values():
+    ramp = np.array([0.0, 1.0])[None, None, :, None]
+    wide = match_images(np.repeat(ramp, 2, axis=1), (2, 4, 1))
+    np.testing.assert_allclose(wide[0, 0, :, 0], [0, 0.25, 0.75, 1], atol=1e-6)
+    colour = np.random.rand(1, 2, 2, 3)
+    np.testing.assert_allclose(match_images(colour, (2, 2, 1)), colour.mean(-1, keepdims=True),
+                               rtol=1e-6)
+    grey = np.random.rand(1, 2, 2, 1)
+    np.testing.assert_allclose(match_images(grey, (2, 2, 3)), np.concatenate([grey] * 3, -1),
+                               rtol=1e-6)
+
+
+@pytest.mark.parametrize("images,shape,error,match", [
+    (np.zeros((2, 4, 4, 1), np.uint8), (4, 4, 1), TypeError, "float images"),
+    (np.zeros((2, 4, 4)), (4, 4, 1), ValueError, "newaxis"),
+    (np.zeros((2, 4, 4, 1)), (4, 4), ValueError, "newaxis"),
+    (np.zeros((2, 4, 4, 2)), (4, 4, 3), ValueError, "received 2"),
+    (np.zeros((2, 4, 4, 1)), (0, 4, 1), ValueError, ">= 1"),
+])
+def test_hostile_images(images, shape, error, match):
+    with pytest.raises(error, match=match):
+        match_images(images, shape)
+
+
+PRIVATE = np.random.default_rng(1).random((100, 3, 2)).astype(np.float32)
+PUBLIC = np.random.default_rng(2).random((10, 3, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("public,error,match", [
+    (PUBLIC[:, :2], ValueError, r"\[10, 2, 2\] and private_x \[100, 3, 2\]"),
+    (PUBLIC[..., None], ValueError, "match_images"),
+    ((PUBLIC * 255).astype(np.uint8), TypeError, "uint8 and float32"),
+    (PUBLIC[:1], ValueError, "at least 2 rows, received 1"),
+    (PUBLIC[:0], ValueError, "at least 2 rows, received 0"),
+    (PUBLIC * np.nan, ValueError, "finite values in public_x"),
+    (np.concatenate([PUBLIC, PRIVATE[[99, 0]]]), ValueError, r"2 of 12 .* \[10, 11\]"),
+    (np.concatenate([PUBLIC, PRIVATE[[5]], PRIVATE[[5]]]), ValueError, r"2 of 12 .* \[10, 11\]"),
+    (np.concatenate([PUBLIC, PRIVATE[:7]]).astype(np.float64), ValueError, "7 of 17"),
+])
+def test_bad_public_batches(public, error, match):
+    with pytest.raises(error, match=match):
+        check_public_batch(public, PRIVATE)
+
+
+def test_overlap_is_found_between_precisions():
+    private = np.random.default_rng(3).random((20, 4))
+    with pytest.raises(ValueError, match="3 of 3"):
+        check_public_batch(private[:3].astype(np.float32), private)
+    with pytest.raises(ValueError, match="3 of 3"):
+        check_public_batch(private[:3], private.astype(np.float32))
+
+
+def test_overlap_ignores_the_sign_of_zero():
+    with pytest.raises(ValueError, match="1 of 2"):
+        check_public_batch(np.array([[-0.0, 1.0], [2.0, 2.0]]), np.array([[0.0, 1.0]]))
+
+
+def test_good_public_batches():
+    check_public_batch(PUBLIC, PRIVATE)
+    check_public_batch(PUBLIC.astype(np.float64), PRIVATE)
+    check_public_batch(np.array([[1], [2]], np.int32), np.array([[3], [300]], np.int64))
+
+
+def test_check_is_fast_on_the_size_of_mnist():
+    private = np.random.default_rng(0).random((60_000, 28, 28, 1), dtype=np.float32)
+    start = time.perf_counter()
+    check_public_batch(private[:256] + 2, private)
+    assert time.perf_counter() - start < 2  # Some 0.1 s on an idle machine.
+
+
+def test_digits_for_a_network_of_28_by_28():
+    public, private = split_public(load_examples("digits", "train"), 100, 0)
+    x, public_x = (match_images(part.x, (28, 28, 1)) for part in (private, public))
+    check_public_batch(public_x, x)
+    assert x.shape == (1337, 28, 28, 1)

@@ -1,0 +1,236 @@
+"""Data sets by name: what is there, what is missing, what is broken."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tfdpnorm.data import (
+    DatasetCorruptError,
+    DatasetNotFoundError,
+    Examples,
+    _tfds,
+    known_names,
+    load_examples,
+)
+
+OFFICIAL = {"mnist": (60_000, 10_000), "kmnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
+            "cifar100": (50_000, 10_000), "ag_news_subset": (120_000, 7_600)}
+CLASSES = {"mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100, "ag_news_subset": 4}
+
+
+@pytest.mark.parametrize("name,split,shape", [
+    ("mnist", "train", (28, 28, 1)), ("mnist", "test", (28, 28, 1)),
+    ("kmnist", "train", (28, 28, 1)), ("cifar10", "test", (32, 32, 3)),
+    ("cifar100", "test", (32, 32, 3))])
+def test_real_images(tfds_dir, name, split, shape):
+    examples = load_examples(name, split, tfds_dir(name))
+    assert examples.x.shape == (len(examples), *shape) and examples.x.dtype == np.float32
+    assert examples.x.min() == 0 and examples.x.max() == 1
+    assert 0.05 < examples.x.mean() < 0.6
+    check_labels(examples, name, split)
+
+
+def test_real_texts(tfds_dir):
+    examples = load_examples("ag_news_subset", "test", tfds_dir("ag_news_subset"))
+    assert examples.x.shape == (len(examples),)
+    assert all(type(text) is str and len(text) > 10 for text in examples.x)
+    check_labels(examples, "ag_news_subset", "test")
+
+
+def check_labels(examples, name, split):
+    assert examples.y.dtype == np.int32 and examples.num_classes == CLASSES[name]
+    assert set(examples.y.tolist()) == set(range(examples.num_classes))
+    official = OFFICIAL[name][split == "test"]
+    assert len(examples) <= official
+    assert examples.is_complete == (len(examples) == official)
+
+
+def test_the_environment_names_the_folder(tfds_dir, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir("kmnist")))
+    first, second = (load_examples("kmnist", "train") for _ in range(2))
+    np.testing.assert_array_equal(first.x[:100], second.x[:100])
+
+
+def test_digits():
+    train, test = load_examples("digits", "train"), load_examples("digits", "test")
+    assert (len(train), len(test)) == (1437, 360)
+    for part in (train, test):
+        assert part.x.shape[1:] == (8, 8, 1) and part.x.dtype == np.float32
+        assert part.y.dtype == np.int32 and part.is_complete and part.num_classes == 10
+        assert part.x.min() == 0 and part.x.max() == 1
+    # Every image once, classes in proportion, and the same split for everybody.
+    from sklearn.datasets import load_digits
+    everything = sorted(map(bytes, (load_digits().images / 16).astype(np.float32)))
+    assert sorted(map(bytes, np.concatenate([train.x, test.x]))) == everything
+    shares = np.bincount(test.y) / np.bincount(np.concatenate([train.y, test.y]))
+    assert np.abs(shares - 360 / 1797).max() < 0.005
+    assert test.y[:20].tolist() == DIGITS_TEST_LABELS
+
+
+DIGITS_TEST_LABELS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 3, 6, 5, 9, 2, 1, 7, 8, 4]
+
+
+def test_unknown_names_and_splits():
+    for name in ("mnits", None, ""):
+        with pytest.raises(ValueError, match="ag_news_subset, cifar10, cifar100, digits, kmnist"):
+            load_examples(name, "train")
+    for split in ("validation", "train[:10%]", None):
+        with pytest.raises(ValueError, match="split 'train' or 'test'"):
+            load_examples("mnist", split)
+    assert len(known_names()) == 6
+
+
+def test_a_missing_set_without_download(tmp_path):
+    folder = tmp_path / "not yet" / "there"
+    with pytest.raises(DatasetNotFoundError) as caught:
+        load_examples("mnist", "train", folder)
+    message = str(caught.value)
+    assert "'mnist'" in message and str(folder) in message and "download=False" in message
+    assert f"tfds.load('mnist', data_dir={str(folder)!r})" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def no_network(*args, **kwargs):
+    raise socket.gaierror("Name or service not known")
+
+
+@pytest.mark.parametrize("name", sorted(OFFICIAL))
+def test_a_missing_set_without_network(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(socket, "create_connection", no_network)
+    start = time.perf_counter()
+    with pytest.raises(DatasetNotFoundError, match="cannot be reached") as caught:
+        load_examples(name, "train", tmp_path / "a" / "b", download=True)
+    assert "tfds.load(" in str(caught.value) and caught.value.__cause__ is None
+    assert time.perf_counter() - start < 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_proxy_is_asked_where_there_is_one(monkeypatch):
+    asked = []
+
+    def connect(address, timeout):
+        asked.append(address)
+        no_network()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(OSError, match="proxy.example cannot be reached"):
+        _tfds._require_reachable("data.example")
+    assert asked == [("proxy.example", 3128)]
+
+
+def half_written(scratch):
+    folder = pathlib.Path(scratch) / "mnist" / "3.0.1.incompleteXYZ"
+    folder.mkdir(parents=True)
+    (folder / "part").write_text("half")
+
+
+@pytest.mark.parametrize("error", [OSError("connection reset"), KeyboardInterrupt(), None])
+def test_a_download_that_breaks_off_leaves_nothing(tmp_path, monkeypatch, error):
+    def prepare(name, scratch):
+        half_written(scratch)
+        if error:
+            raise error
+
+    monkeypatch.setattr(_tfds, "_require_reachable", lambda host: None)
+    monkeypatch.setattr(_tfds, "_prepare", prepare)
+    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DatasetNotFoundError
+    with pytest.raises(expected):
+        load_examples("mnist", "train", tmp_path / "new", download=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_that_succeeds_is_moved_in_place(tfds_dir, tmp_path, monkeypatch):
+    source = tfds_dir("kmnist")
+
+    def prepare(name, scratch):
+        half_written(scratch)
+        shutil.copytree(source / name, pathlib.Path(scratch) / name)
+
+    monkeypatch.setattr(_tfds, "_require_reachable", lambda host: None)
+    monkeypatch.setattr(_tfds, "_prepare", prepare)
+    examples = load_examples("kmnist", "train", tmp_path / "new", download=True)
+    assert len(examples) > 0
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["kmnist"]
+    monkeypatch.setattr(_tfds, "_prepare", None)  # Not asked again.
+    load_examples("kmnist", "train", tmp_path / "new", download=True)
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for version in ("3.0.2", "3.0.10", "2.9.9", "4.0.0.incompleteABC"):
+        (tmp_path / "mnist" / version).mkdir(parents=True)
+        (tmp_path / "mnist" / version / "dataset_info.json").write_text("{}")
+    (tmp_path / "mnist" / "9.9.9").mkdir()  # Without its information: not prepared.
+    assert _tfds.prepared_folder("mnist", tmp_path).name == "3.0.10"
+
+
+def truncate(folder):
+    for path in folder.glob("*tfrecord*"):
+        path.write_bytes(path.read_bytes()[:200_000])
+
+
+def empty(folder):
+    for path in folder.glob("*train.tfrecord*"):
+        path.write_bytes(b"")
+
+
+def keep_one_record(folder):
+    """Cuts between two records, so that what is left is readable."""
+    for path in folder.glob("*train.tfrecord*"):
+        content = path.read_bytes()
+        path.write_bytes(content[:int.from_bytes(content[:8], "little") + 16])
+
+
+def flip_a_byte(folder):
+    for path in folder.glob("*tfrecord*"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+
+def remove_records(folder):
+    for path in folder.glob("*tfrecord*"):
+        path.unlink()
+
+
+def spoil_information(folder):
+    (folder / "dataset_info.json").write_text("{ not json")
+
+
+@pytest.mark.parametrize(
+    "damage", [truncate, empty, keep_one_record, flip_a_byte, remove_records, spoil_information])
+def test_a_damaged_folder(tfds_dir, tmp_path, damage):
+    shutil.copytree(tfds_dir("kmnist") / "kmnist", tmp_path / "kmnist")
+    folder, = (tmp_path / "kmnist").iterdir()
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o755)
+    damage(folder)
+    with pytest.raises(DatasetCorruptError) as caught:
+        load_examples("kmnist", "train", tmp_path)
+    assert str(folder) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1 and caught.value.__suppress_context__
+
+
+def test_examples_are_checked():
+    with pytest.raises(ValueError, match="shape"):
+        Examples("a", "train", np.zeros((3, 2)), np.zeros(4, np.int32), 2, True)
+    for label in (-1, 2):
+        with pytest.raises(ValueError, match=r"labels in \[0, 2\)"):
+            Examples("a", "train", np.zeros((1, 2)), np.array([label]), 2, True)
+
+
+def test_importing_needs_neither_tfds_nor_sklearn():
+    code = ("import sys, tfdpnorm.data\n"
+            "assert not {'tensorflow_datasets', 'sklearn'} & set(sys.modules)")
+    root = pathlib.Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root,
+                   env={**os.environ, "PYTHONPATH": str(root)})

@@ -1,0 +1,209 @@
+"""ScaleNorm: the sum of two paths, normalised."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import PublicStatistics, ScaleNorm, record_pass, use_pass
+
+
+def group_normalized(values, groups, axis=-1, epsilon=1e-3):
+    """Each row, each group of neighbouring channels: mean 0, variance 1; in float64."""
+    values = np.moveaxis(np.asarray(values, np.float64), axis, -1)
+    channels = values.shape[-1]
+    size = channels if groups == 1 else 1 if groups == -1 else channels // groups
+    out = np.empty_like(values)
+    for row in range(len(values)):
+        for start in range(0, channels, size):
+            part = values[row, ..., start : start + size]
+            centred = part - part.mean()
+            out[row, ..., start : start + size] = centred / np.sqrt((centred**2).mean() + epsilon)
+    return np.moveaxis(out, -1, axis)
+
+
+def batch_normalized(values, of, epsilon=1e-3):
+    values, of = np.asarray(values, np.float64), np.asarray(of, np.float64)
+    axes = tuple(range(of.ndim - 1))
+    return (values - of.mean(axes)) / np.sqrt(of.var(axes) + epsilon)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, -1])
+@pytest.mark.parametrize("shape,axis", [((4, 5, 6), -1), ((6, 4, 5), 1), ((3, 6), -1)])
+def test_group_norm_of_the_sum(groups, shape, axis, rng):
+    path, skip = rng.normal(3.0, 2.0, (2, 3, *shape)).astype("float32")
+    layer = ScaleNorm(groups=groups, axis=axis)
+    outputs = layer([path, skip])
+    expected = group_normalized(path + skip, groups, axis)
+    np.testing.assert_allclose(outputs, expected, atol=2e-5, rtol=2e-5)
+    np.testing.assert_allclose(layer(path + skip), expected, atol=2e-5, rtol=2e-5)
+    np.testing.assert_allclose(layer((path, skip)), expected, atol=2e-5, rtol=2e-5)
+
+
+def test_epsilon_and_parameters(rng):
+    values = rng.normal(size=(3, 4, 4, 6)).astype("float32")
+    layer = ScaleNorm(groups=2, epsilon=0.5)
+    layer.build(values.shape)
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    gamma, beta = (weight.numpy() for weight in layer.trainable_weights)
+    expected = group_normalized(values, 2, epsilon=0.5) * gamma + beta
+    np.testing.assert_allclose(layer(values), expected, atol=2e-5, rtol=2e-5)
+
+
+def test_group_norm_keeps_rows_apart(rng):
+    path, skip = rng.normal(size=(2, 3, 4, 4, 6)).astype("float32")
+    layer = ScaleNorm(groups=3)
+    before = layer([path, skip]).numpy()
+    path[1], skip[1] = np.nan, 1e30
+    np.testing.assert_array_equal(layer([path, skip]).numpy()[[0, 2]], before[[0, 2]])
+
+
+def test_batch_norm_of_the_sum(rng):
+    path, skip = rng.normal(3.0, 2.0, (2, 5, 4, 4, 6)).astype("float32")
+    layer = ScaleNorm("batch")
+    outputs = layer([path, skip], training=True)
+    expected = batch_normalized(path + skip, path + skip)
+    np.testing.assert_allclose(outputs, expected, atol=2e-4, rtol=2e-4)
+    # Inference takes moving averages, which have hardly moved.
+    assert np.abs(layer([path, skip], training=False) - expected).max() > 0.5
+
+
+@pytest.mark.parametrize("statistics", ["public", "blend"])
+def test_public_batch_norm_of_the_sum(statistics, rng):
+    private = rng.normal(3.0, 2.0, (2, 4, 4, 4, 6)).astype("float32")
+    public = rng.normal(1.0, 1.0, (2, 5, 4, 4, 6)).astype("float32")
+    layer = ScaleNorm("public_batch", statistics=statistics)
+    recorded = PublicStatistics()
+    with record_pass(recorded):
+        layer(list(public), training=True)
+    assert len(recorded.moments) == 1
+    with use_pass(recorded):
+        outputs = layer(list(private), training=True)
+    expected = batch_normalized(private.sum(0), public.sum(0))
+    if statistics == "public":
+        np.testing.assert_allclose(outputs, expected, atol=2e-5, rtol=2e-5)
+    else:
+        # A row blended with M public rows: all of them together.
+        for i, row in enumerate(private.sum(0)):
+            together = np.concatenate([row[np.newaxis], public.sum(0)])
+            np.testing.assert_allclose(
+                outputs[i], batch_normalized(row, together), atol=2e-5, rtol=2e-5
+            )
+    recorded.store()
+    np.testing.assert_allclose(layer(list(private)), outputs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "normalization,trained,not_trained",
+    [("group", 12, 0), ("batch", 12, 12), ("public_batch", 12, 13)],
+)
+def test_parameter_count(normalization, trained, not_trained):
+    layer = ScaleNorm(normalization, groups=2)
+    layer.build([(None, 4, 4, 6), (None, 4, 4, 6)])
+    assert sum(int(tf.size(w)) for w in layer.trainable_weights) == trained
+    assert sum(int(tf.size(w)) for w in layer.non_trainable_weights) == not_trained
+
+
+@pytest.mark.parametrize("normalization", ["group", "batch", "public_batch"])
+@pytest.mark.parametrize("half,spread,atol", [("float16", 2.0, 8e-3), ("bfloat16", 12.0, 5e-2)])
+def test_mixed_precision_takes_moments_in_float32(
+    normalization, half, spread, atol, rng, set_policy
+):
+    set_policy(f"mixed_{half}")
+    path, skip = (tf.cast(rng.normal(501.0, spread, (4, 5, 5, 4)), half) for _ in range(2))
+    layer = ScaleNorm(normalization, groups=2)
+    with record_pass(PublicStatistics()):
+        outputs = layer([path, skip], training=True)
+    assert outputs.dtype == half
+    assert {w.dtype for w in layer.weights} == {tf.float32}
+    total = tf.cast(path + skip, tf.float64).numpy()
+    expected = (
+        group_normalized(total, 2) if normalization == "group" else batch_normalized(total, total)
+    )
+    np.testing.assert_allclose(tf.cast(outputs, tf.float64), expected, atol=atol)
+
+
+def test_a_group_variance_beyond_float16_is_no_matter(rng, set_policy):
+    set_policy("mixed_float16")
+    values = tf.cast(rng.normal(0.0, 1000.0, (2, 5, 5, 4)), "float16")
+    outputs = ScaleNorm(groups=1)(values)
+    assert float(tf.math.reduce_std(tf.cast(outputs, tf.float32))) == pytest.approx(1.0, abs=1e-2)
+
+
+def test_float64(rng, set_policy):
+    set_policy("float64")
+    values = rng.normal(1e3, 1.0, (2, 5, 5, 4))
+    outputs = ScaleNorm(groups=2)(values)
+    assert outputs.dtype == tf.float64
+    np.testing.assert_allclose(outputs, group_normalized(values, 2), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"normalization": "layer"}, "Expected normalization to be one of .*got 'layer'"),
+        ({"groups": 0}, "Expected groups to be a positive int, or -1.*got 0"),
+        ({"groups": -2}, "Expected groups to be a positive int, or -1.*got -2"),
+        ({"groups": 2.0}, "Expected groups to be a positive int, or -1.*got 2.0"),
+        (
+            {"normalization": "public_batch", "statistics": "mine"},
+            "Expected statistics to be one of .*got 'mine'",
+        ),
+    ],
+)
+def test_refused_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        ScaleNorm(**options)
+
+
+@pytest.mark.parametrize(
+    "options,shapes,message",
+    [
+        ({}, [(None, 4, 4, 32), (None, 2, 2, 32)], "Expected paths of one shape .*1x1 convolution"),
+        ({}, [(None, 4, 4, 32), (None, 4, 4, 1)], "Expected paths of one shape"),
+        ({}, (None, 4, 4, 16), "Expected groups to divide the 16 channels.*got 32 groups"),
+        ({"groups": 4}, [(None, 4, 6), (None, 4, 6)], "divide the 6 channels.*got 4 groups"),
+        ({}, (None, 4, 4, None), "size of axis -1 to be known"),
+        ({"normalization": "public_batch"}, (None, 4, None), "size of axis -1 to be known"),
+    ],
+)
+def test_refused_shapes(options, shapes, message):
+    layer = ScaleNorm(name="block3", **options)
+    one = isinstance(shapes, tuple)
+    inputs = keras.Input(shapes[1:]) if one else [keras.Input(shape[1:]) for shape in shapes]
+    with pytest.raises(ValueError, match=message) as caught:
+        layer(inputs)
+    assert "'block3'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalization": "group", "groups": -1, "axis": 1, "epsilon": 1e-5, "name": "after"},
+        {"normalization": "public_batch", "statistics": "blend", "dtype": "mixed_float16"},
+        {"normalization": "batch", "dtype": "float64"},
+    ],
+)
+def test_config_round_trip(options):
+    layer = ScaleNorm(**options)
+    config = layer.get_config()
+    for name, value in options.items():
+        if name != "dtype":
+            assert config[name] == value
+    again = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(layer))
+    assert isinstance(again, ScaleNorm)
+    assert again.get_config() == config
+    assert again.compute_dtype == layer.compute_dtype
+    # What it was made with stays true after it has been built, -1 groups among it.
+    layer.build((None, 32, 4, 32))
+    assert layer.get_config() == config
+
+
+def test_in_a_functional_model():
+    inputs = keras.Input((4, 4, 6))
+    outputs = ScaleNorm(groups=3)([inputs, keras.layers.Conv2D(6, 3, padding="same")(inputs)])
+    assert outputs.shape.as_list() == [None, 4, 4, 6]
+    assert ScaleNorm().compute_output_shape([(None, 3, 32), (None, 3, 32)]) == (None, 3, 32)
+    assert ScaleNorm().compute_output_shape((None, 3, 32)) == (None, 3, 32)

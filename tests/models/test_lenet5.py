@@ -1,0 +1,129 @@
+"""LeNet-5 with each normalisation."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass
+
+BIASES = 6 + 16 + 120 + 84
+PER_CHANNEL = 2 * BIASES  # gamma and beta
+# By hand: 61,706 of LeNet-5; batch moments cancel the biases before them.
+COUNTS = {
+    "none": (61_706, 0),
+    "layer": (61_706 + PER_CHANNEL, 0),
+    "group": (61_706 + PER_CHANNEL, 0),
+    "batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL),
+    "public_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL + 4),
+}
+
+
+@pytest.fixture
+def set_policy():
+    before = keras.mixed_precision.global_policy()
+    yield keras.mixed_precision.set_global_policy
+    keras.mixed_precision.set_global_policy(before)
+
+
+def count(weights):
+    return sum(int(tf.size(weight)) for weight in weights)
+
+
+def test_counts_are_of_every_norm():
+    assert set(COUNTS) == set(models.NORMS)
+
+
+@pytest.mark.parametrize("norm", models.NORMS)
+def test_parameter_count(norm):
+    model = models.build("lenet5", norm=norm)
+    assert (count(model.trainable_weights), count(model.non_trainable_weights)) == COUNTS[norm]
+
+
+@pytest.mark.parametrize("norm", models.NORMS)
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_logits_are_float32(norm, policy, set_policy):
+    set_policy(policy)
+    model = models.build("lenet5", norm=norm, num_classes=3, input_shape=(12, 13, 2))
+    with record_pass(PublicStatistics()):
+        logits = model(np.ones((2, 12, 13, 2), "float32"))
+    assert logits.shape == (2, 3) and logits.dtype == tf.float32
+    assert np.isfinite(logits).all()
+    assert model.get_layer("dense2").compute_dtype == policy.removeprefix("mixed_")
+    assert all(weight.dtype == tf.float32 for weight in model.weights)
+
+
+def test_logits_are_unbounded():
+    """No softmax at the end: the losses take logits."""
+    model = models.build("lenet5")
+    model.get_layer("logits").bias.assign(tf.range(-50.0, 50.0, 10.0))
+    logits = model(np.zeros((1, 28, 28, 1), "float32"))
+    np.testing.assert_allclose(logits[0], np.arange(-50.0, 50.0, 10.0), atol=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["none", "group", "public_batch"])
+def test_normalised_logits(norm):
+    plain = models.build("lenet5", norm=norm)
+    normalised = models.build("lenet5", norm=norm, normalize_logits=True)
+    more = {"none": 0, "group": 20, "public_batch": 20 - 10}[norm]
+    assert count(normalised.trainable_weights) == count(plain.trainable_weights) + more
+
+
+def test_options_reach_the_layers():
+    model = models.build("lenet5", norm="public_batch", statistics="blend")
+    norms = [layer for layer in model.layers if isinstance(layer, PublicBatchNormalization)]
+    assert len(norms) == 4 and {layer.statistics for layer in norms} == {"blend"}
+    assert {layer.statistics_gradient for layer in norms} == {"full"}
+    model = models.build("lenet5", norm="public_batch", statistics_gradient="stop")
+    norms = [layer for layer in model.layers if isinstance(layer, PublicBatchNormalization)]
+    assert {layer.statistics_gradient for layer in norms} == {"stop"}
+    model = models.build("lenet5", norm="group", groups=8)
+    groups = [x.groups for x in model.layers if isinstance(x, keras.layers.GroupNormalization)]
+    assert groups == [2, 8, 8, 4]  # gcd(8, channels) of 6, 16, 120, 84
+    model = models.build("lenet5", pooling="average", activation="tanh")
+    assert isinstance(model.get_layer("conv2_pool"), keras.layers.AveragePooling2D)
+    assert model.get_layer("dense1_activation").activation is keras.activations.tanh
+    assert isinstance(
+        models.build("lenet5").get_layer("conv2_pool"), keras.layers.MaxPooling2D
+    )
+
+
+@pytest.mark.parametrize("norm", ["layer", "group"])
+def test_layer_and_group_norm_keep_rows_apart(norm):
+    model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
+    x = np.random.default_rng(0).normal(size=(3, 12, 12, 1)).astype("float32")
+    before = model(x, training=True).numpy()
+    x[1] = 1e6
+    np.testing.assert_array_equal(model(x, training=True).numpy()[[0, 2]], before[[0, 2]])
+
+
+def test_layer_norm_is_over_all_units_of_an_example():
+    """Davody et al. (2020), Equation 3: not over the channels of each position."""
+    layer = models.normalization_layer("layer", channels=3, rank=4)
+    x = np.random.default_rng(0).normal(2.0, 3.0, (2, 4, 4, 3)).astype("float32")
+    axes = (1, 2, 3)
+    centred = x - x.mean(axes, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + layer.epsilon)
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+    assert isinstance(
+        models.normalization_layer("layer", channels=3), keras.layers.LayerNormalization
+    )
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"input_shape": (11, 28, 1)}, "at least 12.*11, 28, 1"),
+        ({"input_shape": (28, 8, 1)}, "at least 12.*28, 8, 1"),
+        ({"input_shape": (28, 28)}, r"input_shape=\(height, width, channels\).*\(28, 28\)"),
+        ({"input_shape": (None, None, 1)}, "at least 12.*None, None, 1"),
+        ({"norm": "instance"}, "Expected norm to be one of .*got 'instance'"),
+        ({"norm": None}, "Expected norm to be one of .*got None"),
+        ({"pooling": "min"}, "Expected pooling to be 'max' or 'average', got 'min'"),
+        ({"norm": "public_batch", "statistics": "mine"}, "Expected statistics to be one of"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        models.build("lenet5", **options)

@@ -1,0 +1,58 @@
+"""The registry of network families."""
+
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.models import registry
+
+
+@pytest.fixture
+def empty_registry(monkeypatch):
+    monkeypatch.setattr(registry, "_BUILDERS", {})
+
+
+def test_names():
+    assert "lenet5" in models.names()
+    assert models.names() == sorted(models.names())
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_every_family_builds_with_every_norm(name):
+    for norm in models.NORMS:
+        model = models.build(name, norm=norm, num_classes=3)
+        assert isinstance(model, keras.Model)
+        assert model.output_shape[-1] == 3
+
+
+def test_register_and_build(empty_registry):
+    @models.register("tiny")
+    def tiny(norm, num_classes, input_shape=(4,), width=2):
+        return norm, num_classes, input_shape, width
+
+    assert models.names() == ["tiny"]
+    assert tiny("none", 5) == ("none", 5, (4,), 2)
+    assert models.build("tiny") == ("none", 10, (4,), 2)
+    assert models.build("tiny", "group", 3, [7], width=9) == ("group", 3, (7,), 9)
+
+
+def test_a_name_is_registered_once(empty_registry):
+    first = models.register("tiny")(lambda norm, num_classes: "first")
+    with pytest.raises(ValueError, match="Expected a new model name, got 'tiny'"):
+        models.register("tiny")(lambda norm, num_classes: "second")
+    assert models.build("tiny") == first("none", 10) == "first"
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"name": "lenet6"}, r"Expected a model name of \[.*'lenet5'.*\], got 'lenet6'"),
+        ({"name": "lenet5", "depth": 3}, r"Expected options of .*'pooling'.*got \['depth'\]"),
+        ({"name": "lenet5", "num_classes": 0}, "Expected num_classes to be a positive int, got 0"),
+        ({"name": "lenet5", "num_classes": 10.0}, "positive int, got 10.0"),
+        ({"name": "lenet5", "norm": "weight"}, "Expected norm to be one of .*got 'weight'"),
+    ],
+)
+def test_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        models.build(**arguments)

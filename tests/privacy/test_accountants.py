@@ -1,0 +1,226 @@
+"""The accountants against closed forms, against each other, and at hostile settings."""
+
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.accountants import coarse_epsilon, pld_interval, rdp_of
+
+RATES = st.floats(1e-4, 0.4)
+NOISES = st.floats(0.6, 20.0)
+UPDATES = st.integers(1, 5000)
+FEW = settings(max_examples=6, deadline=None, derandomize=True)
+
+
+def gaussian_delta(epsilon, sigma):
+    """Balle & Wang (2018), Theorem 8, for sensitivity 1."""
+    a, b = 1 / (2 * sigma), epsilon * sigma
+    return stats.norm.cdf(a - b) - math.exp(epsilon + stats.norm.logcdf(-a - b))
+
+
+def gaussian_epsilon(sigma, delta):
+    if gaussian_delta(0.0, sigma) <= delta:
+        return 0.0
+    return optimize.brentq(lambda e: gaussian_delta(e, sigma) - delta, 0, 500, xtol=1e-12)
+
+
+def sampled_gaussian_epsilon(rate, sigma, delta):
+    """One Poisson-sampled Gaussian: Balle, Barthe & Gaboardi (2018), Theorem 2, removal."""
+
+    def gap(epsilon):
+        inner = math.log1p(math.expm1(epsilon) / rate)
+        return rate * gaussian_delta(inner, sigma) - delta
+
+    return optimize.brentq(gap, 0, 100, xtol=1e-12) if gap(0.0) > 0 else 0.0
+
+
+def epsilon(rate, noise, updates, accountant="rdp", delta=1e-5):
+    return epsilon_of(dp_sgd_event(rate, noise, updates), delta, accountant)
+
+
+def test_event_of_sampled_lots():
+    assert dp_sgd_event(0.25, 2.0, 7) == dp_accounting.SelfComposedDpEvent(
+        dp_accounting.PoissonSampledDpEvent(0.25, dp_accounting.GaussianDpEvent(2.0)), 7
+    )
+
+
+def test_event_of_the_whole_data_set_is_not_sampled():
+    assert dp_sgd_event(1, 2.0, 7) == dp_accounting.SelfComposedDpEvent(
+        dp_accounting.GaussianDpEvent(2.0), 7
+    )
+
+
+def test_event_without_noise_or_without_updates():
+    assert dp_sgd_event(0.1, 0, 5) == dp_accounting.NonPrivateDpEvent()
+    assert dp_sgd_event(0.1, 1.0, 0) == dp_accounting.NoOpDpEvent()
+    assert dp_sgd_event(0.1, 0.0, 0) == dp_accounting.NoOpDpEvent()
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_epsilon_of_nothing_and_of_everything(accountant):
+    assert epsilon_of(dp_accounting.NoOpDpEvent(), 1e-5, accountant) == 0
+    assert epsilon_of(dp_accounting.NonPrivateDpEvent(), 1e-5, accountant) == math.inf
+    mixed = dp_accounting.ComposedDpEvent(
+        [dp_sgd_event(0.1, 5.0, 3), dp_accounting.NonPrivateDpEvent()]
+    )
+    assert epsilon_of(mixed, 1e-5, accountant) == math.inf
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        ((0, 1.0, 1), "sampling_rate"),
+        ((1.01, 1.0, 1), "sampling_rate"),
+        ((math.nan, 1.0, 1), "sampling_rate"),
+        (("0.1", 1.0, 1), "sampling_rate"),
+        ((0.1, -1.0, 1), "noise_multiplier"),
+        ((0.1, math.inf, 1), "noise_multiplier"),
+        ((0.1, math.nan, 1), "noise_multiplier"),
+        ((0.1, 1.0, -1), "updates"),
+        ((0.1, 1.0, 1.5), "updates"),
+        ((0.1, 1.0, math.inf), "updates"),
+        ((0.1, 1.0, True), "updates"),
+    ],
+)
+def test_bad_events_are_refused(arguments, name):
+    with pytest.raises(ValueError, match=f"Expected {name} .*, received "):
+        dp_sgd_event(*arguments)
+
+
+@pytest.mark.parametrize("delta", [0, 1, math.nan, -0.1])
+def test_bad_delta_is_refused(delta):
+    with pytest.raises(ValueError, match="Expected delta"):
+        epsilon_of(dp_sgd_event(0.1, 1.0, 1), delta)
+
+
+@pytest.mark.parametrize("accountant", ["RDP", "prv", None, "", ["rdp"]])
+def test_unknown_accountants_are_refused(accountant):
+    with pytest.raises(ValueError, match=r"Expected accountant to be one of 'rdp', 'pld'"):
+        epsilon_of(dp_sgd_event(0.1, 1.0, 1), 1e-5, accountant)
+
+
+@pytest.mark.parametrize("updates", [1, 50, 1000])
+@pytest.mark.parametrize("effective_noise", [0.3, 1.0, 5.0, 60.0])
+def test_full_batches_against_the_analytic_gaussian(updates, effective_noise):
+    exact = gaussian_epsilon(effective_noise, 1e-5)
+    noise = effective_noise * math.sqrt(updates)
+    pld = epsilon(1, noise, updates, "pld")
+    rdp = epsilon(1, noise, updates, "rdp")
+    assert exact * (1 - 1e-6) <= pld <= exact * 1.003 + 1e-6
+    assert exact <= rdp <= exact * 1.25
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.03, 0.5])
+@pytest.mark.parametrize("noise", [0.6, 1.0, 3.0])
+def test_one_sampled_update_against_its_closed_form(rate, noise):
+    exact = sampled_gaussian_epsilon(rate, noise, 1e-6)
+    pld = epsilon(rate, noise, 1, "pld", delta=1e-6)
+    assert exact * (1 - 1e-6) <= pld <= exact * 1.003 + 1e-6
+    assert epsilon(rate, noise, 1, "rdp", delta=1e-6) >= exact
+
+
+@FEW
+@given(RATES, NOISES, UPDATES)
+def test_more_updates_cost_more(rate, noise, updates):
+    for accountant in ACCOUNTANTS:
+        less, more = (epsilon(rate, noise, t, accountant) for t in (updates, 2 * updates))
+        assert 0 <= less < more or less == more == 0
+
+
+@FEW
+@given(RATES, NOISES, UPDATES)
+def test_larger_lots_cost_more(rate, noise, updates):
+    for accountant in ACCOUNTANTS:
+        less, more = (epsilon(q, noise, updates, accountant) for q in (rate, 1.5 * rate))
+        assert 0 <= less < more or less == more == 0
+
+
+@FEW
+@given(RATES, NOISES, UPDATES)
+def test_more_noise_costs_less(rate, noise, updates):
+    for accountant in ACCOUNTANTS:
+        more, less = (epsilon(rate, z, updates, accountant) for z in (noise, 1.3 * noise))
+        assert 0 <= less < more or less == more == 0
+
+
+@FEW
+@given(RATES, NOISES, UPDATES, st.sampled_from([1e-4, 1e-6, 1e-9]))
+def test_pld_is_never_looser_than_rdp(rate, noise, updates, delta):
+    rdp = epsilon(rate, noise, updates, "rdp", delta)
+    assert epsilon(rate, noise, updates, "pld", delta) <= rdp * (1 + 1e-6) + 1e-6
+
+
+@FEW
+@given(RATES, NOISES, UPDATES)
+def test_added_orders_never_raise_epsilon(rate, noise, updates):
+    event = dp_sgd_event(rate, noise, updates)
+    default = dp_accounting.rdp.RdpAccountant().compose(event).get_epsilon(1e-5)
+    assert epsilon_of(event, 1e-5) <= default * (1 + 1e-9) + 1e-9
+    assert coarse_epsilon(event, 1e-5) >= epsilon_of(event, 1e-5) * (1 - 1e-9) - 1e-9
+
+
+def test_added_orders_lower_a_small_epsilon():
+    event = dp_sgd_event(0.01, 41.0, 4000)
+    default = dp_accounting.rdp.RdpAccountant().compose(event).get_epsilon(1e-5)
+    assert epsilon_of(event, 1e-5) < 0.996 * default
+    assert set(dp_accounting.rdp.RdpAccountant().orders) < set(RDP_ORDERS)
+
+
+@pytest.mark.parametrize("rate, noise", [(1e-6, 1000.0), (1e-5, 100.0), (1e-3, 1e4), (0.3, 1e5)])
+def test_rounding_noise_does_not_hide_a_tiny_loss(rate, noise):
+    """dp_accounting's sum yields zeros and negative numbers here."""
+    rdp = rdp_of(dp_sgd_event(rate, noise, 1))
+    # To second order in q, which is all there is at this noise, RDP is order * q^2 / (2 z^2).
+    small = np.array(RDP_ORDERS) * rate**2 / (2 * noise**2)
+    assert np.all(rdp >= 0.5 * small)
+    whole = np.array([order >= 2 and order.is_integer() for order in RDP_ORDERS])
+    assert np.all(rdp[whole] >= small[whole] * (1 - 1e-6))
+    assert epsilon(rate, noise, 10**9, delta=1e-9) > 0
+
+
+@pytest.mark.parametrize("rate", [1e-8, 1e-3, 0.3, 0.55, 0.999])
+@pytest.mark.parametrize("noise", [1e-3, 0.05, 0.5, 2.0, 300.0])
+def test_rdp_is_finite_and_below_the_unsampled_gaussian(rate, noise):
+    rdp = rdp_of(dp_sgd_event(rate, noise, 1))
+    unsampled = np.array(RDP_ORDERS) / (2 * noise**2)
+    assert np.all(rdp > 0)
+    assert np.all(rdp <= unsampled * (1 + 1e-9))
+
+
+def test_an_unknown_divergence_counts_as_infinite(monkeypatch):
+    monkeypatch.setattr(
+        dp_accounting.rdp.RdpAccountant, "rdp", property(lambda self: self.orders * np.nan)
+    )
+    assert epsilon(0.01, 2.0, 10) == math.inf
+
+
+@pytest.mark.parametrize("rate, noise, updates", [(0.01, 8.0, 40_000), (0.001, 2.0, 100_000)])
+def test_pld_stays_tight_over_long_runs(rate, noise, updates):
+    """A fixed interval of 1e-3 is 6 % and 30 % loose here."""
+    event = dp_sgd_event(rate, noise, updates)
+    fine = dp_accounting.pld.PLDAccountant(value_discretization_interval=2e-5)
+    assert epsilon_of(event, 1e-5, "pld") <= 1.003 * fine.compose(event).get_epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    "epsilon_estimate, widest",
+    [(70, 1e-2), (30, 1e-2), (29, 1e-3), (1, 1e-3), (0.9, 1e-4), (0.2, 1e-4), (0.19, 1e-5)],
+)
+def test_discretisation_rule(epsilon_estimate, widest):
+    assert pld_interval(epsilon_estimate, 1) == widest
+    assert pld_interval(epsilon_estimate, 10**8) < widest
+    assert pld_interval(1e6, 1) == pytest.approx(10.0)
+
+
+def test_small_parts_of_a_composed_event_are_counted():
+    parts = [dp_sgd_event(1e-6, 1000.0, 10**6)] * 3
+    composed = dp_accounting.ComposedDpEvent(parts)
+    np.testing.assert_allclose(
+        rdp_of(composed), rdp_of(dp_sgd_event(1e-6, 1000.0, 3 * 10**6)), rtol=1e-9
+    )

@@ -1,0 +1,33 @@
+"""The budget refuses what is no budget."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from tfdpnorm.privacy import PrivacyBudget
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1, 8.0, math.inf, np.float32(2), np.int64(3)])
+def test_valid_budgets_hold_plain_floats(epsilon):
+    budget = PrivacyBudget(epsilon=epsilon, delta=np.float64(1e-5))
+    assert (budget.epsilon, budget.delta) == (float(epsilon), 1e-5)
+    assert type(budget.epsilon) is float and type(budget.delta) is float
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, -math.inf, math.nan, "1", None, True, 1j, [1.0]])
+def test_bad_epsilon_is_refused(epsilon):
+    with pytest.raises(ValueError, match=r"Expected epsilon > 0, received "):
+        PrivacyBudget(epsilon=epsilon, delta=1e-5)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", None, False])
+def test_bad_delta_is_refused(delta):
+    with pytest.raises(ValueError, match=r"Expected delta strictly between 0 and 1, received "):
+        PrivacyBudget(epsilon=1.0, delta=delta)
+
+
+def test_the_budget_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        PrivacyBudget(1.0, 1e-5).epsilon = 100.0

@@ -1,0 +1,174 @@
+"""The plan: one way in, everything checked once, infinite epsilon where nothing is guaranteed."""
+
+import dataclasses
+import math
+import pickle
+import warnings
+
+import dp_accounting
+import numpy as np
+import pytest
+
+from tfdpnorm.privacy import PrivacyBudget, PrivacyPlan, dp_sgd_event, epsilon_of, make_plan
+
+SIZES = {"num_examples": 60_000, "expected_batch_size": 600, "steps": 4000, "l2_norm_clip": 1.0}
+NOISE = {"noise_multiplier": 2.684, "delta": 1e-5}
+
+
+def test_a_plan_from_noise():
+    plan = make_plan(**SIZES, **NOISE)
+    assert plan.sampling_rate == 0.01
+    assert plan.guarantee_holds and plan.no_guarantee_because == ()
+    assert plan.epsilon_target is None and plan.sampling == "poisson"
+    assert plan.event(17) == dp_sgd_event(0.01, 2.684, 17)
+    assert plan.epsilon_after(0) == 0
+    assert plan.epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
+    assert plan.claimed_epsilon_after(4000) == plan.epsilon_after(4000)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_a_plan_from_a_budget(accountant):
+    plan = make_plan(**SIZES, budget=PrivacyBudget(1.0, 1e-5), accountant=accountant)
+    assert (plan.epsilon_target, plan.delta, plan.accountant) == (1.0, 1e-5, accountant)
+    assert 0.999 <= plan.epsilon_after(plan.steps) <= 1.0
+    fresh = epsilon_of(plan.event(plan.steps), plan.delta, accountant)
+    assert plan.epsilon_after(plan.steps) == pytest.approx(fresh, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given, received",
+    [({}, "neither"), ({"budget": PrivacyBudget(1, 1e-5), "noise_multiplier": 1.0}, "both")],
+)
+def test_exactly_one_of_budget_and_noise(given, received):
+    with pytest.raises(ValueError, match=f"exactly one of budget and .*, received {received}"):
+        make_plan(**SIZES, **given)
+
+
+def test_delta_comes_from_exactly_one_place():
+    with pytest.raises(ValueError, match="Expected no delta beside a budget"):
+        make_plan(**SIZES, budget=PrivacyBudget(1, 1e-5), delta=1e-5)
+    with pytest.raises(ValueError, match="Expected delta with noise_multiplier"):
+        make_plan(**SIZES, noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="Expected budget to be a PrivacyBudget, received 1.0"):
+        make_plan(**SIZES, budget=1.0)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("num_examples", 0),
+        ("num_examples", 10.5),
+        ("num_examples", math.nan),
+        ("expected_batch_size", 0),
+        ("expected_batch_size", -1),
+        ("expected_batch_size", math.nan),
+        ("expected_batch_size", math.inf),
+        ("steps", 0),
+        ("steps", 1.5),
+        ("steps", math.nan),
+        ("l2_norm_clip", 0),
+        ("l2_norm_clip", -1.0),
+        ("l2_norm_clip", math.nan),
+        ("noise_multiplier", -0.1),
+        ("noise_multiplier", math.nan),
+        ("noise_multiplier", math.inf),
+        ("delta", 0),
+        ("delta", 1),
+        ("delta", math.nan),
+        ("accountant", "moments"),
+        ("sampling", "Poisson"),
+        ("no_guarantee_because", "a lone string"),
+        ("no_guarantee_because", ("",)),
+        ("no_guarantee_because", (1,)),
+    ],
+)
+def test_bad_values_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"Expected {name} .*received"):
+        make_plan(**{**SIZES, **NOISE, name: value})
+
+
+@pytest.mark.parametrize("given", [NOISE, {"budget": PrivacyBudget(1.0, 1e-5)}])
+def test_a_lot_larger_than_the_data_is_refused(given):
+    with pytest.raises(ValueError, match="expected_batch_size=60001 and num_examples=60000"):
+        make_plan(**{**SIZES, "expected_batch_size": 60_001}, **given)
+
+
+@pytest.mark.parametrize("given", [NOISE, {"budget": PrivacyBudget(1.0, 1e-5)}])
+def test_an_infinite_clip_needs_the_absence_of_noise(given):
+    with pytest.raises(ValueError, match=r"noise_multiplier \* l2_norm_clip"):
+        make_plan(**{**SIZES, "l2_norm_clip": math.inf}, **given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"noise_multiplier": 0, "delta": 1e-5}, {"budget": PrivacyBudget(math.inf, 1e-5)}]
+)
+def test_no_noise_no_guarantee(given):
+    plan = make_plan(**{**SIZES, "l2_norm_clip": math.inf}, **given)
+    assert plan.no_guarantee_because == ("the noise multiplier is 0",)
+    assert plan.epsilon_after(1) == plan.claimed_epsilon_after(1) == math.inf
+    assert plan.event(1) == dp_accounting.NonPrivateDpEvent()
+
+
+def test_reasons_make_every_epsilon_infinite_but_the_claimed_one():
+    plan = make_plan(**SIZES, **NOISE, no_guarantee_because=["lot statistics", "lot statistics"])
+    assert plan.no_guarantee_because == ("lot statistics",)
+    assert not plan.guarantee_holds
+    for updates in (0, 1, 4000):
+        assert plan.event(updates) == dp_accounting.NonPrivateDpEvent()
+        assert plan.epsilon_after(updates) == math.inf
+    assert plan.claimed_epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("sampling", ["shuffled", "fixed_size"])
+def test_only_poisson_sampling_is_guaranteed(sampling):
+    plan = make_plan(**SIZES, **NOISE, sampling=sampling)
+    assert len(plan.no_guarantee_because) == 1 and sampling in plan.no_guarantee_because[0]
+    assert plan.epsilon_after(1) == math.inf
+
+
+def test_replacing_a_field_checks_again():
+    plan = make_plan(**SIZES, **NOISE)
+    assert dataclasses.replace(plan, noise_multiplier=0.0).epsilon_after(5) == math.inf
+    with pytest.raises(ValueError, match="Expected delta"):
+        dataclasses.replace(plan, delta=0.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.steps = 10**9
+
+
+@pytest.mark.parametrize("delta", [1 / 60_000, 1e-3])
+def test_a_large_delta_warns_with_both_numbers(delta):
+    with pytest.warns(UserWarning, match=rf"delta={delta:g} .*num_examples=60000.*well below"):
+        make_plan(**SIZES, noise_multiplier=1.0, delta=delta)
+
+
+def test_a_small_delta_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_plan(**SIZES, noise_multiplier=1.0, delta=1.6e-5)
+
+
+def test_numpy_numbers_become_plain_ones():
+    plan = make_plan(
+        num_examples=np.int64(1000),
+        expected_batch_size=np.float32(10),
+        steps=np.int32(5),
+        l2_norm_clip=np.float64(1),
+        noise_multiplier=np.float64(1.5),
+        delta=np.float64(1e-4),
+    )
+    types = {f.name: type(getattr(plan, f.name)) for f in dataclasses.fields(plan)}
+    assert types["num_examples"] is types["steps"] is types["expected_batch_size"] is int
+    assert types["noise_multiplier"] is types["l2_norm_clip"] is types["delta"] is float
+
+
+def test_a_fractional_lot_and_a_full_one():
+    assert PrivacyPlan(10, 2.5, 1, 1.0, 1.0, 1e-5).sampling_rate == 0.25
+    full = PrivacyPlan(10, 10, 3, 4.0, 1.0, 1e-5)
+    assert full.event(3) == dp_sgd_event(1, 4.0, 3)
+
+
+def test_equal_plans_are_equal_whatever_was_computed_from_them():
+    one, other = make_plan(**SIZES, **NOISE), make_plan(**SIZES, **NOISE)
+    one.epsilon_after(3)
+    assert one == other and hash(one) == hash(other)
+    assert pickle.loads(pickle.dumps(one)) == other

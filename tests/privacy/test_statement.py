@@ -1,0 +1,136 @@
+"""The statement says what holds, and where nothing holds says that first."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
+from tfdpnorm.privacy._rounding import ceil_float, ceil_text
+
+SETTINGS = {
+    "num_examples": 60_000,
+    "expected_batch_size": 600,
+    "steps": 4000,
+    "l2_norm_clip": 1.25,
+    "noise_multiplier": 2.684,
+    "delta": 1e-5,
+}
+CLAIM = re.compile(r"epsilon[^.]*?(\d+\.\d+)")
+
+
+def ledger_of(updates, **changes):
+    ledger = PrivacyLedger(make_plan(**{**SETTINGS, **changes}))
+    if updates:
+        ledger.record_updates(updates)
+    return ledger
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_a_finished_run(accountant):
+    ledger = ledger_of(4000, accountant=accountant)
+    text = privacy_statement(ledger, excluded=["The vocabulary was built from the data."])
+    printed = float(re.search(r"epsilon = ([\d.]+) \(rounded up\)", text)[1])
+    assert ledger.epsilon() <= printed <= 1.001 * ledger.epsilon()
+    for part in (
+        "delta = 1e-05",
+        "60000 private training examples",
+        "one person owns several",
+        "add or remove one example",
+        "q = 0.01 (600 of 60000 examples expected)",
+        "Poisson",
+        "T = 4000 done of 4000 planned",
+        "z = 2.684",
+        "C = 1.25",
+        accountant.upper(),
+        "weights",
+        "every function of them",
+        "Not covered",
+        "Hyperparameter search",
+        "training loss",
+        "rivate validation data",
+        "Mironov 2012",
+        "cryptographic",
+        "key of the noise",
+        "sampled lots",
+        "- The vocabulary was built from the data.",
+    ):
+        assert part in text, part
+    assert "NO GUARANTEE" not in text and "claimed" not in text and "Weak" not in text
+    assert "whole plan" not in text
+
+
+def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
+    ledger = ledger_of(1000)
+    text = privacy_statement(ledger)
+    so_far, whole = ceil_text(ledger.epsilon()), ceil_text(ledger.plan.epsilon_after(4000))
+    assert so_far != whole
+    assert f"epsilon = {so_far} (rounded up)" in text
+    assert f"whole plan instead: {whole} (rounded up)" in text
+    assert "T = 1000 done of 4000 planned" in text
+
+
+def test_before_the_first_update():
+    text = privacy_statement(ledger_of(0))
+    assert text.startswith("No update has been made yet") and "whole plan" not in text
+
+
+def test_full_batches_are_not_called_sampled():
+    text = privacy_statement(ledger_of(10, expected_batch_size=60_000))
+    assert "every example is in every lot" in text and "Poisson" not in text
+
+
+@pytest.mark.filterwarnings("ignore:delta")
+def test_a_large_delta_is_called_weak():
+    text = privacy_statement(ledger_of(10, delta=1e-3))
+    assert "Weak: delta is not below 1 / 60000" in text
+
+
+@pytest.mark.parametrize("when", ["plan", "run", "noise", "sampling"])
+def test_no_guarantee(when):
+    ledger = ledger_of(
+        4000,
+        no_guarantee_because=("lot statistics mix examples",) if when == "plan" else (),
+        noise_multiplier=0 if when == "noise" else 2.684,
+        sampling="shuffled" if when == "sampling" else "poisson",
+    )
+    if when == "run":
+        ledger.void("lots were not Poisson sampled by this library")
+    text = privacy_statement(ledger, excluded=("one more thing",))
+    assert text.startswith("NO GUARANTEE")
+    assert all(f"- {reason}\n" in text for reason in ledger.no_guarantee_because)
+    assert "- one more thing" in text
+    assert "satisfies" not in text and "rounded up" not in text
+    lines = [line for line in text.splitlines() if CLAIM.search(line)]
+    if when == "noise":
+        assert lines == [] and "claimed" not in text
+    else:
+        assert len(lines) == 1
+        assert re.search(r"claimed epsilon = [\d.]+ at delta = 1e-05 \(not a guarantee\)", lines[0])
+        assert float(CLAIM.search(lines[0])[1]) == float(ceil_text(ledger.claimed_epsilon()))
+
+
+@pytest.mark.parametrize("excluded", ["one string", ("",), (3,), 7])
+def test_bad_exclusions_are_refused(excluded):
+    with pytest.raises(ValueError, match="Expected excluded"):
+        privacy_statement(ledger_of(1), excluded=excluded)
+
+
+def test_only_a_ledger_can_be_stated():
+    with pytest.raises(ValueError, match="Expected ledger to be a PrivacyLedger"):
+        privacy_statement(make_plan(**SETTINGS))
+
+
+@given(st.floats(1e-12, 1e12), st.integers(1, 9))
+def test_rounding_is_upwards_and_close(value, digits):
+    text = ceil_text(value, digits)
+    exact = Decimal(value)
+    assert exact <= Decimal(text) < exact * (1 + Decimal(10) ** (1 - digits))
+    assert ceil_float(value, digits) >= value
+
+
+def test_rounding_of_the_ends():
+    assert ceil_text(0.0) == "0" and ceil_text(float("inf")) == "inf"
+    assert ceil_text(0.99991) == "1.000" and ceil_text(12345.6) == "12350"

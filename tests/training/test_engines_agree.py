@@ -1,0 +1,102 @@
+"""All engines give the sum that a plain loop over single examples gives."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import PublicStatistics, record_pass, use_pass
+from tfdpnorm.training import ENGINES
+
+ROWS, PADDING = 7, 3
+WEIGHTS = np.array([1, 0.5, 2, 0, 3, 1, 0.1], np.float32)
+
+
+def loop_over_examples(model, public, x, y, weights, clip):
+    """Clipped gradients of one example after the other, added up in float64."""
+    total = 0.0
+    for row in range(len(x)):
+        statistics = PublicStatistics()
+        if public is not None:
+            with record_pass(statistics):
+                model(public, training=True)
+        with tf.GradientTape() as tape, use_pass(statistics):
+            logits = model(x[row : row + 1], training=True)
+            loss = weights[row] * (tf.reduce_logsumexp(logits[0]) - logits[0, y[row]])
+        parts = tape.gradient(loss, model.trainable_variables)
+        flat = np.concatenate([p.numpy().ravel() for p in parts]).astype(np.float64)
+        total = total + flat * min(1.0, clip / max(np.linalg.norm(flat), 1e-30))
+    return total
+
+
+def check(engine, case, *, optimizer="SGD", clip, rows=None):
+    build, private, one_lot, step_sum, data, public, cross_entropy, kind, norm = case
+    x, y = data[0][:ROWS], data[1][:ROWS]
+    settings = {"statistics_gradient": "stop"} if norm == "public_batch" else {}
+    model = build(kind, norm, **settings)
+    model(x)
+    rng = np.random.default_rng(3)
+    model.set_weights([w + rng.normal(size=w.shape) for w in model.get_weights()])
+    rows_of_public = public if norm == "public_batch" else None
+    expected = loop_over_examples(model, rows_of_public, x, y, WEIGHTS, clip)
+    infinite = {"noise_multiplier": 0.0} if np.isinf(clip) else {}
+    trained = private(
+        model, engine=engine, public_batch=rows_of_public, l2_norm_clip=clip, **infinite
+    )
+    trained.compile(optimizer, cross_entropy)
+    actual = step_sum(trained)(one_lot(x, y, WEIGHTS, padding=PADDING, rows=rows))
+    # Each of the 7 terms has norm at most C or, unclipped, that of the sum's scale.
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.fixture
+def case(request, build, private, one_lot, step_sum, data, public, cross_entropy):
+    return (build, private, one_lot, step_sum, data, public, cross_entropy, *request.param)
+
+
+CASES = [("sequential", "layer"), ("functional", "group"), ("subclassed", "public_batch")]
+
+
+@pytest.mark.parametrize("clip", [0.3, np.inf])
+@pytest.mark.parametrize("case", CASES, indirect=True, ids="-".join)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_equals_a_loop_over_single_examples(engine, case, clip):
+    check(engine, case, clip=clip)
+
+
+@pytest.mark.parametrize("case", [("sequential", "none")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("optimizer", ["Adam", "Nadam"])
+def test_tfp_vectorized_sums_alike_for_every_optimizer_class(optimizer, case):
+    check("tfp_vectorized", case, optimizer=optimizer, clip=0.3)
+
+
+@pytest.mark.parametrize("case", [("functional", "public_batch")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_physical_batches_add_up_to_the_lot(engine, case):
+    check(engine, case, clip=0.3, rows=4)
+
+
+def test_tfp_vectorized_refuses_an_optimizer_that_tfp_does_not_wrap(
+    build, private, one_lot, data, cross_entropy
+):
+    trained = private(build(), engine="tfp_vectorized")
+    trained.compile("rmsprop", cross_entropy)
+    with pytest.raises(ValueError, match="engine='per_example', which takes any optimizer"):
+        trained.train_step(one_lot(data[0][:4], data[1][:4]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_padding_with_a_non_finite_gradient_is_not_counted(engine, private, one_lot, step_sum):
+    """The norm of a row of zeros has no gradient: padding may be such a row."""
+    inputs = keras.Input((2,))
+    norms = tf.norm(inputs, axis=1, keepdims=True)  # gradient 0 / 0 at zero
+    model = keras.Model(inputs, keras.layers.Dense(1)(tf.sqrt(norms)))
+    x, y = np.ones((3, 2), np.float32), np.zeros(3, np.float32)
+    trained = private(model, engine=engine)
+    trained.compile("sgd", lambda y, p: tf.sqrt(p * p)[:, 0])
+    model.layers[-1].bias.assign([0.0])  # p = 0 in padding rows: sqrt has no gradient there
+    run = step_sum(trained)
+    without = run(one_lot(x, y))
+    assert run.nonfinite == 0 and np.linalg.norm(without) > 0.1
+    np.testing.assert_allclose(run(one_lot(x, y, padding=4)), without, rtol=1e-5)
+    assert run.nonfinite == 0
