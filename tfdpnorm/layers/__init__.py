@@ -9,11 +9,13 @@ from tfdpnorm.layers.public_statistics import (
     use_pass,
 )
 from tfdpnorm.layers.scale_norm import ScaleNorm
+from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
 
 __all__ = [
     "PublicBatchNormalization",
     "PublicStatistics",
     "ScaleNorm",
+    "WeightStandardizedConv2D",
     "joint_pass",
     "pull_back",
     "record_pass",
