@@ -50,7 +50,8 @@ def define_flags():
     flags.DEFINE_float(
         "epsilon",
         None,
-        "Target epsilon; the noise is calibrated to it. inf: without privacy. Or --noise_multiplier.",
+        "Target epsilon; the noise is calibrated to it. inf: without privacy. Or "
+        "--noise_multiplier.",
     )
     flags.DEFINE_float(
         "noise_multiplier", None, "Noise on the sum of clipped gradients / clipping norm."
@@ -97,7 +98,9 @@ def define_flags():
     )
     flags.DEFINE_integer("max_examples", None, "Use only the first private examples.")
     flags.DEFINE_bool("mixed_precision", False, "Compute in half precision (mixed_float16).")
-    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own.")
+    flags.DEFINE_string(
+        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
+    )
     flags.DEFINE_string("output_dir", "results", "Folder for the record of the run.")
     flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
     # Zero is a value for these two: only one of them may be given at all.
@@ -140,12 +143,18 @@ def run_app(main):
     """Runs `main()` with parsed flags; what a user can mend ends in one line, not a traceback."""
 
     def guarded(argv):
-        if len(argv) > 1:
-            raise app.UsageError(f"Expected flags only, got {argv[1:]}.")
         try:
+            if len(argv) > 1:
+                raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")
             main()
         except (ValueError, DatasetNotFoundError, DatasetCorruptError, OSError) as error:
-            print(f"Error: {error}", file=sys.stderr)
+            print(f"Error: {_cause(error)}", file=sys.stderr)
             sys.exit(2)
 
     app.run(guarded)
+
+
+def _cause(error):
+    """The message of `error`, without the call stack that TensorFlow writes into it."""
+    text = str(error)
+    return text.rsplit("Error: ", 1)[-1].strip() if text.startswith("in user code:") else text

@@ -19,6 +19,7 @@ def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", list(davody.EXPERIMENT), "Private dataset.")
     common.define_flags()
+    flags.adopt_module_key_flags(common)  # so that --help lists them
 
 
 def main():

@@ -24,6 +24,12 @@ def main():
     """Prints the table, and writes it and the plot beside the records."""
     folder = pathlib.Path(FLAGS.results_dir)
     records = read_records(folder, FLAGS.experiment)
+    if not records:
+        others = sorted({record["experiment"] for record in read_records(folder)})
+        raise ValueError(
+            f"Expected records of --experiment={FLAGS.experiment} in {folder}, got none; there are "
+            f"some of {', '.join(others) or 'no experiment'}. Train a cell first."
+        )
     table = tables.experiment_table(records)
     print(table)
     text = folder / f"{FLAGS.experiment}.md"

@@ -125,6 +125,7 @@ def test_clone_and_weights_transfer(rng):
     np.testing.assert_allclose(clone(x), model(x), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("path", ["weights.h5", "model.h5"])
 def test_h5_round_trip(path, tmp_path, rng):
     model = with_moments(network(), rng)

@@ -219,8 +219,8 @@ def test_discretisation_rule(epsilon_estimate, widest):
 
 
 def test_small_parts_of_a_composed_event_are_counted():
-    parts = [dp_sgd_event(1e-6, 1000.0, 10**6)] * 3
-    composed = dp_accounting.ComposedDpEvent(parts)
+    parts = dp_accounting.ComposedDpEvent([dp_sgd_event(1e-6, 1000.0, 1000)] * 3)
+    repeated = dp_accounting.SelfComposedDpEvent(parts, 5)
     np.testing.assert_allclose(
-        rdp_of(composed), rdp_of(dp_sgd_event(1e-6, 1000.0, 3 * 10**6)), rtol=1e-9
+        rdp_of(repeated), rdp_of(dp_sgd_event(1e-6, 1000.0, 15_000)), rtol=1e-9
     )

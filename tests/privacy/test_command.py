@@ -77,7 +77,9 @@ def test_noise_from_epsilon(capsys):
 
 
 @pytest.mark.parametrize(
-    "epochs, rate, steps", [("40", "0.01", 4000), ("1", "0.3", 4), ("0.5", "0.1", 5), ("1", "1", 1)]
+    "epochs, rate, steps",
+    # 21 / 0.35 is 60.00000000000001 in floating point.
+    [("40", "0.01", 4000), ("1", "0.3", 4), ("0.5", "0.1", 5), ("1", "1", 1), ("21", "0.35", 60)],
 )
 def test_epochs_are_rounded_up_to_updates(capsys, epochs, rate, steps):
     length = [f"--sampling_rate={rate}", f"--epochs={epochs}"]

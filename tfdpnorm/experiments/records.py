@@ -9,6 +9,8 @@ import re
 import subprocess
 import tempfile
 
+import numpy as np
+
 FIELDS = (
     "experiment",
     "cell",
@@ -51,6 +53,7 @@ def write_record(directory, record):
 
     Raises:
         ValueError: for missing or unknown fields.
+        OSError: if the folder cannot be made or written to.
     """
     missing, unknown = set(FIELDS) - set(record), set(record) - set(FIELDS)
     if missing or unknown:
@@ -58,25 +61,52 @@ def write_record(directory, record):
             f"Expected the fields of a record, got {sorted(unknown)} unknown and "
             f"{sorted(missing)} missing."
         )
-    directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = make_folder(directory)
     stem = re.sub(r"[^A-Za-z0-9.=_-]+", "-", f"{record['experiment']}-{record['cell']}")
     stem += f"-seed{record['seed']}"
     text = json.dumps({name: _plain(record[name]) for name in FIELDS}, indent=1) + "\n"
     # Written beside its place and moved there, so that no reader sees half a record.
     handle, temporary = tempfile.mkstemp(dir=directory, suffix=".partial")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    path, number = directory / f"{stem}.json", 1
-    while True:
-        try:
-            os.link(temporary, path)  # fails if the name is taken: no run overwrites another's
-            break
-        except FileExistsError:
-            number += 1
-            path = directory / f"{stem}-run{number}.json"
-    os.unlink(temporary)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        path, number = directory / f"{stem}.json", 1
+        while True:
+            try:
+                os.link(temporary, path)  # fails if the name is taken: no run overwrites another's
+                return path
+            except FileExistsError:
+                number += 1
+                path = directory / f"{stem}-run{number}.json"
+    finally:
+        os.unlink(temporary)
+
+
+def make_folder(directory):
+    """Makes a folder for records, so that a run learns before it trains that it has none.
+
+    Args:
+        directory: Folder, made if absent.
+
+    Returns:
+        Its `pathlib.Path`.
+
+    Raises:
+        OSError: if it cannot be made or written to.
+    """
+    path = pathlib.Path(directory)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        taken = path.exists() and not path.is_dir()
+        reason = "it is no folder" if taken else error.strerror or str(error)
+        raise OSError(
+            f"Expected output_dir to be a folder that can be written to, got {path}: {reason}. "
+            "Name another one."
+        ) from error
     return path
 
 
@@ -94,14 +124,18 @@ def read_records(directory, experiment=None):
     for path in sorted(pathlib.Path(directory).glob("*.json")):
         try:
             record = json.loads(path.read_text())
-            name = record["experiment"]
-        except (ValueError, KeyError, TypeError) as error:
+            if not isinstance(record, dict):
+                raise ValueError(f"a {type(record).__name__}")
+            missing = [name for name in FIELDS if name not in record]
+            if missing:
+                raise ValueError(f"without {', '.join(missing)}")
+        except ValueError as error:
             raise ValueError(
                 f"Expected a record of a run in {path}, got something else ({error}). Move the "
                 "file away."
             ) from None
-        if experiment in (None, name):
-            records.append({key: _number(value) for key, value in record.items()})
+        if experiment in (None, record["experiment"]):
+            records.append(_number(record))
     return records
 
 
@@ -135,6 +169,8 @@ def source_commit():
 
 def _plain(value):
     """JSON has no infinity: it is written as a word."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -145,4 +181,9 @@ def _plain(value):
 
 
 def _number(value):
+    """Undoes `_plain`."""
+    if isinstance(value, dict):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
     return float(value) if value in ("inf", "-inf", "nan") else value

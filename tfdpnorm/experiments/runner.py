@@ -14,8 +14,14 @@ from tfdpnorm import models
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
-from tfdpnorm.experiments.records import package_versions, source_commit, write_record
+from tfdpnorm.experiments.records import (
+    make_folder,
+    package_versions,
+    source_commit,
+    write_record,
+)
 from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.privacy._rounding import ceil_text
 from tfdpnorm.training import PrivateModel, WeightAverage, make_private
 
 
@@ -45,7 +51,12 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
 
     Returns:
         A `RunResult`.
+
+    Raises:
+        OSError: before training, if `output_dir` cannot be written to.
     """
+    if output_dir is not None:
+        make_folder(output_dir)
     data = data or load_experiment_data(spec, data_dir)
     private = build_private(spec, data)
     echo(describe(spec, data, private))
@@ -118,8 +129,8 @@ def describe(spec, data, private):
     """Returns in words what is about to be trained."""
     plan = private.plan
     lines = [
-        f"{spec.experiment} {spec.cell}: {spec.model}, {private.model.count_params():,} parameters, "
-        f"norm {spec.norm}"
+        f"{spec.experiment} {spec.cell}: {spec.model}, {private.model.count_params():,} "
+        f"parameters, norm {spec.norm}"
         + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
         f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
         f"public rows: {data.public_source or 'none'}",
@@ -129,7 +140,7 @@ def describe(spec, data, private):
     ]
     if plan.guarantee_holds:
         lines.append(
-            f"  epsilon after all updates: {plan.epsilon_after(plan.steps):.4f} "
+            f"  epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
             f"({plan.accountant}, add or remove one example, Poisson sampling)"
         )
     else:
@@ -163,7 +174,9 @@ class Progress(keras.callbacks.Callback):
             return
         accuracy = test_accuracy(self._private, self._data)
         self.curve.append((ledger.updates, ledger.epsilon(), accuracy))
-        spent = f"epsilon {ledger.epsilon():.3f}" if ledger.guarantee_holds else "no guarantee"
+        spent = "no guarantee"
+        if ledger.guarantee_holds:
+            spent = f"epsilon {ceil_text(ledger.epsilon())}"
         self._echo(
             f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
             f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
@@ -212,7 +225,10 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds):
         "scale": data.scale,
         "seconds": round(seconds, 1),
         "examples_per_second": round(ledger.updates * plan.expected_batch_size / seconds, 1),
-        "flags": dataclasses.asdict(spec),
+        "flags": {
+            **dataclasses.asdict(spec),
+            "precision": keras.mixed_precision.global_policy().name,
+        },
         "versions": {"tfdpnorm": tfdpnorm.__version__, **package_versions()},
         "commit": source_commit(),
     }
@@ -227,7 +243,8 @@ def summary(record):
         ours += f"; the paper: {record['paper_value']:.2f} %"
     if record["guarantee_holds"]:
         spent = (
-            f"epsilon {record['epsilon']:.4f} at delta {record['delta']:g} ({record['accountant']})"
+            f"epsilon {ceil_text(record['epsilon'])} at delta {record['delta']:g} "
+            f"({record['accountant']})"
         )
     else:
         spent = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
@@ -251,7 +268,13 @@ def estimate_cost(spec, data, private):
         train_y=rng.integers(0, data.num_classes, rows),
     )
     trial_spec = dataclasses.replace(
-        spec, epsilon=None, noise_multiplier=1.0, steps=5, epochs=None, expected_batch_size=rows
+        spec,
+        epsilon=None,
+        noise_multiplier=1.0,
+        delta=1e-9,  # of random rows; the run's own was checked against its own N
+        steps=5,
+        epochs=None,
+        expected_batch_size=rows,
     )
     model = build_private(trial_spec, trial)
     model.compile(

@@ -5,6 +5,7 @@ import math
 
 from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
 from tfdpnorm.models import NORMS, names
+from tfdpnorm.privacy.accountants import ACCOUNTANTS
 from tfdpnorm.training.engines import check_engine
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
@@ -86,6 +87,7 @@ class ExperimentSpec:
         _one_of("learning_rate_schedule", self.learning_rate_schedule, SCHEDULES)
         _one_of("statistics", self.statistics, STATISTICS)
         _one_of("statistics_gradient", self.statistics_gradient, STATISTICS_GRADIENTS)
+        _one_of("accountant", self.accountant, ACCOUNTANTS)
         check_engine(self.engine)
         _exactly_one(self, "epsilon", "noise_multiplier")
         _exactly_one(self, "epochs", "steps")
@@ -94,6 +96,19 @@ class ExperimentSpec:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"Expected {name} > 0, got {value!r}.")
+            if value == math.inf and name not in ("epsilon", "l2_norm_clip"):
+                raise ValueError(f"Expected {name} to be finite, got {value!r}.")
+        for name in ("seed", "insecure_seed"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"Expected {name} >= 0, got {value!r}.")
+        if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
+            raise ValueError(f"Expected 0 <= ema_decay < 1, got {self.ema_decay!r}.")
+        if self.public_batch_size < 2:
+            raise ValueError(
+                f"Expected public_batch_size >= 2, got {self.public_batch_size!r}: one row alone "
+                "has variance 0. Take some 128 rows."
+            )
         if self.norm == "batch":
             raise ValueError(
                 'Expected a normalisation that treats each example by itself, got norm="batch": '
@@ -114,7 +129,7 @@ class ExperimentSpec:
     def updates(self, num_examples):
         """The number of updates T on `num_examples` examples."""
         if self.steps is not None:
-            return int(self.steps)
+            return self.steps
         return max(1, round(self.epochs * num_examples / self.expected_batch_size))
 
 

@@ -5,7 +5,11 @@ import math
 import pathlib
 import statistics
 
+from tfdpnorm.privacy._rounding import ceil_text
+
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
+# In these the runs of one cell may differ and still be averaged.
+_NO_SETTINGS = ("seed", "engine", "physical_batch_size")
 
 
 def run_table(records):
@@ -20,7 +24,7 @@ def run_table(records):
             record["cell"],
             f"{record['test_accuracy']:.2f}",
             _percent(record["test_accuracy_ema"]),
-            f"{record['epsilon']:.4f}" if record["guarantee_holds"] else "-",
+            ceil_text(record["epsilon"]) if record["guarantee_holds"] else "-",
             _GUARANTEE[record["guarantee_holds"]],
         )
         for record in records
@@ -66,11 +70,17 @@ def _entry(records):
     if records[0]["paper_value"] is not None:
         text += f"; paper {records[0]['paper_value']:.2f}"
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
+    if any(_settings(record) != _settings(records[0]) for record in records):
+        text += "; settings differ"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
     if not all(record["guarantee_holds"] for record in records):
         text += "; NO GUARANTEE"
     return text
+
+
+def _settings(record):
+    return {name: value for name, value in record["flags"].items() if name not in _NO_SETTINGS}
 
 
 def plot_runs(curves, path, title):
@@ -85,6 +95,8 @@ def plot_runs(curves, path, title):
     figure, axes = _figure()
     for name, points in curves.items():
         points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
+        if not points:
+            continue
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
     axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
     return _saved(figure, axes, path)
@@ -96,12 +108,13 @@ def plot_experiment(records, path, title):
     cells = _by_cell(records)
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         color = f"C{index}"
-        ours, paper = [], []
+        ours, paper, holds = [], [], True
         for (name, _), group in cells.items():
             epsilon = group[0]["epsilon_target"]
             if name != norm or epsilon is None or not math.isfinite(epsilon):
                 continue
             values = [record["test_accuracy"] for record in group]
+            holds = holds and all(record["guarantee_holds"] for record in group)
             ours.append((epsilon, statistics.mean(values), min(values), max(values)))
             if group[0]["paper_value"] is not None:
                 paper.append((epsilon, group[0]["paper_value"]))
@@ -109,7 +122,8 @@ def plot_experiment(records, path, title):
             x, mean, low, high = zip(*sorted(ours), strict=True)
             spread = [[m - a for m, a in zip(mean, low, strict=True)],
                       [b - m for m, b in zip(mean, high, strict=True)]]
-            axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=norm)
+            label = norm if holds else f"{norm}, NO GUARANTEE"
+            axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
         if paper:
             axes.plot(
                 *zip(*sorted(paper), strict=True),
@@ -158,7 +172,8 @@ def _figure():
 
 def _saved(figure, axes, path):
     axes.grid(alpha=0.3)
-    axes.legend()
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

@@ -132,8 +132,13 @@ def _jacobian(loss_fn, x, y, sample_weight, variables):
     with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
         tape.watch(variables)
         losses, predictions = loss_fn(x, y, sample_weight)
-    gradients = tape.jacobian(losses, variables)
-    check_connected(gradients, variables)
+    if losses.shape[0] == 0:
+        # TensorFlow gives the Jacobian of nothing a wrong shape.
+        check_connected(tape.gradient(losses, variables), variables)
+        gradients = [tf.zeros([0, *v.shape], v.dtype) for v in variables]
+    else:
+        gradients = tape.jacobian(losses, variables)
+        check_connected(gradients, variables)
     gradients = [
         tf.cast(g, accumulation_dtype(v)) for g, v in zip(gradients, variables, strict=True)
     ]

@@ -101,8 +101,7 @@ class ScaleNorm(keras.layers.Layer):
         paths = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         total = tf.add_n([tf.convert_to_tensor(path) for path in paths])
         if self.normalization == "group":
-            wide = tf.cast(total, self._normalize.compute_dtype)
-            return tf.cast(self._normalize(wide), total.dtype)
+            return tf.cast(self._normalize(total), total.dtype)
         return self._normalize(total, training=training)
 
     def compute_output_shape(self, input_shape):

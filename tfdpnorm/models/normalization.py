@@ -43,13 +43,16 @@ def normalization_layer(
     check_norm(norm)
     if norm == "none":
         return None
+    # float32: under a half-precision policy Keras would take the moments of groups in that.
     if norm == "layer":
         # One group is layer normalisation over all units with one gamma and beta per channel.
         if rank > 2:
-            return keras.layers.GroupNormalization(groups=1, name=name)
+            return keras.layers.GroupNormalization(groups=1, name=name, dtype="float32")
         return keras.layers.LayerNormalization(name=name)
     if norm == "group":
-        return keras.layers.GroupNormalization(groups=math.gcd(groups, channels), name=name)
+        return keras.layers.GroupNormalization(
+            groups=math.gcd(groups, channels), name=name, dtype="float32"
+        )
     if norm == "batch":
         return keras.layers.BatchNormalization(name=name)
     return PublicBatchNormalization(

@@ -110,7 +110,7 @@ def _compute(flags: argparse.Namespace) -> list[dict[str, object]]:
 
 def _steps(epochs: float, sampling_rate: float) -> int:
     steps = epochs / sampling_rate
-    # 40 epochs at rate 600 / 60000 come out a hair above 4000, and do not make 4001 updates.
+    # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
     return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
 
 

@@ -71,7 +71,8 @@ def make_private(
         not isinstance(physical_batch_size, int) or physical_batch_size < 1
     ):
         raise ValueError(
-            f"Expected physical_batch_size to be a positive int or None, got {physical_batch_size!r}."
+            "Expected physical_batch_size to be a positive int or None, got "
+            f"{physical_batch_size!r}."
         )
     if public_batch is not None:
         public_batch = tf.nest.map_structure(np.asarray, public_batch)

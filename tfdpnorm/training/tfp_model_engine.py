@@ -82,7 +82,7 @@ def _step_class():
     from tensorflow_privacy.privacy.keras_models.dp_keras_model import DPModel
 
     class Step(DPModel):
-        """`DPModel` around a loss function: inputs are whole rows, outputs (losses, predictions)."""
+        """`DPModel` around a loss: inputs are whole rows, outputs (losses, predictions)."""
 
         def __init__(self, loss_fn, variables, l2_norm_clip, loss_scale):
             super().__init__(l2_norm_clip=l2_norm_clip, noise_multiplier=0.0, use_xla=False)
@@ -104,6 +104,7 @@ def _step_class():
 
         def _masked_loss(self, mask, outputs, sample_weight=None):
             losses, _ = outputs
+            self._inside = mask > 0  # of the row whose gradient is processed next
             return tf.reduce_sum(tf.where(mask > 0, losses, tf.zeros_like(losses))) * tf.cast(
                 self._loss_scale, losses.dtype
             )
@@ -112,10 +113,13 @@ def _step_class():
             *grads, _ = grads
             check_connected(grads, self._get_variables())
             grads = [tf.convert_to_tensor(g) / self._loss_scale for g in grads]
-            squared_norm = tf.add_n([tf.cast(tf.reduce_sum(tf.square(g)), tf.float32) for g in grads])
+            squared_norm = tf.add_n(
+                [tf.cast(tf.reduce_sum(tf.square(g)), tf.float32) for g in grads]
+            )
             finite = tf.math.is_finite(squared_norm)
             grads = [tf.where(finite, g, tf.zeros_like(g)) for g in grads]
             clipped = super()._process_per_example_grads(grads)
-            return [*clipped, 1.0 - tf.cast(finite, tf.float32)]
+            counted = tf.reduce_any(self._inside) & ~finite
+            return [*clipped, tf.cast(counted, tf.float32)]
 
     return Step

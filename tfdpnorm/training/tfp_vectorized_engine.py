@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from tfdpnorm.gradients import ClippedSum
+from tfdpnorm.gradients import ClippedSum, per_example
 from tfdpnorm.gradients.clipping import accumulation_dtype
 from tfdpnorm.gradients.per_example import check_connected
 
@@ -36,7 +36,8 @@ def tfp_vectorized(
     non-finite rows are taken out of the Jacobian before the optimizer sees it.
 
     Time and memory grow with the square of the rows. `rows_mix` needs nothing here: the optimizer
-    differentiates the whole batch anyway.
+    differentiates the whole batch anyway. That is also why 0 * inf in one row makes NaN of every
+    row's gradient; such a batch is left to `per_example`, which keeps rows apart.
 
     Args:
         base: Name of the Keras optimizer class, "SGD", "Adam" or "Nadam".
@@ -53,7 +54,6 @@ def tfp_vectorized(
     Raises:
         ValueError: for another optimizer.
     """
-    del rows_mix
     if base not in _BASES:
         raise ValueError(
             f"Expected one of the optimizers {_BASES} with engine='tfp_vectorized', got {base!r}. "
@@ -82,7 +82,17 @@ def tfp_vectorized(
         / tf.cast(loss_scale, accumulation_dtype(v))
         for g, v in pairs
     ]
-    return ClippedSum(gradients, outputs["losses"], outputs["predictions"], tape.nonfinite)
+    nonfinite = tape.nonfinite
+    if not rows_mix:
+
+        def rows_apart():
+            total = per_example(loss_fn, rows, variables, l2_norm_clip, loss_scale=loss_scale)
+            return total.gradients, total.nonfinite
+
+        gradients, nonfinite = tf.cond(
+            tape.all_finite, lambda: (gradients, nonfinite), rows_apart
+        )
+    return ClippedSum(gradients, outputs["losses"], outputs["predictions"], nonfinite)
 
 
 class _MaskedTape:
@@ -93,6 +103,7 @@ class _MaskedTape:
         self._variables = variables
         self._mask = mask
         self.nonfinite = None
+        self.all_finite = None
 
     def __enter__(self):
         self._tape.__enter__()
@@ -114,6 +125,7 @@ class _MaskedTape:
             finite &= tf.math.is_finite(
                 tf.reduce_sum(tf.square(rows), axis=list(range(1, rows.shape.rank)))
             )
+        self.all_finite = tf.reduce_all(finite)
         inside = tf.cast(self._mask, tf.float32) > 0
         self.nonfinite = tf.reduce_sum(tf.cast(inside & ~finite, tf.int32))
         kept = inside & finite

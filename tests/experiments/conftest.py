@@ -1,0 +1,144 @@
+"""Records, small data and specs for the experiments, and where real data is."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.experiments.datasets import ExperimentData
+from tfdpnorm.experiments.spec import ExperimentSpec
+
+INF = float("inf")
+
+
+@pytest.fixture(autouse=True)
+def _clean_keras():
+    """No test sees another's graph or policy."""
+    keras.backend.clear_session()
+    yield
+    keras.mixed_precision.set_global_policy("float32")
+
+
+@pytest.fixture
+def make_record():
+    """Returns a function that makes a whole record, with the fields given replaced."""
+
+    def make(**fields):
+        record = {
+            "experiment": "davody_table5",
+            "cell": "public_batch/eps=1",
+            "paper_value": 97.61,
+            "test_accuracy": 95.25,
+            "test_accuracy_ema": 96.5,
+            "epsilon": 0.9994,
+            "epsilon_target": 1.0,
+            "epsilon_rdp": 0.9994,
+            "epsilon_pld": 0.91,
+            "accountant": "rdp",
+            "delta": 1e-5,
+            "guarantee_holds": True,
+            "no_guarantee_because": [],
+            "num_examples": 60_000,
+            "expected_batch_size": 2048,
+            "sampling_rate": 2048 / 60_000,
+            "noise_multiplier": 3.0625,
+            "l2_norm_clip": 1.0,
+            "updates": 352,
+            "statistics": "public",
+            "engine": "book_keeping",
+            "seed": 0,
+            "scale": "full",
+            "seconds": 61.5,
+            "examples_per_second": 11_000.0,
+            "flags": {"norm": "public_batch", "seed": 0, "epsilon": 1.0},
+            "versions": {"tfdpnorm": "0.0.1"},
+            "commit": None,
+        }
+        assert not set(fields) - set(record)
+        return {**record, **fields}
+
+    return make
+
+
+@pytest.fixture
+def unprotected_record(make_record):
+    """Returns a function that makes a record of a run without privacy."""
+
+    def make(**fields):
+        without = dict(
+            cell="public_batch/eps=inf",
+            epsilon=INF,
+            epsilon_target=INF,
+            epsilon_rdp=INF,
+            epsilon_pld=INF,
+            noise_multiplier=0.0,
+            l2_norm_clip=INF,
+            guarantee_holds=False,
+            no_guarantee_because=["the noise multiplier is 0"],
+            flags={"norm": "public_batch", "seed": 0, "epsilon": INF},
+        )
+        return make_record(**{**without, **fields})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_data():
+    """64 private, 20 test and 8 public random images of 12x12, two classes."""
+    rng = np.random.default_rng(5)
+
+    def images(count):
+        return rng.random((count, 12, 12, 1), np.float32)
+
+    return ExperimentData(
+        train_x=images(64),
+        train_y=rng.integers(2, size=64),
+        test_x=images(20),
+        test_y=rng.integers(2, size=20),
+        public_x=images(8),
+        num_classes=2,
+        scale="full",
+        public_source="8 random images",
+    )
+
+
+@pytest.fixture
+def tiny_spec():
+    """Returns a function that makes the spec of a run of three updates on `tiny_data`."""
+
+    def make(**fields):
+        if "epsilon" not in fields:
+            fields.setdefault("noise_multiplier", 1.0)
+        return ExperimentSpec(
+            **{
+                "experiment": "tiny",
+                "cell": "a/cell",
+                "dataset": "synthetic",
+                "norm": "none",
+                "expected_batch_size": 16,
+                "steps": 3,
+                "delta": 1e-3,
+                "learning_rate": 0.1,
+                "engine": "book_keeping",
+                **fields,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tfds_dir():
+    """Returns a function from sets' names to a folder in which all are prepared, or skips."""
+    beside = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tfds"
+
+    def find(*names):
+        given = os.environ.get("TFDS_DATA_DIR")
+        for folder in [*([pathlib.Path(given)] if given else []), beside]:
+            if all(any(folder.glob(f"{name}/*/dataset_info.json")) for name in names):
+                return folder
+        pytest.skip(f"{names} are neither in TFDS_DATA_DIR nor in ../shared/data/tfds")
+
+    return find

@@ -1,0 +1,133 @@
+"""What a user gets wrong ends in one clear line on stderr, before anything is trained."""
+
+import pytest
+
+DIGITS = ("--dataset=digits", "--norm=none")
+
+
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        ([], ["exactly one of --epsilon and --noise_multiplier"]),
+        (["--epsilon=1", "--noise_multiplier=0"], ["exactly one of --epsilon and --noise_multipl"]),
+        (["--epsilon=1", "--epochs=1", "--steps=2"], ["at most one of --epochs and --steps"]),
+        (["--epsilon=one"], ["--epsilon=one", "could not convert"]),
+        (["--epsilon=1", "--norm=banana"], ["--norm=banana", "none|layer|group|"]),
+        (["--epsilon=1", "--dataset=imagenet"], ["--dataset=imagenet", "mnist|digits"]),
+        (["--epsilon=1", "--engine=fast"], ["--engine=fast", "per_example|book_keeping"]),
+        (["--epsilon=1", "--optimizer=sdg"], ["--optimizer=sdg", "sgd|adam"]),
+        (["--epsilon=1", "--accountant=gdp"], ["--accountant=gdp", "rdp|pld"]),
+        (["--epsilon=1", "--statistics=lots"], ["--statistics=lots", "lot"]),
+        (["--epsilon=1", "--learning_rat=1"], ["learning_rat"]),
+        (["--epsilon=1", "--flagfile=nowhere.flags"], ["nowhere.flags"]),
+    ],
+)
+def test_flags_that_do_not_parse(main, tmp_path, arguments, parts):
+    result = main("davody_dp", *arguments, f"--output_dir={tmp_path / 'out'}")
+    assert result.code not in (0, None)
+    shown = result.err if isinstance(result.code, int) else f"{result.code}\n{result.err}"
+    assert all(part in shown for part in parts), shown
+    assert "Traceback" not in shown and len(shown.strip().splitlines()) <= 2
+    assert result.out == "" and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, part",
+    [
+        (["--epsilon=0"], "epsilon > 0, got 0.0"),
+        (["--epsilon=-1"], "epsilon > 0, got -1.0"),
+        (["--epsilon=nan"], "epsilon > 0, got nan"),
+        (["--epsilon=1e-12"], "larger epsilon"),
+        (["--noise_multiplier=-1"], "noise_multiplier >= 0"),
+        (["--noise_multiplier=inf"], "noise_multiplier >= 0 and finite"),
+        (["--epsilon=1", "--steps=0"], "steps > 0, got 0"),
+        (["--epsilon=1", "--epochs=inf"], "epochs to be finite"),
+        (["--epsilon=1", "--delta=0"], "delta strictly between 0 and 1"),
+        (["--epsilon=1", "--delta=1"], "delta strictly between 0 and 1"),
+        (["--epsilon=1", "--learning_rate=inf"], "learning_rate to be finite"),
+        (["--epsilon=1", "--l2_norm_clip=inf"], "finite l2_norm_clip"),
+        (["--epsilon=1", "--ema_decay=1"], "ema_decay < 1"),
+        (["--epsilon=1", "--seed=-1"], "seed >= 0"),
+        (["--epsilon=1", "--insecure_seed=-1"], "insecure_seed >= 0"),
+        (["--epsilon=1", "--norm=batch"], 'Use norm="public_batch"'),
+        (["--epsilon=1", "--norm=public_batch", "--public_batch_size=1"], "at least 2|>= 2, got 1"),
+        (["--epsilon=1", "--public_batch_size=1437"], "received 1437"),
+        (["--epsilon=1", "--expected_batch_size=1438"], "expected_batch_size <= num_examples"),
+        (["--epsilon=1", "--max_examples=20"], "expected_batch_size=256 and num_examples=20"),
+        (["--epsilon=1", "--norm=public_batch", "--public_dataset=emnist"], "received 'emnist'"),
+        (["--epsilon=1", "typo"], r"--flag=value only, got \['typo'\]"),
+        (["--epsilon=1", "--dry_run", "true"], r"--flag=value only, got \['true'\]"),
+    ],
+)
+def test_values_that_make_no_sense(main, tmp_path, arguments, part):
+    result = main("davody_dp", *DIGITS, *arguments, f"--output_dir={tmp_path / 'out'}")
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert line.startswith("Error: Expected ")
+    assert any(option in line for option in _options(part)), line
+    assert result.out == "" and not list(tmp_path.rglob("*.json"))
+
+
+def _options(part):
+    return [option.replace("\\", "") for option in part.split("|")]
+
+
+def test_a_missing_dataset_says_where_it_was_looked_for(main, tmp_path):
+    result = main("davody_dp", "--epsilon=1", f"--data_dir={tmp_path}")
+    assert result.code == 2 and result.out == ""
+    first = result.err.splitlines()[0]
+    assert first.startswith("Error: ") and "'mnist'" in first and str(tmp_path) in first
+
+
+def test_an_output_folder_that_is_a_file(main, tmp_path):
+    place = tmp_path / "results"
+    place.write_text("notes")
+    result = main("davody_dp", *DIGITS, "--epsilon=1", f"--output_dir={place}")
+    assert result.code == 2 and result.out == ""
+    (line,) = result.err.splitlines()
+    assert "output_dir" in line and str(place) in line
+
+
+def test_public_rows_that_are_private(main, tmp_path):
+    result = main(
+        "davody_dp", "--dataset=digits", "--epsilon=1", "--steps=1", "--public_dataset=digits",
+        "--public_batch_size=4", f"--output_dir={tmp_path}",
+    )
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert "4 of 4 public row(s) that are also in private_x" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_inside_tensorflow_is_one_line_too(main):
+    result = main(
+        "davody_dp", "--dataset=digits", "--epsilon=1", "--steps=1", "--statistics=lot",
+        "--engine=book_keeping", "--dry_run",
+    )
+    assert result.code == 2
+    (line,) = result.err.strip().splitlines()
+    assert line.startswith('Error: Expected statistics other than "lot"')
+
+
+def test_an_unknown_experiment_names_those_at_hand(main, tmp_path):
+    result = main("table", "--experiment=davody", f"--results_dir={tmp_path}")
+    assert result.code == 2
+    assert f"--experiment=davody in {tmp_path}" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_file_among_the_records(main, tmp_path):
+    (tmp_path / "package.json").write_text('{"experiment": "davody_table5"}')
+    result = main("table", f"--results_dir={tmp_path}")
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert "package.json" in line and "Move the file away" in line
+
+
+@pytest.mark.parametrize("arguments, part", [(["--steps=0"], "steps > 0"),
+                                             (["--epsilon=-3"], "epsilon > 0"),
+                                             (["--epsilon=nan"], "epsilon > 0")])
+def test_mistakes_in_the_demo(main, tmp_path, arguments, part):
+    result = main("demo", *arguments, f"--output_dir={tmp_path / 'out'}")
+    assert result.code == 2 and part in result.err and len(result.err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,322 @@
+"""What private training refuses: one error each, with its remedy, before any budget is spent."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
+
+BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "fast"}, "Expected engine to be one of .*'per_example'.*, got 'fast'"),
+        ({"accountant": "zcdp"}, "Expected accountant to be one of 'rdp', 'pld', .*'zcdp'"),
+        ({"budget": BUDGET, "noise_multiplier": 1.0}, "exactly one of budget .* received both"),
+        ({"noise_multiplier": None}, "exactly one of budget .* received neither"),
+        ({"delta": None}, "Expected delta with noise_multiplier"),
+        ({"budget": (1.0, 1e-5)}, "Write PrivacyBudget"),
+        ({"expected_batch_size": 41}, "expected_batch_size=41 and num_examples=40"),
+        ({"expected_batch_size": 0}, "Expected expected_batch_size > 0"),
+        ({"num_examples": 0}, "Expected num_examples"),
+        ({"steps": 0}, "Expected steps"),
+        ({"l2_norm_clip": 0.0}, "Expected l2_norm_clip > 0"),
+        ({"l2_norm_clip": np.inf}, "finite l2_norm_clip where there is noise"),
+        ({"noise_multiplier": -1.0}, "Expected noise_multiplier >= 0"),
+        ({"physical_batch_size": 0}, "Expected physical_batch_size to be a positive int"),
+        ({"physical_batch_size": 2.5}, "Expected physical_batch_size to be a positive int"),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_settings(settings, message, build, private):
+    with pytest.raises(ValueError, match=message):
+        private(build(), **settings)
+
+
+@pytest.mark.parametrize("model", [None, "lenet5", keras.layers.Dense])
+def test_no_model(model, private):
+    with pytest.raises(ValueError, match="Expected a tf.keras.Model"):
+        private(model)
+
+
+def test_a_large_delta_warns(build, private):
+    with pytest.warns(UserWarning, match="not below 1 / num_examples"):
+        private(build(), delta=1 / 40)
+
+
+class TestPublicBatch:
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            (None, "Expected a public_batch: the model holds 1"),
+            (np.zeros((0, 5)), "at least 2 rows, got 0"),
+            (np.zeros((1, 5)), "at least 2 rows, got 1"),
+            (np.float32(3), "at least 2 rows, got 0"),
+            (np.array([[1, 2, 3, 4, np.nan], [1, np.inf, 3, 4, 5]]), "got 2 that are NaN"),
+        ],
+        ids=["none", "empty", "one", "scalar", "nan"],
+    )
+    def test_at_once(self, rows, message, build, private):
+        with pytest.raises(ValueError, match=message):
+            private(build(norm="public_batch"), public_batch=rows)
+
+    @pytest.mark.parametrize("fault", ["width", "rank", "kind", "overlap"])
+    def test_beside_the_private_rows(self, fault, build, private, public, data, cross_entropy):
+        rows, error, message = {
+            "width": (public[:, :4], ValueError, "shaped as the private ones"),
+            "rank": (public[..., np.newaxis], ValueError, "shaped as the private ones"),
+            "kind": (public.astype(np.int64), TypeError, "one kind of number"),
+            "overlap": (np.concatenate([public, data[0][7:9]]), ValueError, "rows that are not"),
+        }[fault]
+        trained = private(build(norm="public_batch"), public_batch=rows)
+        trained.compile("sgd", cross_entropy)
+        with pytest.raises(error, match=message):
+            trained.fit(*data, verbose=0)
+        assert trained.ledger.updates == 0
+
+    def test_mixed_statistics_modes(self, private, public):
+        norms = [PublicBatchNormalization(statistics=mode) for mode in ("public", "example")]
+        model = keras.Sequential([keras.Input((5,)), *norms, keras.layers.Dense(3)])
+        with pytest.raises(ValueError, match=r"got \['example', 'public'\] in one model"):
+            private(model, public_batch=public)
+
+    def test_public_and_blend_go_together(self, private, public):
+        norms = [PublicBatchNormalization(statistics=mode) for mode in ("public", "blend")]
+        model = keras.Sequential([keras.Input((5,)), *norms, keras.layers.Dense(3)])
+        assert private(model, public_batch=public).statistics == "blend+public"
+
+    @pytest.mark.parametrize("gradient", ["full", "stop"])
+    def test_a_layer_in_two_places(self, gradient, private, public, data, cross_entropy):
+        norm = PublicBatchNormalization(statistics_gradient=gradient)
+        inputs = keras.Input((5,))
+        model = keras.Model(inputs, keras.layers.Dense(3)(norm(tf.tanh(norm(inputs)))))
+        trained = private(model, public_batch=public)
+        trained.compile("sgd", cross_entropy)
+        with pytest.raises(ValueError, match="one call of layer .*, got 2"):
+            trained.fit(*data, verbose=0)
+        assert trained.ledger.updates == 0
+
+
+def nested(layer):
+    return keras.Sequential([keras.Sequential([layer])])
+
+
+LAYERS = {
+    "batch": (keras.layers.BatchNormalization, "statistics mix the examples"),
+    "synchronised": (
+        lambda: keras.layers.BatchNormalization(synchronized=True),
+        "statistics mix the examples",
+    ),
+    "experimental": (
+        keras.layers.experimental.SyncBatchNormalization,
+        "statistics mix the examples",
+    ),
+    "keras_1": (tf.compat.v1.keras.layers.BatchNormalization, "statistics mix the examples"),
+    "nested": (
+        lambda: nested(keras.layers.BatchNormalization()),
+        "statistics mix the examples",
+    ),
+    "time_distributed": (
+        lambda: keras.layers.TimeDistributed(keras.layers.BatchNormalization()),
+        "statistics mix the examples",
+    ),
+    "scale_norm": (lambda: ScaleNorm("batch"), "statistics mix the examples"),
+    "stateful": (
+        lambda: keras.layers.LSTM(2, stateful=True),
+        "stateful recurrent layer .* Use stateful=False",
+    ),
+    "bidirectional": (
+        lambda: keras.layers.Bidirectional(keras.layers.GRU(2, stateful=True)),
+        "stateful recurrent layer",
+    ),
+    "activity": (
+        lambda: keras.layers.Dense(2, activity_regularizer="l2"),
+        "no activity regularizer",
+    ),
+    "activity_layer": (
+        lambda: nested(keras.layers.ActivityRegularization(l1=0.1)),
+        "no activity regularizer",
+    ),
+}
+
+
+class TestLayers:
+    @pytest.mark.parametrize("name", LAYERS)
+    def test_that_mix_examples_are_refused_with_a_remedy(self, name, private):
+        make, message = LAYERS[name]
+        layer = make()
+
+        class Holder(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.held = {"in a dict": [layer]}
+
+        for model in (keras.Sequential([layer]), Holder()):
+            with pytest.raises(ValueError, match=message):
+                private(model)
+
+    def test_built_with_the_model_are_refused_too(self, private, data):
+        class Late(keras.Model):
+            def build(self, shape):
+                self.norm, self.head = keras.layers.BatchNormalization(), keras.layers.Dense(3)
+                super().build(shape)
+
+            def call(self, inputs, training=None):
+                return self.head(self.norm(inputs, training=training))
+
+        trained = private(Late())
+        trained.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="statistics mix the examples"):
+            trained.fit(data[0], data[0][:, :3], verbose=0)
+
+    def test_public_ones_built_late_are_refused(self, private, data, public):
+        class Late(keras.Model):
+            def build(self, shape):
+                self.norm, self.head = PublicBatchNormalization(), keras.layers.Dense(3)
+                super().build(shape)
+
+            def call(self, inputs, training=None):
+                return self.head(self.norm(inputs, training=training))
+
+        trained = private(Late(), public_batch=public)
+        trained.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="call the model on a batch before make_private"):
+            trained.fit(data[0], data[0][:, :3], verbose=0)
+
+    def test_frozen_batch_normalisation_is_accepted_while_frozen(
+        self, private, data, cross_entropy
+    ):
+        norm = keras.layers.BatchNormalization(trainable=False)
+        model = keras.Sequential([keras.Input((5,)), norm, keras.layers.Dense(3)])
+        trained = private(model, steps=2)
+        trained.compile("sgd", cross_entropy)
+        before = norm.get_weights()
+        trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
+        for old, new in zip(before, norm.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+        norm.trainable = True
+        with pytest.raises(ValueError, match="statistics mix the examples"):
+            trained.fit(*data, verbose=0)
+
+    def test_a_variable_without_a_path_to_the_loss(self, private, data):
+        class Idle(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.idle, self.head = keras.layers.Dense(2), keras.layers.Dense(3)
+
+            def call(self, inputs):
+                self.idle(inputs)
+                return self.head(inputs)
+
+        trained = private(Idle())
+        trained.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="no gradient for .*idle/dense/kernel"):
+            trained.fit(data[0], data[0][:, :3], verbose=0)
+        # It shows in the first update only, which the ledger counts before it is made.
+        assert trained.ledger.updates == 1
+
+
+class TestLosses:
+    @pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
+    @pytest.mark.parametrize(
+        "loss",
+        [
+            lambda y, p: tf.reduce_mean((p - y) ** 2),
+            lambda y, p: tf.reduce_sum((p - y) ** 2, axis=0),
+        ],
+        ids=["reduced", "per_output"],
+    )
+    def test_without_a_value_per_example(self, loss, engine, build, private, one_lot, data):
+        trained = private(build(), engine=engine)
+        trained.compile("sgd", loss)
+        with pytest.raises(ValueError, match="one value per example"):
+            trained.train_step(one_lot(data[0][:7], data[0][:7, :3]))
+
+    def test_an_object_s_own_reduction_is_ignored(self, build, private, step_sum, one_lot, data):
+        sums = []
+        for reduction in ("none", "sum_over_batch_size"):
+            keras.utils.set_random_seed(1)
+            trained = private(build())
+            trained.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
+            sums.append(step_sum(trained)(one_lot(data[0][:7], data[0][:7, :3])))
+        np.testing.assert_allclose(sums, [sums[0]] * 2, rtol=1e-6)
+
+    def test_missing(self, build, private, data):
+        trained = private(build())
+        with pytest.raises(RuntimeError, match="Call compile"):
+            trained.fit(*data, verbose=0)
+        with pytest.raises(ValueError, match="Pass loss="):
+            trained.compile("sgd")
+        with pytest.raises(ValueError, match="no_such_loss"):
+            trained.compile("sgd", "no_such_loss")
+
+    def test_one_set_of_metrics_cannot_be_a_dict_and_a_list(self, build, private):
+        with pytest.raises(ValueError, match="Expected lists for metrics and weighted_metrics"):
+            private(build()).compile("sgd", "mse", {"a": "mae"}, weighted_metrics=["mae"])
+
+
+class TestData:
+    @pytest.fixture
+    def trained(self, build, private, cross_entropy):
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        yield trained
+        assert trained.ledger.updates == 0  # nothing was spent on what was refused
+
+    def test_of_another_size_than_planned(self, trained, data):
+        x, y = data
+        with pytest.raises(ValueError, match="num_examples=40, as planned .* got 39"):
+            trained.fit(x[:39], y[:39], verbose=0)
+        batches = poisson_batches(x, y, expected_batch_size=8)
+        with pytest.raises(ValueError, match="expected_batch_size=10, as planned .* got 8"):
+            trained.fit(batches, verbose=0)
+
+    @pytest.mark.parametrize("where", ["x", "y", "sample_weight"])
+    def test_with_nan(self, where, trained, data):
+        arrays = {"x": data[0].copy(), "y": data[1].astype(np.float32)}
+        arrays["sample_weight"] = np.ones(40, np.float32)
+        arrays[where].flat[3] = np.nan
+        with pytest.raises(ValueError, match=f"Expected finite values in {where}"):
+            trained.fit(**arrays, verbose=0)
+
+    def test_without_targets(self, trained, data):
+        with pytest.raises(ValueError, match="Expected targets, got none"):
+            trained.fit(data[0], verbose=0)
+
+    @pytest.mark.parametrize(
+        ("argument", "remedy"),
+        [
+            ({"batch_size": 8}, "expected_batch_size of make_private"),
+            ({"class_weight": {0: 2.0}}, "pass sample_weight"),
+            ({"validation_split": 0.1}, "pass validation_data"),
+        ],
+        ids=["batch_size", "class_weight", "validation_split"],
+    )
+    def test_with_arguments_that_lots_cannot_heed(self, argument, remedy, trained, data):
+        with pytest.raises(ValueError, match=remedy):
+            trained.fit(*data, verbose=0, **argument)
+
+    def test_several_inputs_in_a_list(self, trained, data):
+        with pytest.raises(ValueError, match="in a tuple or a dict, not in a list"):
+            trained.fit([data[0], data[0]], data[1], verbose=0)
+
+
+def test_optimizers_that_clip_by_themselves(build, private):
+    from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras as theirs
+    from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras_vectorized as vectorized
+
+    for cls in (theirs.DPKerasAdamOptimizer, vectorized.VectorizedDPKerasSGDOptimizer):
+        optimizer = cls(l2_norm_clip=1.0, noise_multiplier=1.0)
+        with pytest.raises(ValueError, match="Pass the optimizer it derives from"):
+            private(build()).compile(optimizer, "mse")
+
+
+def test_make_private_takes_no_positional_settings(build):
+    with pytest.raises(TypeError):
+        make_private(build(), 40, 10, 8, 1.0)

@@ -1,0 +1,326 @@
+"""make_private, compile and fit, as a Keras user calls them."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget
+
+
+def assert_trained(trained, before, updates):
+    after = trained.model.get_weights()
+    assert trained.ledger.updates == int(trained.update_count) == updates
+    assert all(np.isfinite(w).all() for w in after)
+    assert any(np.any(a != b) for a, b in zip(before, after, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("kind", "optimizer"),
+    [
+        ("sequential", keras.optimizers.Adam(0.1, clipnorm=1.0)),
+        ("functional", "rmsprop"),
+        ("subclassed", keras.optimizers.legacy.Adagrad(0.1)),
+        pytest.param("sequential", keras.optimizers.AdamW(0.1), marks=pytest.mark.slow),
+        pytest.param("subclassed", keras.optimizers.Ftrl(0.1), marks=pytest.mark.slow),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_any_model_and_optimizer_trains(
+    kind, optimizer, build, private, data, public, cross_entropy
+):
+    model = build(kind, "public_batch")  # the subclassed one is not built yet
+    trained = private(model, public_batch=public, steps=2, l2_norm_clip=1)
+    trained.compile(optimizer, cross_entropy, metrics=["accuracy"])
+    trained.fit(*data, verbose=0)
+    assert_trained(trained, [np.full((5, 4), 9.0)], updates=2)
+    assert trained.evaluate(*data, verbose=0, return_dict=True)["accuracy"] >= 0
+    assert trained.predict(data[0][:7], verbose=0).shape == (7, 3)
+    moments = [w for w in model.non_trainable_variables if "public_rows" in w.name]
+    assert [float(m) for m in moments] == [len(public)]
+    # The wrapped model is ready for use by itself, with the moments of its last weights.
+    np.testing.assert_allclose(
+        model(data[0]), trained.predict(data[0], verbose=0), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_an_unbuilt_sequential_trains(private, data, cross_entropy):
+    model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(3)])
+    trained = private(model, steps=1)
+    trained.compile("sgd", cross_entropy)
+    trained.fit(*data, verbose=0)
+    assert trained.ledger.updates == 1 and model.built
+
+
+class TestPlan:
+    """One run of 10 updates in uneven epochs, in executions of 4 steps."""
+
+    @pytest.fixture
+    def run(self, build, private, data, cross_entropy, tmp_path):
+        trained = private(
+            build(),
+            budget=PrivacyBudget(epsilon=3.0, delta=1e-3),
+            steps=10,
+            expected_batch_size=5,
+        )
+        trained.compile("sgd", cross_entropy, metrics=["accuracy"], steps_per_execution=4)
+        callbacks = [
+            keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
+            keras.callbacks.EarlyStopping("no_such_metric"),
+            keras.callbacks.TerminateOnNaN(),
+            keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch)),
+        ]
+        history = trained.fit(
+            *data, verbose=0, validation_data=data, callbacks=callbacks, epochs=50
+        ).history
+        return trained, history
+
+    def test_stops_at_the_plan_and_reports_what_was_spent(
+        self, run, data, tmp_path, cross_entropy
+    ):
+        trained, history = run
+        plan = trained.plan
+        # An epoch is N / L = 8 updates: 4 + 4, and then only 2 are left.
+        assert trained.ledger.updates == int(trained.update_count) == plan.steps == 10
+        expected = [plan.epsilon_after(8), plan.epsilon_after(10)]
+        assert history["epsilon"] == pytest.approx(expected, rel=1e-6)
+        assert 0 < history["epsilon"][-1] <= 3.0 * (1 + 1e-6)
+        assert history["nonfinite_gradients"] == [0, 0]
+        assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= set(history)
+        assert not {"val_epsilon", "val_nonfinite_gradients"} & set(history)
+        with open(tmp_path / "log.csv") as file:
+            logged = [float(row["epsilon"]) for row in csv.DictReader(file)]
+        assert logged == pytest.approx(expected, rel=1e-6)
+
+        statement = trained.privacy_statement()
+        assert "epsilon = 3.0 (rounded up)" in statement or "epsilon = 2.99" in statement
+        assert "NO GUARANTEE" not in statement and "T = 10 done of 10" in statement
+
+        weights = trained.get_weights()
+        with pytest.raises(BudgetExhaustedError, match="10 made of 10"):
+            trained.fit(*data, verbose=0)
+        trained.compile("adam", cross_entropy)  # a compilation is no new budget
+        with pytest.raises(BudgetExhaustedError):
+            trained.fit(*data, verbose=0)
+        np.testing.assert_array_equal(weights[0], trained.get_weights()[0])
+
+
+def test_default_epochs_use_the_plan_up(build, private, data, cross_entropy):
+    trained = private(build(), steps=7)
+    trained.compile("sgd", cross_entropy, run_eagerly=False)
+    history = trained.fit(
+        poisson_batches(*data, expected_batch_size=10), verbose=0
+    )
+    assert history.epoch == [0, 1] and trained.ledger.updates == 7  # 4 + 3
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_runs_eagerly(batch, build, private, data, public, cross_entropy):
+    trained = private(
+        build(norm="public_batch"), public_batch=public, steps=2, physical_batch_size=batch
+    )
+    trained.compile("sgd", cross_entropy, run_eagerly=True)
+    before = trained.model.get_weights()
+    trained.fit(*data, verbose=0)
+    assert_trained(trained, before, updates=2)
+
+
+def test_metrics_and_loss_ignore_padding(private, data, one_lot):
+    """Rows of zeros are all classified right, which would show."""
+    x = np.abs(data[0])
+    model = keras.Sequential(
+        [keras.layers.Dense(2, use_bias=False, input_shape=(5,), kernel_initializer="ones")]
+    )
+    model.layers[0].kernel.assign(np.stack([-np.ones(5), np.ones(5)], 1))
+    y = (np.arange(40) % 4 == 0).astype(int)  # a quarter is class 1, and all are called so
+    trained = private(
+        model, expected_batch_size=40, steps=1, noise_multiplier=0.0, physical_batch_size=16
+    )
+    trained.compile(
+        keras.optimizers.SGD(0.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        weighted_metrics=[
+            keras.metrics.SparseCategoricalCrossentropy(name="entropy", from_logits=True)
+        ],
+    )
+    history = trained.fit(x, y, verbose=0).history
+    assert history["accuracy"] == pytest.approx([0.25])
+    losses = np.log1p(np.exp(np.where(y == 1, -2, 2) * x.sum(1)))
+    assert history["loss"] == pytest.approx([losses.mean()], rel=1e-5)
+    assert history["entropy"] == pytest.approx([losses.mean()], rel=1e-5)
+    evaluated = trained.evaluate(x, y, verbose=0, return_dict=True)
+    assert evaluated == pytest.approx({k: history[k][0] for k in evaluated}, rel=1e-5)
+
+
+def test_weight_regularizers_come_after_noise_and_clip(private, data):
+    """Exactly the gradient of the penalty, neither clipped nor divided by the lot."""
+    changes = []
+    for penalty in (None, keras.regularizers.L2(3.0)):
+        model = keras.Sequential(
+            [
+                keras.layers.Dense(
+                    3, input_shape=(5,), kernel_regularizer=penalty, kernel_initializer="ones"
+                )
+            ]
+        )
+        trained = private(model, steps=1, insecure_seed=1, l2_norm_clip=0.01)
+        trained.compile(keras.optimizers.SGD(0.5), "mse")
+        trained.fit(data[0], data[0][:, :3], verbose=0)
+        changes.append(model.get_weights())
+    np.testing.assert_allclose(changes[0][0] - changes[1][0], 0.5 * 2 * 3.0, rtol=1e-5)
+    np.testing.assert_allclose(changes[0][1], changes[1][1], rtol=1e-6)
+
+
+class TestUnknownSampling:
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "dataset",
+            "generator",
+            pytest.param("sequence", marks=pytest.mark.slow),
+            pytest.param("lots", marks=pytest.mark.slow),
+        ],
+    )
+    def test_other_pipelines_train_and_void_the_guarantee(
+        self, source, build, private, data, cross_entropy
+    ):
+        x, y = data
+
+        class Batches(keras.utils.Sequence):
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, index):
+                return x[:8], y[:8]
+
+        def generator():
+            while True:
+                yield x[:8], y[:8]
+
+        batches = {
+            "dataset": lambda: tf.data.Dataset.from_tensor_slices((x, y)).batch(16),
+            "generator": generator,
+            "sequence": Batches,
+            "lots": lambda: poisson_batches(x, y, expected_batch_size=10).as_dataset(),
+        }[source]()
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        before = trained.model.get_weights()
+        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+            history = trained.fit(batches, epochs=1, steps_per_epoch=3, verbose=0).history
+        assert_trained(trained, before, updates=3)  # a last partial batch of 8 is one of them
+        assert history["epsilon"] == [math.inf]
+        assert trained.privacy_statement().startswith("NO GUARANTEE")
+
+    def test_train_on_batch_voids_it_too(self, build, private, data, cross_entropy):
+        trained = private(build(), steps=1)
+        trained.compile("sgd", cross_entropy, run_eagerly=True)
+        with pytest.warns(UserWarning, match="No privacy guarantee"):
+            trained.train_on_batch(data[0][:5], data[1][:5])
+        assert trained.privacy_statement().startswith("NO GUARANTEE")
+        with pytest.raises(BudgetExhaustedError):
+            trained.train_on_batch(data[0][:5], data[1][:5])
+
+    @pytest.mark.parametrize(
+        ("settings", "because"),
+        [
+            ({"noise_multiplier": 0.0}, "the noise multiplier is 0"),
+            ({"insecure_seed": 1}, "a seed that is not secret"),
+        ],
+    )
+    def test_settings_without_guarantee_say_so(self, settings, because, build, private):
+        statement = private(build(), **settings).privacy_statement()
+        assert statement.startswith("NO GUARANTEE") and because in statement
+
+    def test_lot_statistics_have_no_guarantee(self, build, private, public, data, cross_entropy):
+        model = build(norm="public_batch", statistics="lot")
+        trained = private(model, public_batch=public, steps=1)
+        assert trained.privacy_statement().startswith("NO GUARANTEE")
+        trained.compile("sgd", cross_entropy)
+        assert trained.fit(*data, verbose=0).history["epsilon"] == [math.inf]
+
+
+class TestSeveralInputsAndOutputs:
+    @pytest.fixture
+    def run(self, private, data):
+        """Two inputs; outputs "b" [rows, 1] and "a" [rows, 3], not in alphabetical order."""
+
+        def fit(loss, metrics=None, loss_weights=None, as_dict=True):
+            left, right = keras.Input((2,), name="left"), keras.Input((3,), name="right")
+            joined = keras.layers.Concatenate()([left, right])
+            ones = {"kernel_initializer": "ones"}
+            a = keras.layers.Dense(3, name="a", **ones)(joined)
+            b = keras.layers.Dense(1, name="b", **ones)(joined)
+            model = keras.Model([left, right], [b, a])
+            trained = private(
+                model, expected_batch_size=40, steps=1, noise_multiplier=0.0, l2_norm_clip=0.5
+            )
+            trained.compile(
+                keras.optimizers.SGD(1.0), loss, metrics=metrics, loss_weights=loss_weights
+            )
+            x = {"left": data[0][:, :2], "right": data[0][:, 2:]}
+            targets = {"a": data[1], "b": data[0][:, 0]}
+            if not as_dict:
+                x, targets = (x["left"], x["right"]), (targets["b"], targets["a"])
+            history = trained.fit(x, targets, verbose=0).history
+            return history, model.get_weights()
+
+        return fit
+
+    def test_dicts_go_by_the_names_of_the_outputs(self, run, data, cross_entropy):
+        named, by_name = run(
+            {"a": cross_entropy, "b": "mse"},
+            metrics={"b": "mae"},
+            loss_weights={"a": 2.0, "b": 1.0},
+        )
+        listed, by_place = run(
+            ["mse", cross_entropy],
+            metrics=[["mae"], []],
+            loss_weights=[1.0, 2.0],
+            as_dict=False,
+        )
+        total = data[0].sum(1)
+        loss = np.mean((total - data[0][:, 0]) ** 2) + 2 * np.log(3)
+        assert named["loss"] == pytest.approx([loss], rel=1e-5)
+        assert named["b_mae"] == pytest.approx([np.abs(total - data[0][:, 0]).mean()], rel=1e-5)
+        assert named == pytest.approx(listed)
+        for one, other in zip(by_name, by_place, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("loss", "message"),
+        [
+            ({"a": "mse", "c": "mse"}, "names of the model's outputs"),
+            (["mse"], "as many losses as targets and outputs, got 1, 2 and 2"),
+        ],
+    )
+    def test_losses_that_fit_no_output_are_refused(self, loss, message, run):
+        with pytest.raises(ValueError, match=message):
+            run(loss, as_dict=isinstance(loss, dict))
+
+
+@pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
+@pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
+@pytest.mark.parametrize("shapes", [((40,), ()), ((40, 1), ()), ((40,), (1,))], ids=str)
+def test_targets_never_broadcast_against_other_rows(shapes, loss, engine, private, step_sum, data):
+    """[rows] against [rows, 1] would be every row's target for every row's prediction."""
+    y_shape, output_shape = shapes
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(1, use_bias=False)])
+    if output_shape == ():
+        model.add(keras.layers.Reshape(()))
+    model.layers[0].kernel.assign(np.ones((5, 1)))
+    trained = private(model, engine=engine, noise_multiplier=0.0, l2_norm_clip=np.inf)
+    trained.compile("sgd", loss, run_eagerly=True)
+    x, y = data[0], data[0][:, :1].reshape(y_shape)
+    expected = 2 * x.T @ (x.sum(1) - x[:, 0])
+    rows = [t[np.newaxis] for t in (x, y, np.ones(40, np.float32), np.ones(40, np.float32))]
+    actual = step_sum(trained)(Lot(*map(tf.constant, rows)))
+    np.testing.assert_allclose(actual, expected, rtol=1e-4)
+    assert trained.evaluate(x, y, verbose=0) == pytest.approx(
+        np.mean((x.sum(1) - x[:, 0]) ** 2), rel=1e-5
+    )

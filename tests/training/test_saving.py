@@ -1,0 +1,157 @@
+"""What is saved after private training loads elsewhere and predicts the same."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training.public_rows_model import PublicRowsModel
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROWS = 6  # few: what is compared is the model, not the data
+
+LOAD = """
+import sys
+import numpy as np
+from tensorflow import keras
+if sys.argv[1] == "layers":
+    import tfdpnorm.layers
+elif sys.argv[1] == "training":
+    import tfdpnorm.training
+x = np.load(sys.argv[2])
+outputs = [keras.models.load_model(path).predict(x, verbose=0) for path in sys.argv[4:]]
+assert sys.argv[1] != "nothing" or "tfdpnorm" not in sys.modules
+np.save(sys.argv[3], outputs)
+"""
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """Returns a function that loads models in a new process, and gives their predictions."""
+
+    def predictions(imported, x, *paths):
+        np.save(tmp_path / "x.npy", x)
+        subprocess.run(
+            [sys.executable, "-c", LOAD, imported, tmp_path / "x.npy", tmp_path / "y.npy", *paths],
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        )
+        return np.load(tmp_path / "y.npy")
+
+    return predictions
+
+
+@pytest.fixture
+def trained_with(build, private, data, public, cross_entropy):
+    """Returns a function to a model after 2 updates that moved it a good deal."""
+
+    def train(norm, callbacks=(), **settings):
+        model = build(norm=norm, **settings)
+        trained = private(model, public_batch=public, steps=2)
+        trained.compile(keras.optimizers.SGD(1.0), cross_entropy)
+        trained.fit(
+            *data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=list(callbacks)
+        )
+        return trained
+
+    return train
+
+
+def test_stock_layers_load_without_this_library(trained_with, fresh, data, tmp_path):
+    trained = trained_with("group")
+    expected = trained.predict(data[0][:ROWS], verbose=0)
+    paths = [tmp_path / "model.keras", tmp_path / "saved_model"]
+    for path in paths:
+        trained.save(path)
+    for loaded in fresh("nothing", data[0][:ROWS], *paths):
+        np.testing.assert_allclose(loaded, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("statistics", ["public", pytest.param("blend", marks=pytest.mark.slow)])
+def test_public_statistics_load_with_the_layers_alone(
+    statistics, trained_with, fresh, data, tmp_path
+):
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
+    trained = trained_with("public_batch", [checkpoint], statistics=statistics)
+    expected = trained.predict(data[0][:ROWS], verbose=0)
+    paths = [tmp_path / "model.keras", tmp_path / "saved_model"]
+    for path in paths:
+        trained.save(path)
+    for loaded in fresh("layers", data[0][:ROWS], *paths, tmp_path / "best.keras"):
+        np.testing.assert_allclose(loaded, expected, rtol=1e-4, atol=1e-5)
+    # The wrapped model has the moments, and needs no public rows.
+    np.testing.assert_allclose(
+        trained.model.predict(data[0][:ROWS], verbose=0), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistics", ["example", "lot"])
+def test_modes_with_public_rows_at_inference_carry_them(
+    statistics, trained_with, fresh, data, public, tmp_path
+):
+    trained = trained_with("public_batch", statistics=statistics)
+    servable = trained.servable()
+    assert isinstance(servable, PublicRowsModel)
+    expected = trained.predict(data[0][:ROWS], verbose=0)
+    # Row i depends on itself and the public rows: {x_i} and they, through the model as it trains.
+    shifted = np.concatenate([data[0][:1], 100 + data[0][:4]])
+    np.testing.assert_allclose(
+        trained.predict(shifted, verbose=0)[0], expected[0], rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(servable.predict(data[0][:ROWS], verbose=0), expected, rtol=1e-5)
+    paths = [tmp_path / "model.keras", tmp_path / "saved_model"]
+    for path in paths:
+        trained.save(path)
+    for loaded in fresh("training", data[0][:ROWS], *paths):
+        np.testing.assert_allclose(loaded, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.weights.h5",
+        pytest.param("weights.h5", marks=pytest.mark.slow),
+        pytest.param("checkpoint", marks=pytest.mark.slow),
+    ],
+)
+def test_weights_are_those_of_the_wrapped_model(
+    name, trained_with, build, private, data, public, tmp_path
+):
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        str(tmp_path / f"epoch_{{epoch}}_{name}"), save_weights_only=True
+    )
+    trained = trained_with("public_batch", [checkpoint])
+    trained.save_weights(str(tmp_path / name))
+    expected = trained.predict(data[0], verbose=0)
+    for path in (tmp_path / name, tmp_path / f"epoch_2_{name}"):
+        plain = build(norm="public_batch")
+        status = plain.load_weights(str(path))
+        if status is not None:
+            status.assert_existing_objects_matched()
+        actual = plain.predict(data[0], verbose=0)
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+    other = private(build(norm="public_batch"), public_batch=public)
+    other.load_weights(str(tmp_path / name))
+    np.testing.assert_allclose(other.predict(data[0], verbose=0), expected, rtol=1e-4, atol=1e-5)
+    # Weights are no budget: nothing of the ledger came along.
+    assert other.ledger.updates == 0
+
+
+def test_average_weights_save_with_their_own_moments(build, private, data, public, tmp_path):
+    from tfdpnorm.training import WeightAverage
+
+    trained = private(build(norm="public_batch"), public_batch=public, steps=3)
+    trained.compile(keras.optimizers.SGD(1.0), "mse")
+    average = WeightAverage(0.5)
+    trained.fit(data[0], data[0][:, :3], epochs=1, verbose=0, callbacks=[average])
+    with average.applied():
+        trained.save(tmp_path / "average.keras")
+        expected = trained.predict(data[0], verbose=0)
+    loaded = keras.models.load_model(tmp_path / "average.keras")
+    np.testing.assert_allclose(loaded.predict(data[0], verbose=0), expected, rtol=1e-4, atol=1e-5)

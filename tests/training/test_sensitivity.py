@@ -1,0 +1,79 @@
+"""What adding or removing one row changes in the clipped sum: the bound that epsilon rests on."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.layers import PublicBatchNormalization
+
+CLIP, ROWS = 0.5, 16
+
+
+def sum_without_noise(private, step_sum, public, cross_entropy, statistics, engine):
+    """Returns lot -> clipped sum, for a network with two normalisations of the mode."""
+    model = keras.Sequential([keras.Input((5,))])
+    for _ in range(2):
+        model.add(keras.layers.Dense(8))
+        model.add(PublicBatchNormalization(statistics=statistics))
+        model.add(keras.layers.Activation("tanh"))
+    model.add(keras.layers.Dense(3))
+    model.layers[1].gamma.assign(np.linspace(-2, 2, 8))
+    trained = private(model, engine=engine, public_batch=public, l2_norm_clip=CLIP)
+    trained.compile("sgd", cross_entropy)
+    return step_sum(trained)
+
+
+def largest_change(run, one_lot, data):
+    """The largest norm by which an added row moves the sum, over outliers and labels; in C."""
+    x, y = data[0][:ROWS], data[1][:ROWS]
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    assert np.linalg.norm(without) > CLIP  # there is something to be moved
+    changes = []
+    for scale in (1, 10, 100, 1e4):
+        for label in (0, 2):
+            # In front: an added row may take any place.
+            row = np.full((1, 5), scale, np.float32) * np.sign(x[:1])
+            lot = one_lot(np.concatenate([row, x[1:]]), np.append(label, y[1:]))
+            changes.append(np.linalg.norm(run(lot).astype(np.float64) - without) / CLIP)
+    return max(changes)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "engine"),
+    [
+        ("public", "per_example"),
+        ("public", "book_keeping"),
+        ("blend", "per_example"),
+        pytest.param("blend", "tfp_vectorized", marks=pytest.mark.slow),
+        ("example", "per_example"),
+    ],
+)
+def test_one_row_changes_the_sum_by_at_most_the_clip(
+    statistics, engine, private, step_sum, one_lot, data, public, cross_entropy
+):
+    run = sum_without_noise(private, step_sum, public, cross_entropy, statistics, engine)
+    change = largest_change(run, one_lot, data)
+    assert 0.5 < change <= 1 + 1e-5  # clipping is active, and holds
+
+
+def test_lot_statistics_break_the_bound(private, step_sum, one_lot, data, public, cross_entropy):
+    run = sum_without_noise(private, step_sum, public, cross_entropy, "lot", "per_example")
+    assert largest_change(run, one_lot, data) > 1.5
+
+
+@pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
+def test_a_row_with_an_infinite_derivative_moves_no_other(
+    engine, private, step_sum, one_lot
+):
+    """One backward pass over all rows meets 0 * inf in such a row: it must not spread."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
+    trained = private(model, engine=engine, l2_norm_clip=CLIP)
+    trained.compile("sgd", "mse")
+    run = step_sum(trained)
+    x = np.ones((6, 2), np.float32)
+    y = np.ones((6, 1), np.float32)
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    assert np.linalg.norm(without) > 2 * CLIP
+    y[0] = 3e38  # finite, and so is the prediction; the square of the difference is not
+    np.testing.assert_allclose(run(one_lot(x, y)), without, rtol=1e-6)
+    assert run.nonfinite == 1

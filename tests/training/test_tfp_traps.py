@@ -1,0 +1,284 @@
+"""Faults measured in tensorflow-privacy 0.9.0, and that this library's path has none of them.
+
+Where it is cheap the test shows tensorflow-privacy to have the fault, and so that it can see it.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training import ENGINES
+
+
+@pytest.fixture(scope="module")
+def tfp_sgd():
+    """Returns a function that makes tensorflow-privacy's vectorised SGD, learning rate 1."""
+    from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras_vectorized as vectorized
+
+    cls = vectorized.make_vectorized_keras_optimizer_class(keras.optimizers.legacy.SGD)
+
+    def make(noise_multiplier=0.0, l2_norm_clip=1.0, num_microbatches=None):
+        return cls(l2_norm_clip, noise_multiplier, num_microbatches, learning_rate=1.0)
+
+    return make
+
+
+def tfp_gradient(optimizer, loss, variable):
+    return optimizer._compute_gradients(loss, [variable], tape=tf.GradientTape())[0][0].numpy()
+
+
+def no_gradient(y, predictions):
+    return 0.0 * tf.reduce_sum(predictions, axis=1)
+
+
+def linear(units=64):
+    return keras.Sequential([keras.layers.Dense(units, use_bias=False, input_shape=(5,))])
+
+
+def distinct(updates):
+    """Whether no coordinate of one update is one of another: a repeated draw would be."""
+    rounded = [np.round(np.concatenate([p.ravel() for p in u]), 6) for u in updates]
+    # Independent draws of 320 coordinates share a few values by chance, never most of them.
+    return all(
+        np.mean(np.isclose(np.abs(a), np.abs(b), rtol=1e-4)) < 0.1
+        for i, a in enumerate(rounded)
+        for b in rounded[:i]
+    )
+
+
+class TestGlobalSeed:
+    def test_tfp_repeats_its_noise(self, tfp_sgd):
+        variable = tf.Variable(tf.zeros([300]))
+        loss = lambda: tf.zeros([4]) * tf.reduce_sum(variable)  # noqa: E731
+        draws = []
+        for _ in range(2):  # as a recompiled model: a second traced function
+            tf.random.set_seed(1)
+            step = tf.function(
+                lambda: tfp_sgd(1.0)._compute_gradients(
+                    loss, [variable], tape=tf.GradientTape()
+                )[0][0]
+            )
+            draws.append([step().numpy()])
+        assert not distinct(draws)
+
+    def test_recompiled_training_draws_anew(self, private, data, weight_trace):
+        trained, trace = private(linear()), weight_trace()
+        for _ in range(2):
+            keras.utils.set_random_seed(1)
+            trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+            trained.fit(*data, epochs=1, steps_per_epoch=2, verbose=0, callbacks=[trace])
+        updates = trace.updates()
+        assert len(updates) == 4 and distinct(updates)
+
+    def test_a_second_lot_size_draws_anew(self, private, data, weight_trace):
+        """A second traced function, in which operation seeds begin again."""
+        trained, trace = private(linear()), weight_trace()
+        keras.utils.set_random_seed(1)
+        trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+        trace.set_model(trained)
+        trace.on_train_begin()
+        with pytest.warns(UserWarning, match="No privacy guarantee"):
+            for rows in (4, 6, 4, 6):
+                trained.train_on_batch(data[0][:rows], data[1][:rows])
+                trace.on_train_batch_end(0)
+        assert distinct(trace.updates())
+        assert int(trained.update_count) == trained.ledger.updates == 4
+
+    def test_two_runs_with_one_seed_differ(self, private, data, weight_trace):
+        updates = []
+        for _ in range(2):
+            keras.utils.set_random_seed(1)
+            trained, trace = private(linear()), weight_trace()
+            trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+            trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0, callbacks=[trace])
+            updates += trace.updates()
+        assert len(updates) == 2 and distinct(updates)
+
+    @pytest.mark.parametrize("way", ["set_weights", "early_stopping", "checkpoint"])
+    def test_restored_weights_do_not_restore_the_noise(
+        self, way, private, data, weight_trace, tmp_path
+    ):
+        trained, trace = private(linear()), weight_trace()
+        trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+        weights = trained.get_weights()
+        checkpoint = tf.train.Checkpoint(model=trained)
+        path = checkpoint.write(str(tmp_path / "checkpoint"))
+        callbacks = [trace]
+        if way == "early_stopping":
+            # Epsilon only grows: the first epoch is the best, and is restored.
+            callbacks.append(
+                keras.callbacks.EarlyStopping("epsilon", patience=1, restore_best_weights=True)
+            )
+        trained.fit(*data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=callbacks)
+        if way == "set_weights":
+            trained.set_weights(weights)
+        elif way == "checkpoint":
+            checkpoint.read(path).expect_partial()
+        again = weight_trace()
+        trained.fit(*data, epochs=1, steps_per_epoch=2, verbose=0, callbacks=[again])
+        assert int(trained.update_count) == trained.ledger.updates == 4
+        assert distinct([*trace.updates(), *again.updates()])
+
+
+class TestNonFiniteGradient:
+    def test_tfp_spoils_the_update(self, tfp_sgd):
+        variable = tf.Variable([1.0])
+        gradient = tfp_gradient(
+            tfp_sgd(), lambda: (variable[0] - tf.constant([0.0, 3e38])) ** 2, variable
+        )
+        assert np.isnan(gradient).all()
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_one_row_counts_zero_and_is_counted(
+        self, engine, updated, update_without_row, data
+    ):
+        """q = 1, no noise: the update is that of the other rows, over the same denominator."""
+        y = data[0][:, :3].copy()
+        y[11] = 3e38  # finite; the square of its difference is not
+        weights, history = updated(engine, y, np.ones(40))
+        assert history["nonfinite_gradients"] == [1]
+        np.testing.assert_allclose(weights, update_without_row, rtol=1e-5, atol=1e-6)
+
+    @pytest.fixture
+    def updated(self, private, data, public, build):
+        def run(engine, y, sample_weight):
+            keras.utils.set_random_seed(2)
+            model = build(norm="public_batch")
+            start = [v.numpy() for v in model.trainable_variables]
+            trained = private(
+                model,
+                engine=engine,
+                public_batch=public,
+                noise_multiplier=0.0,
+                expected_batch_size=40,
+                steps=1,
+            )
+            trained.compile(keras.optimizers.SGD(1.0), "mse")
+            history = trained.fit(data[0], y, sample_weight=sample_weight, verbose=0).history
+            change = [s - v for s, v in zip(start, model.trainable_variables, strict=True)]
+            return np.concatenate([c.numpy().ravel() for c in change]), history
+
+        return run
+
+    _without_row = {}
+
+    @pytest.fixture
+    def update_without_row(self, updated, data):
+        if not self._without_row:  # the same for every engine
+            change, history = updated("per_example", data[0][:, :3], np.arange(40) != 11)
+            assert history["nonfinite_gradients"] == [0] and np.linalg.norm(change) > 0.1
+            self._without_row["change"] = change
+        return self._without_row["change"]
+
+
+class TestLots:
+    def test_tfp_divides_an_empty_lot_by_zero(self, tfp_sgd):
+        variable = tf.Variable([1.0])
+        loss = lambda: variable[0] * tf.zeros([0])  # noqa: E731
+        assert not np.isfinite(tfp_gradient(tfp_sgd(1.0), loss, variable)).any()
+
+    def test_tfp_divides_by_the_actual_lot(self, tfp_sgd, private, step_sum, one_lot):
+        """Twice the rows: the same update there, twice the update here."""
+        variable = tf.Variable([1.0])
+        theirs = [
+            tfp_gradient(tfp_sgd(), lambda rows=rows: variable[0] * tf.ones([rows]), variable)
+            for rows in (4, 8)
+        ]
+        assert theirs[0] == theirs[1] == 1
+        model = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(1,))])
+        trained = private(model, noise_multiplier=0.0)
+        trained.compile(keras.optimizers.SGD(1.0), lambda y, p: p[:, 0], run_eagerly=True)
+        changes = []
+        for rows in (4, 8):
+            before = model.get_weights()[0].item()
+            trained.train_step(one_lot(np.ones((rows, 1), np.float32), np.zeros(rows)))
+            changes.append(before - model.get_weights()[0].item())
+        np.testing.assert_allclose(changes, [0.4, 0.8], rtol=1e-5)  # rows / expected lot of 10
+
+    def test_tfp_clips_microbatches_not_rows(self, tfp_sgd, private, step_sum, one_lot):
+        """Opposite rows in one microbatch cancel before the clip: fewer than all are clipped."""
+        variable = tf.Variable([1.0])
+        loss = lambda: variable[0] * tf.constant([9.0, -1.0, 9.0, -1.0])  # noqa: E731
+        assert tfp_gradient(tfp_sgd(num_microbatches=2), loss, variable) * 2 == 2
+        model = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(1,))])
+        trained = private(model)
+        trained.compile("sgd", lambda y, p: p[:, 0])
+        x = np.array([[9], [-1], [9], [-1]], np.float32)
+        assert step_sum(trained)(one_lot(x, np.zeros(4))) == pytest.approx([0.0], abs=1e-6)
+
+
+class TestHalfPrecision:
+    def test_tfp_clips_the_scaled_loss(self, tfp_sgd):
+        variable = tf.Variable([1.0])
+        scale = 2.0**15
+        scaled = lambda: 0.5 * variable[0] * tf.ones([4]) * scale  # noqa: E731
+        assert tfp_gradient(tfp_sgd(), scaled, variable) / scale < 1e-4  # of a gradient of 0.5
+
+    def test_clipped_sum_is_that_of_float32(
+        self, build, private, step_sum, one_lot, data, public, cross_entropy
+    ):
+        sums = {}
+        for policy in ("float32", "mixed_float16"):
+            keras.mixed_precision.set_global_policy(policy)
+            keras.utils.set_random_seed(6)
+            model = build(norm="public_batch")
+            trained = private(model, public_batch=public, l2_norm_clip=0.7)
+            trained.compile(keras.optimizers.SGD(1.0), cross_entropy)
+            assert not hasattr(trained.optimizer, "loss_scale")  # Keras wrapped nothing
+            sums[policy] = step_sum(trained)(one_lot(data[0][:9], data[1][:9], padding=2))
+        assert trained.loss_scale > 1 and np.linalg.norm(sums["float32"]) > 1
+        difference = np.linalg.norm(sums["mixed_float16"] - sums["float32"])
+        assert difference < 9 * 0.7 * 5e-3  # of 9 rows of norm at most 0.7
+
+    def test_small_gradients_survive_the_loss_scale(self, private, step_sum, one_lot):
+        """A gradient of 1e-8 is zero in float16, whose smallest number is 6e-8."""
+        sums = []
+        for scale in (None, 1.0):
+            model = keras.Sequential(
+                [keras.layers.Dense(1, use_bias=False, input_shape=(1,), dtype="mixed_float16")]
+            )
+            trained = private(model, loss_scale=scale)
+            trained.compile("sgd", lambda y, p: 1e-8 * p[:, 0])
+            x = np.ones((4, 1), np.float32)
+            sums.append(step_sum(trained)(one_lot(x, np.zeros(4))).item())
+        assert sums[0] == pytest.approx(4e-8, rel=1e-2) and sums[1] == 0
+
+    def test_noise_is_not_scaled(self, private, data, weight_trace):
+        keras.mixed_precision.set_global_policy("mixed_float16")
+        trained, trace = private(linear(1000), steps=2), weight_trace()
+        trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+        trained.fit(*data, epochs=1, verbose=0, callbacks=[trace])
+        values = np.concatenate([u[0].ravel() for u in trace.updates()])
+        assert values.std() / 0.1 == pytest.approx(1, abs=6 / np.sqrt(2 * values.size))
+
+    @pytest.mark.parametrize("base", [keras.optimizers.SGD, keras.optimizers.legacy.SGD])
+    def test_loss_scaling_optimizers_are_refused(self, base, build, private):
+        optimizer = keras.mixed_precision.LossScaleOptimizer(base())
+        with pytest.raises(ValueError, match="Pass the optimizer inside it"):
+            private(build()).compile(optimizer, "mse")
+
+
+class TestRegularizers:
+    def test_tfp_drops_activity_losses_here_they_are_refused(self, build, private, data):
+        class Penalty(keras.layers.Layer):
+            def call(self, inputs):
+                self.add_loss(tf.reduce_mean(inputs**2))
+                return inputs
+
+        functional = keras.Sequential([keras.Input((5,)), Penalty(), keras.layers.Dense(3)])
+        with pytest.raises(ValueError, match="got add_loss"):
+            private(functional)
+
+        class Hidden(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.penalty, self.head = Penalty(), keras.layers.Dense(3)
+
+            def call(self, inputs):
+                return self.head(self.penalty(inputs))
+
+        trained = private(Hidden())
+        trained.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="got add_loss"):
+            trained.fit(data[0], data[0][:, :3], verbose=0)

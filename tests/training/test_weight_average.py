@@ -1,0 +1,43 @@
+"""The moving average of the weights."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training import WeightAverage
+
+
+def test_average_follows_its_recurrence_and_is_applied_for_a_while(
+    build, private, data, public, cross_entropy, weight_trace
+):
+    model = build(norm="public_batch")
+    trained = private(model, public_batch=public, steps=6)
+    trained.compile(keras.optimizers.SGD(0.5), cross_entropy)
+    average, trace = WeightAverage(0.5), weight_trace()
+    trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0, callbacks=[average, trace])
+    trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0, callbacks=[average, trace])
+
+    expected = trace.vectors[0]
+    for update, now in enumerate(trace.vectors[1:], start=1):
+        decay = min(0.5, (1 + update) / (10 + update))
+        expected = [decay * e + (1 - decay) * n for e, n in zip(expected, now, strict=True)]
+    raw = [v.numpy() for v in model.trainable_variables]
+    raw_prediction = trained.predict(data[0], verbose=0)
+    with pytest.raises(KeyError), average.applied():
+        for variable, value in zip(model.trainable_variables, expected, strict=True):
+            np.testing.assert_allclose(variable.numpy(), value, rtol=1e-5, atol=1e-6)
+        assert np.abs(trained.predict(data[0], verbose=0) - raw_prediction).max() > 1e-3
+        raise KeyError("the weights must come back all the same")
+    for variable, value in zip(model.trainable_variables, raw, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
+def test_bad_decay_is_refused(decay):
+    with pytest.raises(ValueError, match="0 <= decay < 1"):
+        WeightAverage(decay)
+
+
+def test_an_average_of_nothing_is_refused():
+    with pytest.raises(RuntimeError, match="trained with this callback"), WeightAverage().applied():
+        pass
