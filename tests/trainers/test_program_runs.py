@@ -11,34 +11,36 @@ AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)
 SMALL = ("--dataset=digits", "--max_examples=300", "--expected_batch_size=32", "--steps=2",
          "--engine=book_keeping", "--public_batch_size=16")
 
+# A value of every flag that is a field of the spec; none of them is an experiment's own.
+VALUES = {
+    "noise_multiplier": 2.5, "delta": 1e-6, "accountant": "pld", "expected_batch_size": 99,
+    "physical_batch_size": 9, "epochs": 3.5, "steps": 11, "l2_norm_clip": 0.25,
+    "optimizer": "adam", "learning_rate": 0.125, "learning_rate_schedule": "linear",
+    "momentum": 0.5, "ema_decay": 0.75, "statistics": "blend", "statistics_gradient": "stop",
+    "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
+    "insecure_seed": 6, "max_examples": 123,
+}
+
 
 def test_help_lists_every_flag(shell):
     result = shell("davody_dp", "--help")
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
-    assert listed == own | set(common._SPEC_FLAGS)
+    assert listed == own | set(VALUES)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"
 
 
-@pytest.mark.parametrize("name", common._SPEC_FLAGS)
+@pytest.mark.parametrize("name", VALUES)
 def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     """Every shared flag changes the field of its name, and a flag not given changes nothing."""
-    values = {
-        "noise_multiplier": 2.5, "delta": 1e-6, "accountant": "pld", "expected_batch_size": 99,
-        "physical_batch_size": 9, "epochs": 3.5, "steps": 11, "l2_norm_clip": 0.25,
-        "optimizer": "adam", "learning_rate": 0.125, "learning_rate_schedule": "linear",
-        "momentum": 0.5, "ema_decay": 0.75, "statistics": "blend", "statistics_gradient": "stop",
-        "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
-        "insecure_seed": 6, "max_examples": 123,
-    }
     seen = []
     monkeypatch.setattr(common, "train", seen.append)
     amount = () if name == "noise_multiplier" else ("--epsilon=3",)
-    assert main("davody_dp", "--norm=layer", *amount, f"--{name}={values[name]}").code == 0
+    assert main("davody_dp", "--norm=layer", *amount, f"--{name}={VALUES[name]}").code == 0
     epsilon = None if name == "noise_multiplier" else 3.0
-    assert seen == [davody.spec("mnist", "layer", epsilon, **{name: values[name]})]
-    assert getattr(seen[0], name) == values[name]
+    assert seen == [davody.spec("mnist", "layer", epsilon, **{name: VALUES[name]})]
+    assert getattr(seen[0], name) == VALUES[name]
 
 
 def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):

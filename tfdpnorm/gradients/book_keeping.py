@@ -41,6 +41,14 @@ def book_keeping(
             'Expected statistics other than "lot" with engine="book_keeping", which presumes that '
             'rows do not mix. Use engine="per_example", or statistics_gradient="stop".'
         )
+    if rows[-1].shape[0] == 0:
+        # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
+        rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
+        padded = book_keeping(model, loss_fn, rows, variables, l2_norm_clip, loss_scale=loss_scale)
+        losses, predictions = tf.nest.map_structure(
+            lambda t: t[:0], (padded.losses, padded.predictions)
+        )
+        return padded._replace(losses=losses, predictions=predictions)
     x, y, sample_weight, mask = rows
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         with Taps(model, variables).attached(tape) as taps:

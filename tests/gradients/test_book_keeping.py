@@ -1,0 +1,342 @@
+"""Book-keeping against a Python loop over single examples, and against `per_example`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
+from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
+
+
+def dense():
+    return keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2, use_bias=False)]
+    )
+
+
+def dense_over_positions():
+    return keras.Sequential(
+        [keras.Input((5, 3)), keras.layers.Dense(4, "relu"), keras.layers.Flatten(), _dense(2)]
+    )
+
+
+def many_positions_few_features():
+    return keras.Sequential([keras.Input((40, 2)), _dense(3), keras.layers.Flatten(), _dense(2)])
+
+
+def _dense(units):
+    return keras.layers.Dense(units)
+
+
+def convolutions():
+    return keras.Sequential(
+        [
+            keras.Input((9, 8, 2)),
+            keras.layers.Conv2D(3, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(4, (3, 2), strides=(2, 1), padding="same", use_bias=False),
+            keras.layers.Conv2D(2, 2, dilation_rate=2),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
+def strided_valid_convolution():
+    return keras.Sequential(
+        [keras.Input((7, 7, 1)), keras.layers.Conv2D(2, 3, strides=2), keras.layers.Flatten()]
+    )
+
+
+def normalizations():
+    return keras.Sequential(
+        [
+            keras.Input((4, 4, 4)),
+            keras.layers.GroupNormalization(2),
+            keras.layers.Conv2D(4, 2),
+            keras.layers.GroupNormalization(-1, scale=False),
+            keras.layers.LayerNormalization(),
+            keras.layers.LayerNormalization(axis=[1, 2, 3], center=False),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
+def public_batch():
+    return keras.Sequential(
+        [
+            keras.Input((4, 3)),
+            _dense(3),
+            PublicBatchNormalization(scale=False),
+            keras.layers.Flatten(),
+            _dense(2),
+            PublicBatchNormalization(statistics="blend"),
+        ]
+    )
+
+
+def layer_called_twice():
+    shared = keras.layers.Dense(3, "tanh")
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, _dense(2)(shared(shared(inputs))))
+
+
+def siamese():
+    shared = keras.layers.Dense(3)
+    left, right = keras.Input((3,)), keras.Input((3,))
+    return keras.Model([left, right], _dense(2)(shared(left) * shared(right)))
+
+
+def nested():
+    inner = keras.Sequential([keras.Input((3,)), _dense(3), keras.layers.LayerNormalization()])
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, _dense(2)(inner(inputs) + inner(2.0 * inputs)))
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.blocks = [keras.layers.Dense(3, "relu"), keras.layers.Dense(3, "relu")]
+        self.head = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        x = inputs
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
+def subclassed():
+    model = Subclassed()
+    model.build((None, 3))
+    model.inputs = [keras.Input((3,))]
+    return model
+
+
+MODELS = [
+    dense,
+    dense_over_positions,
+    many_positions_few_features,
+    convolutions,
+    strided_valid_convolution,
+    normalizations,
+    public_batch,
+    layer_called_twice,
+    siamese,
+    nested,
+]
+
+
+def example_rows(model, count, seed=0):
+    """Random rows (x, y, sample_weight, mask) for a model, the last one padding if there are 3."""
+    rng = np.random.default_rng(seed)
+    x = [tf.constant(rng.normal(size=(count, *i.shape[1:])), tf.float32) for i in model.inputs]
+    x = x[0] if len(x) == 1 else x
+    outputs = model.output_shape[1:]
+    y = tf.constant(rng.normal(size=(count, *outputs)), tf.float32)
+    weight = tf.constant(rng.uniform(0.5, 2.0, size=count), tf.float32)
+    mask = np.ones(count, np.float32)
+    mask[2:3] = 0.0
+    return x, y, weight, tf.constant(mask)
+
+
+def loss_function(model, seed=1):
+    layers = [x for x in model.layers if isinstance(x, PublicBatchNormalization)]
+    statistics = PublicStatistics()
+    if layers:
+        public = np.random.default_rng(seed).normal(size=(6, *model.input_shape[1:]))
+        with record_pass(statistics):
+            model(tf.constant(public, tf.float32), training=True)
+
+    def loss_fn(x, y, sample_weight):
+        with use_pass(statistics):
+            predictions = model(x, training=True)
+        axes = list(range(1, predictions.shape.rank))
+        losses = tf.reduce_sum(tf.square(predictions - y), axes) * sample_weight
+        return losses, predictions
+
+    return loss_fn
+
+
+def looped_sum(loss_fn, rows, variables, clip):
+    """The clipped sum from one plain tape per example."""
+    x, y, weight, mask = rows
+    total = [np.zeros(v.shape, np.float64) for v in variables]
+    for i in range(mask.shape[0]):
+        if mask[i] == 0:
+            continue
+        row = tf.nest.map_structure(lambda t, i=i: t[i : i + 1], (x, y, weight))
+        with tf.GradientTape() as tape:
+            tape.watch(variables)
+            loss = loss_fn(*row)[0][0]
+        gradients = [g.numpy().astype(np.float64) for g in tape.gradient(loss, variables)]
+        norm = np.sqrt(sum(np.square(g).sum() for g in gradients))
+        factor = min(1.0, clip / norm) if norm > 0 else 1.0
+        total = [t + factor * g for t, g in zip(total, gradients, strict=True)]
+    return total
+
+
+def relative_error(actual, expected):
+    gap = np.sqrt(sum(np.square(a - e).sum() for a, e in zip(actual, expected, strict=True)))
+    size = np.sqrt(sum(np.square(e).sum() for e in expected))
+    return gap / size if size else gap
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_equals_the_loop_over_single_examples(build):
+    keras.utils.set_random_seed(3)
+    model = build()
+    loss_fn = loss_function(model)
+    variables = model.trainable_variables
+    for count in (0, 1, 2, 7):
+        rows = example_rows(model, count)
+        for clip in (0.05, 1e6):
+            result = book_keeping(model, loss_fn, rows, variables, clip)
+            expected = looped_sum(loss_fn, rows, variables, clip)
+            assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+            assert result.losses.shape[0] == count
+            if count:
+                losses = loss_fn(*rows[:3])[0]
+                np.testing.assert_allclose(result.losses, losses, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])
+def test_lenet5_in_a_graph_equals_per_example(norm):
+    model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 5)
+    variables = model.trainable_variables
+    slow = tf.function(lambda: per_example(loss_fn, rows, variables, 0.5).gradients)()
+    fast = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 0.5).gradients)()
+    assert relative_error([g.numpy() for g in fast], [g.numpy() for g in slow]) < 1e-5
+
+
+def test_subclassed_model_and_its_call_is_restored():
+    model = subclassed()
+    x = tf.random.normal([4, 3])
+    rows = (x, tf.zeros([4, 2]), tf.ones(4), tf.ones(4))
+
+    def loss_fn(x, y, weight):
+        predictions = model(x)
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+    assert all("call" not in vars(layer) for layer in (*model.blocks, model.head))
+
+
+def test_a_reused_layer_is_clipped_by_its_whole_norm():
+    """Norms of calls taken apart would miss the cross terms and exceed the clip."""
+    model = layer_called_twice()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 1e-3)
+    norm = np.sqrt(sum(np.square(g).sum() for g in result.gradients))
+    assert norm == pytest.approx(1e-3, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
+def test_a_row_that_is_not_finite_counts_as_zero(value):
+    model = convolutions()
+    loss_fn = loss_function(model)
+    x, y, weight, mask = example_rows(model, 4)
+    clean = book_keeping(model, loss_fn, (x, y, weight, mask), model.trainable_variables, 1.0)
+    without = tf.tensor_scatter_nd_update(mask, [[1]], [0.0])
+    removed = book_keeping(model, loss_fn, (x, y, weight, without), model.trainable_variables, 1.0)
+    broken = tf.tensor_scatter_nd_update(x, [[1, 0, 0, 0]], [value])
+    result = book_keeping(model, loss_fn, (broken, y, weight, mask), model.trainable_variables, 1.0)
+    assert int(result.nonfinite) == 1
+    assert int(clean.nonfinite) == 0
+    for actual, expected in zip(result.gradients, removed.gradients, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_loss_scale_changes_nothing():
+    model = normalizations()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 4)
+    plain = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3)
+    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3, loss_scale=1024.0)
+    assert relative_error(scaled.gradients, plain.gradients) < 1e-5
+
+
+def test_refusals_name_the_layer_and_the_remedy():
+    inputs = keras.Input((4, 4, 2))
+    model = keras.Sequential([inputs, keras.layers.DepthwiseConv2D(2, name="deep")])
+    rows = example_rows(model, 2)
+    with pytest.raises(ValueError, match="DepthwiseConv2D 'deep'.*per_example"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+    model = dense()
+    with pytest.raises(ValueError, match="rows do not mix"):
+        book_keeping(model, None, rows, model.trainable_variables, 1.0, rows_mix=True)
+    stray = tf.Variable(1.0, name="stray")
+    with pytest.raises(ValueError, match="own variable 'stray"):
+        book_keeping(model, loss_function(model), rows, [*model.trainable_variables, stray], 1.0)
+
+
+def test_a_variable_that_the_loss_does_not_reach_is_an_error():
+    inputs = keras.Input((3,))
+    idle = keras.layers.Dense(2, name="idle")
+    model = keras.Model(inputs, [_dense(2)(inputs), idle(inputs)])
+
+    def loss_fn(x, y, weight):
+        predictions = model(x)[0]
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    rows = (tf.ones([2, 3]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
+    with pytest.raises(ValueError, match="idle/kernel"):
+        book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0)
+
+
+def test_a_subclass_of_a_known_layer_needs_its_own_rule():
+    class Doubled(keras.layers.Dense):
+        def call(self, inputs):
+            return 2.0 * super().call(inputs)
+
+    model = keras.Sequential([keras.Input((3,)), Doubled(2)])
+    rows = example_rows(model, 3)
+    with pytest.raises(ValueError, match="Doubled"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+
+
+def test_a_registered_rule_is_used():
+    class Shift(keras.layers.Layer):
+        def build(self, input_shape):
+            self.shift = self.add_weight(name="shift", shape=(input_shape[-1],))
+
+        def call(self, inputs):
+            return inputs + self.shift
+
+    @register_rule(Shift)
+    class ShiftRule(Rule):
+        def forward(self, layer, call, watch, inputs, *args, **kwargs):
+            return watch(call(inputs, *args, **kwargs)), None
+
+        def contributions(self, layer, remembered, gradients):
+            return [(layer.shift, Instantiated(gradients[0]))]
+
+    model = keras.Sequential([keras.Input((3,)), Shift(), _dense(2)])
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 7)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+
+
+def test_half_precision_never_exceeds_the_clip():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = models.build("lenet5", norm="group", input_shape=(12, 12, 1))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    for seed in range(3):
+        rows = example_rows(model, 1, seed)
+        result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01)
+        norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in result.gradients))
+        assert norm <= 0.01 * (1 + 1e-6)
+        assert norm == pytest.approx(0.01, rel=1e-3)
