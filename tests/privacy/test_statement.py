@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
-from tfdpnorm.privacy._rounding import ceil_float, ceil_text
+from tfdpnorm.privacy.rounding import ceil_float, ceil_text
 
 SETTINGS = {
     "num_examples": 60_000,

@@ -21,7 +21,7 @@ from tfdpnorm.experiments.records import (
     write_record,
 )
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.privacy._rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivateModel, WeightAverage, make_private
 
 

@@ -5,7 +5,7 @@ import math
 import pathlib
 import statistics
 
-from tfdpnorm.privacy._rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 # In these the runs of one cell may differ and still be averaged.

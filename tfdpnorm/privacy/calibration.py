@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy._rounding import ceil_float
+from tfdpnorm.privacy.rounding import ceil_float
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy._rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.ledger import PrivacyLedger
 
 _ACCOUNTANT_NAMES = {
