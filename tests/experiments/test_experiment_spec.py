@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfdpnorm.experiments.spec import ExperimentSpec
@@ -124,6 +124,7 @@ def test_public_rows_are_for_public_batch_normalisation(norm):
     assert make_spec(norm=norm).needs_public_rows is (norm == "public_batch")
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     steps=st.integers(1, 10**6), count=st.integers(1, 10**6), lot=st.integers(1, 10**5)
 )
@@ -131,6 +132,7 @@ def test_steps_are_the_updates_whatever_the_data(steps, count, lot):
     assert make_spec(steps=steps, expected_batch_size=lot).updates(count) == steps
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     epochs=st.floats(1e-3, 1e3), count=st.integers(1, 10**6), lot=st.integers(1, 10**5)
 )

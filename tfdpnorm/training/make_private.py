@@ -79,6 +79,12 @@ def make_private(
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
     streams = Streams(model, public_batch)
+    if streams.rows_mix and engine in ("book_keeping", "tfp_model"):
+        raise ValueError(
+            f'Expected engine="per_example" or "tfp_vectorized" with statistics="lot", got '
+            f"{engine!r}, which presumes that rows do not mix. Or use "
+            'statistics_gradient="stop".'
+        )
     reasons = []
     if streams.mode == "lot":
         reasons.append(
