@@ -35,6 +35,7 @@ _SPEC_FLAGS = (
     "ema_decay",
     "statistics",
     "statistics_gradient",
+    "pull_back_weight",
     "public_dataset",
     "public_batch_size",
     "engine",
@@ -70,6 +71,11 @@ def define_flags():
         None,
         STATISTICS_GRADIENTS,
         f"Gradient through the public statistics ({_OURS}).",
+    )
+    flags.DEFINE_float(
+        "pull_back_weight",
+        None,
+        f"Weight of public-batch gammas' and betas' gradients in the clip ({_OURS}).",
     )
     flags.DEFINE_integer("expected_batch_size", None, f"Expected lot size ({_OURS}).")
     flags.DEFINE_integer(

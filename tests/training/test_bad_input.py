@@ -302,6 +302,12 @@ class TestData:
         with pytest.raises(ValueError, match=remedy):
             trained.fit(*data, verbose=0, **argument)
 
+    @pytest.mark.parametrize("argument", ["y", "sample_weight"])
+    def test_beside_poisson_batches(self, argument, trained, data):
+        batches = poisson_batches(*data, expected_batch_size=10)
+        with pytest.raises(ValueError, match="inside of PoissonBatches"):
+            trained.fit(batches, verbose=0, **{argument: np.ones(40)})
+
     def test_several_inputs_in_a_list(self, trained, data):
         with pytest.raises(ValueError, match="in a tuple or a dict, not in a list"):
             trained.fit([data[0], data[0]], data[1], verbose=0)

@@ -120,6 +120,7 @@ def build_private(spec, data):
         accountant=spec.accountant,
         engine=spec.engine,
         physical_batch_size=spec.physical_batch_size,
+        pull_back_weight=spec.pull_back_weight,
         insecure_seed=spec.insecure_seed,
         **privacy,
     )

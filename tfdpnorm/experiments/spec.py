@@ -39,6 +39,7 @@ class ExperimentSpec:
         ema_decay: Decay of the weight average, or None for none.
         statistics: Of public-batch normalisation.
         statistics_gradient: Likewise.
+        pull_back_weight: Of public-batch normalisation, see `make_private`.
         public_dataset: Name of the dataset that the public rows come from; "split" for a part of
             the private set that is taken out of it first.
         public_batch_size: M.
@@ -71,6 +72,7 @@ class ExperimentSpec:
     ema_decay: float | None = 0.99
     statistics: str = "public"
     statistics_gradient: str = "full"
+    pull_back_weight: float = 1.0
     public_dataset: str = "kmnist"
     public_batch_size: int = 128
     engine: str = "per_example"
@@ -92,6 +94,7 @@ class ExperimentSpec:
         _exactly_one(self, "epsilon", "noise_multiplier")
         _exactly_one(self, "epochs", "steps")
         positive = ("epochs", "steps", "learning_rate", "expected_batch_size", "l2_norm_clip")
+        positive = (*positive, "pull_back_weight")
         for name in (*positive, "physical_batch_size", "max_examples", "epsilon"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -7,7 +7,15 @@ from tfdpnorm.gradients.taps import Taps
 
 
 def book_keeping(
-    model, loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_scale=1.0
+    model,
+    loss_fn,
+    rows,
+    variables,
+    l2_norm_clip,
+    *,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
 ):
     """The clipped gradient sum, from the inputs of each layer and the gradients of its outputs.
 
@@ -24,6 +32,7 @@ def book_keeping(
         l2_norm_clip: Likewise.
         rows_mix: Must be False.
         loss_scale: Likewise.
+        clip_weights: Likewise.
 
     Returns:
         A `ClippedSum`.
@@ -44,7 +53,7 @@ def book_keeping(
     if rows[-1].shape[0] == 0:
         # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
         rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
-        padded = book_keeping(model, loss_fn, rows, variables, l2_norm_clip, loss_scale=loss_scale)
+        padded = book_keeping(model, loss_fn, rows, variables, l2_norm_clip)
         losses, predictions = tf.nest.map_structure(
             lambda t: t[:0], (padded.losses, padded.predictions)
         )
@@ -60,13 +69,17 @@ def book_keeping(
     watched = [z for tap in taps.calls for z in tap.watched]
     gradients = tape.gradient(scaled, watched)
     merged = _merged_contributions(taps.calls, gradients, variables)
-    squared_norms = tf.add_n([part.squared_norms() for part in merged]) / loss_scale**2
+    weights = clip_weights or [1.0] * len(merged)
+    squared_norms = tf.add_n(
+        [weight**2 * part.squared_norms() for weight, part in zip(weights, merged, strict=True)]
+    )
+    squared_norms = squared_norms / loss_scale**2
     finite = tf.math.is_finite(squared_norms)
     factors = clip_factors(squared_norms, l2_norm_clip) * tf.cast(mask, squared_norms.dtype)
     factors = factors / loss_scale
     sums = [
-        tf.cast(part.weighted_sum(factors, finite), accumulation_dtype(variable))
-        for part, variable in zip(merged, variables, strict=True)
+        tf.cast(part.weighted_sum(weight * factors, finite), accumulation_dtype(variable))
+        for weight, part, variable in zip(weights, merged, variables, strict=True)
     ]
     nonfinite = tf.reduce_sum(tf.cast(~finite & (mask > 0), tf.int32))
     return ClippedSum(sums, losses, predictions, nonfinite)

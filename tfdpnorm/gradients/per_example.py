@@ -9,7 +9,16 @@ import tensorflow as tf
 from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clipped_sum
 
 
-def per_example(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_scale=1.0):
+def per_example(
+    loss_fn,
+    rows,
+    variables,
+    l2_norm_clip,
+    *,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
+):
     """The clipped gradient sum, from one explicit gradient per row.
 
     Takes rows x parameters numbers of memory: choose the physical batch accordingly. An op that
@@ -27,6 +36,8 @@ def per_example(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_
             cost that is quadratic in the rows, and the sum's sensitivity is NOT bounded by C.
         loss_scale: Factor on the loss during back-propagation, undone before the norm is taken, so
             that small gradients survive half precision.
+        clip_weights: None, or a number per variable that its gradients are multiplied by before the
+            norm is taken. The sum comes back multiplied.
 
     Returns:
         A `ClippedSum`.
@@ -41,6 +52,8 @@ def per_example(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_
         gradients, losses, predictions = _vectorized(
             loss_fn, x, y, sample_weight, variables, loss_scale
         )
+    if clip_weights is not None:
+        gradients = [g * w for g, w in zip(gradients, clip_weights, strict=True)]
     gradients, nonfinite = clipped_sum(gradients, mask, l2_norm_clip)
     return ClippedSum(gradients, losses, predictions, nonfinite)
 

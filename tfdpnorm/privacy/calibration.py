@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy.rounding import ceil_float
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,
@@ -12,6 +11,7 @@ from tfdpnorm.privacy.accountants import (
     epsilon_of,
 )
 from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.rounding import ceil_float
 
 _AIM = 0.999  # The fraction of the target at which the search is content.
 _PROMISED = 0.98  # The fraction below which it says that it failed.

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.rounding import ceil_text
 
 
 class _Parser(argparse.ArgumentParser):

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.ledger import PrivacyLedger
+from tfdpnorm.privacy.rounding import ceil_text
 
 _ACCOUNTANT_NAMES = {
     "rdp": "Renyi differential privacy (RDP), dp_accounting",

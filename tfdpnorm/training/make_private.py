@@ -29,6 +29,7 @@ def make_private(
     engine="per_example",
     physical_batch_size=None,
     loss_scale=None,
+    pull_back_weight=1.0,
     insecure_seed=None,
 ):
     """Makes a Keras model trainable under differential privacy.
@@ -54,6 +55,10 @@ def make_private(
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
             None: 1, or 1024 for a model that computes in float16.
+        pull_back_weight: Factor > 0 on the gradients by gamma and beta of public-batch layers
+            before clipping, undone after the noise. They are small beside the kernels' and the
+            pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
+            the clipping norm. The guarantee is the same for any factor.
         insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
 
     Returns:
@@ -85,6 +90,8 @@ def make_private(
             f"{engine!r}, which presumes that rows do not mix. Or use "
             'statistics_gradient="stop".'
         )
+    if not 0 < pull_back_weight < float("inf"):
+        raise ValueError(f"Expected a finite pull_back_weight > 0, got {pull_back_weight!r}.")
     reasons = []
     if streams.mode == "lot":
         reasons.append(
@@ -117,4 +124,5 @@ def make_private(
         engine=engine,
         physical_batch_size=physical_batch_size,
         loss_scale=loss_scale,
+        pull_back_weight=pull_back_weight,
     )

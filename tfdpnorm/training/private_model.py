@@ -41,7 +41,9 @@ class PrivateModel(keras.Model):
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
     """
 
-    def __init__(self, model, *, ledger, streams, noise, engine, physical_batch_size, loss_scale):
+    def __init__(self, model, *, ledger, streams, noise, engine, physical_batch_size, loss_scale,
+        pull_back_weight,
+    ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
         super().__init__(name=f"private_{model.name}", dtype="float32")
@@ -51,6 +53,7 @@ class PrivateModel(keras.Model):
         self.physical_batch_size = physical_batch_size
         self.engine = engine
         self.loss_scale = float(loss_scale)
+        self.pull_back_weight = float(pull_back_weight)
         self._streams = streams
         self._noise = noise
         # Names that dicts of losses, metrics and targets go by.
@@ -95,6 +98,7 @@ class PrivateModel(keras.Model):
             raise ValueError(_NO_TARGETS)
         trained = self.model.trainable_variables
         measured = [*trained, *self._streams.tap_variables()]
+        clip_weights = self._streams.clip_weights(measured, self.pull_back_weight)
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = self._regularization_gradients(trained)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -120,6 +124,7 @@ class PrivateModel(keras.Model):
             l2_norm_clip=self.plan.l2_norm_clip,
             rows_mix=self._streams.rows_mix,
             loss_scale=self.loss_scale,
+            clip_weights=clip_weights,
         )
         gradients = private_gradients(
             total.gradients,
@@ -128,6 +133,7 @@ class PrivateModel(keras.Model):
             plan=self.plan,
             noise=self._noise,
             update=self.update_count,
+            clip_weights=clip_weights,
             tape=tape,
             statistics=statistics if self._streams.pulls_back else None,
         )
@@ -201,8 +207,9 @@ class PrivateModel(keras.Model):
                 "planned. Evaluate or save the model; a new plan on the same data adds to what it "
                 "has already cost."
             )
-        batches = self._as_poisson_batches(x, y, kwargs.pop("sample_weight", None))
+        batches = self._as_poisson_batches(x, y, kwargs.get("sample_weight"))
         if batches is not None:
+            kwargs.pop("sample_weight", None)
             _refuse_fit_arguments(kwargs)
             if not self.model.built:
                 zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
@@ -337,6 +344,11 @@ class PrivateModel(keras.Model):
                 y,
                 sample_weight=sample_weight,
                 expected_batch_size=self.plan.expected_batch_size,
+            )
+        elif y is not None or sample_weight is not None:
+            raise ValueError(
+                "Expected y and sample_weight inside of PoissonBatches, got them beside it. Pass "
+                "them to poisson_batches()."
             )
         check_private_data(x, self.plan, self._streams.public_batch)
         return x

@@ -7,7 +7,17 @@ from tfdpnorm.gradients.clipping import accumulation_dtype
 from tfdpnorm.layers import pull_back
 
 
-def clipped_lot_sum(engine, make_loss_fn, lot, variables, *, l2_norm_clip, rows_mix, loss_scale):
+def clipped_lot_sum(
+    engine,
+    make_loss_fn,
+    lot,
+    variables,
+    *,
+    l2_norm_clip,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
+):
     """The clipped gradient sum over all physical batches of a lot.
 
     Args:
@@ -19,6 +29,7 @@ def clipped_lot_sum(engine, make_loss_fn, lot, variables, *, l2_norm_clip, rows_
         l2_norm_clip: C.
         rows_mix: See `tfdpnorm.gradients.per_example`.
         loss_scale: Likewise.
+        clip_weights: Likewise.
 
     Returns:
         A `ClippedSum`, its losses and predictions of [K * P, ...].
@@ -34,6 +45,7 @@ def clipped_lot_sum(engine, make_loss_fn, lot, variables, *, l2_norm_clip, rows_
             l2_norm_clip,
             rows_mix=rows_mix,
             loss_scale=loss_scale,
+            clip_weights=clip_weights,
         )
 
     if lot.mask.shape[0] == 1:
@@ -64,7 +76,16 @@ def clipped_lot_sum(engine, make_loss_fn, lot, variables, *, l2_norm_clip, rows_
 
 
 def private_gradients(
-    clipped, measured, trained, *, plan, noise, update, tape=None, statistics=None
+    clipped,
+    measured,
+    trained,
+    *,
+    plan,
+    noise,
+    update,
+    clip_weights=None,
+    tape=None,
+    statistics=None,
 ):
     """Noises a clipped sum and turns it into the gradients for the optimizer.
 
@@ -79,6 +100,8 @@ def private_gradients(
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         noise: `tfdpnorm.training.noise.GaussianNoise`.
         update: The number of this update.
+        clip_weights: What the engine multiplied the gradients of each variable by; undone here,
+            after the noise.
         tape: Tape of the public pass, with `statistics`.
         statistics: `PublicStatistics` of the public pass, or None for no pull-back.
 
@@ -95,6 +118,8 @@ def private_gradients(
         ]
     else:
         released = clipped
+    if clip_weights is not None:
+        released = [r / w for r, w in zip(released, clip_weights, strict=True)]
     gradients = released[: len(trained)]
     if statistics is not None:
         by_variable = {v.ref(): g for v, g in zip(measured, released, strict=True)}

@@ -82,6 +82,18 @@ class Streams:
                 variables += [layer.beta] if frozen or not layer.center else []
         return variables
 
+    def clip_weights(self, variables, pull_back_weight):
+        """`pull_back_weight` for the variables that the pull-back reads, 1 for others, or None."""
+        if not self.pulls_back or pull_back_weight == 1.0:
+            return None
+        read = {
+            variable.ref()
+            for layer in self.layers
+            if layer.statistics_gradient == "full"
+            for variable in (layer.gamma, layer.beta)
+        }
+        return [pull_back_weight if v.ref() in read else 1.0 for v in variables]
+
     def public_pass(self, training):
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""
         if self.mode != "public":

@@ -9,7 +9,16 @@ from tfdpnorm.gradients.clipping import accumulation_dtype
 from tfdpnorm.gradients.per_example import check_connected
 
 
-def tfp_model(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_scale=1.0):
+def tfp_model(
+    loss_fn,
+    rows,
+    variables,
+    l2_norm_clip,
+    *,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
+):
     """The clipped gradient sum, from `DPModel.train_step` with the noise multiplier 0.
 
     `DPModel` is used for its clipped mean only; noise and denominator are this library's, and a
@@ -22,6 +31,7 @@ def tfp_model(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_sc
         l2_norm_clip: Likewise.
         rows_mix: Must be False: `DPModel` differentiates one row at a time.
         loss_scale: Likewise.
+        clip_weights: Likewise.
 
     Returns:
         A `ClippedSum`.
@@ -42,7 +52,8 @@ def tfp_model(loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_sc
             'engine="per_example".'
         )
     *row, mask = rows
-    step = _step_class()(loss_fn, variables, float(l2_norm_clip), float(loss_scale))
+    factors = [weight / loss_scale for weight in clip_weights or [1.0] * len(variables)]
+    step = _step_class()(loss_fn, variables, float(l2_norm_clip), float(loss_scale), factors)
     # The whole row is the model's "input", so that loss_fn sees it unchanged.
     step.train_step(((*row, mask), mask))
     count = tf.shape(mask)[0]
@@ -84,12 +95,13 @@ def _step_class():
     class Step(DPModel):
         """`DPModel` around a loss: inputs are whole rows, outputs (losses, predictions)."""
 
-        def __init__(self, loss_fn, variables, l2_norm_clip, loss_scale):
+        def __init__(self, loss_fn, variables, l2_norm_clip, loss_scale, factors):
             super().__init__(l2_norm_clip=l2_norm_clip, noise_multiplier=0.0, use_xla=False)
             self._loss_fn = loss_fn
             # Keras tracks variables in lists; hidden in a function they stay the caller's.
             self._get_variables = lambda: variables
             self._loss_scale = loss_scale
+            self._factors = tuple(factors)
             self._clipping_loss = self._masked_loss
             self.optimizer = self.compiled_loss = self.compiled_metrics = _Keep()
 
@@ -112,7 +124,9 @@ def _step_class():
         def _process_per_example_grads(self, grads):
             *grads, _ = grads
             check_connected(grads, self._get_variables())
-            grads = [tf.convert_to_tensor(g) / self._loss_scale for g in grads]
+            grads = [
+                tf.convert_to_tensor(g) * f for g, f in zip(grads, self._factors, strict=True)
+            ]
             squared_norm = tf.add_n(
                 [tf.cast(tf.reduce_sum(tf.square(g)), tf.float32) for g in grads]
             )

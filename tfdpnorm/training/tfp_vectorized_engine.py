@@ -26,7 +26,15 @@ def _optimizer_class(base):
 
 
 def tfp_vectorized(
-    base, loss_fn, rows, variables, l2_norm_clip, *, rows_mix=False, loss_scale=1.0
+    base,
+    loss_fn,
+    rows,
+    variables,
+    l2_norm_clip,
+    *,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
 ):
     """The clipped gradient sum, clipped and summed inside tensorflow-privacy's optimizer.
 
@@ -47,6 +55,7 @@ def tfp_vectorized(
         l2_norm_clip: Likewise.
         rows_mix: Likewise.
         loss_scale: Likewise.
+        clip_weights: Likewise.
 
     Returns:
         A `ClippedSum`.
@@ -66,7 +75,7 @@ def tfp_vectorized(
         num_microbatches=None,
         learning_rate=1.0,
     )
-    tape = _MaskedTape(variables, mask)
+    tape = _MaskedTape(variables, mask, clip_weights or [1.0] * len(variables))
     outputs = {}
 
     def losses():
@@ -86,7 +95,14 @@ def tfp_vectorized(
     if not rows_mix:
 
         def rows_apart():
-            total = per_example(loss_fn, rows, variables, l2_norm_clip, loss_scale=loss_scale)
+            total = per_example(
+                loss_fn,
+                rows,
+                variables,
+                l2_norm_clip,
+                loss_scale=loss_scale,
+                clip_weights=clip_weights,
+            )
             return total.gradients, total.nonfinite
 
         gradients, nonfinite = tf.cond(
@@ -98,10 +114,11 @@ def tfp_vectorized(
 class _MaskedTape:
     """A `tf.GradientTape` whose Jacobian is zero for padding and for non-finite rows."""
 
-    def __init__(self, variables, mask):
+    def __init__(self, variables, mask, weights):
         self._tape = tf.GradientTape(watch_accessed_variables=False, persistent=True)
         self._variables = variables
         self._mask = mask
+        self._weights = weights
         self.nonfinite = None
         self.all_finite = None
 
@@ -120,6 +137,7 @@ class _MaskedTape:
         del unconnected_gradients
         jacobian = self._tape.jacobian(losses, variables)
         check_connected(jacobian, variables)
+        jacobian = [rows * w for rows, w in zip(jacobian, self._weights, strict=True)]
         finite = tf.ones_like(self._mask, tf.bool)
         for rows in jacobian:
             finite &= tf.math.is_finite(
