@@ -6,7 +6,7 @@ from tensorflow import keras
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 class WeightStandardizedConv2D(keras.layers.Conv2D):
-    """Conv2D with the kernel (w - mean) / sqrt(max(n variance, epsilon)) * gain, per output channel.
+    """Conv2D with the kernel (w - mean) / sqrt(max(n variance, epsilon)) * gain, per filter.
 
     Mean and variance are over the n = height * width * input channels numbers of an output
     channel's kernel. With a bias per output channel, as in Conv2D, and a gain.

@@ -20,8 +20,8 @@ def wrn_16_4(
     """WRN-16-4: three groups of two pre-activation blocks, 64, 128 and 256 channels wide.
 
     Normalisation, ReLU, weight-standardised 3x3 convolution with a gain and a bias, twice a block;
-    the skip path of a group's first block is a plain 1x1 convolution of the block's input. 2,752,506
-    parameters with norm="group" and ten classes, 1,792 more with `scale_norm`.
+    the skip path of a group's first block is a plain 1x1 convolution of the block's input.
+    2,752,506 parameters with norm="group" and ten classes, 1,792 more with `scale_norm`.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`.
