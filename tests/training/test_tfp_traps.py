@@ -262,9 +262,12 @@ class TestHalfPrecision:
 class TestRegularizers:
     def test_tfp_drops_activity_losses_here_they_are_refused(self, build, private, data):
         class Penalty(keras.layers.Layer):
-            def call(self, inputs):
-                self.add_loss(tf.reduce_mean(inputs**2))
+            def call(self, inputs, training=None):
+                if training or not self.only_in_training:
+                    self.add_loss(tf.reduce_mean(inputs**2))
                 return inputs
+
+            only_in_training = False
 
         functional = keras.Sequential([keras.Input((5,)), Penalty(), keras.layers.Dense(3)])
         with pytest.raises(ValueError, match="got add_loss"):
@@ -275,10 +278,14 @@ class TestRegularizers:
                 super().__init__()
                 self.penalty, self.head = Penalty(), keras.layers.Dense(3)
 
-            def call(self, inputs):
-                return self.head(self.penalty(inputs))
+            def call(self, inputs, training=None):
+                return self.head(self.penalty(inputs, training=training))
 
-        trained = private(Hidden())
-        trained.compile("sgd", "mse")
-        with pytest.raises(ValueError, match="got add_loss"):
-            trained.fit(data[0], data[0][:, :3], verbose=0)
+        for only_in_training in (False, True):
+            model = Hidden()
+            model.penalty.only_in_training = only_in_training
+            trained = private(model)
+            trained.compile("sgd", "mse")
+            with pytest.raises(ValueError, match="got add_loss"):
+                trained.fit(data[0], data[0][:, :3], verbose=0)
+            assert trained.ledger.updates == only_in_training  # else before anything is spent

@@ -66,12 +66,12 @@ def spec(dataset, norm, epsilon=None, **values):
 def _settings(dataset, norm, epsilon):
     if dataset == "digits":
         return dict(
-            expected_batch_size=256,
+            expected_batch_size=512,
             epochs=40,
-            learning_rate=1.0,
-            learning_rate_schedule="cosine",
             public_dataset="split",
             public_batch_size=128,
+            engine="book_keeping",
+            **_DIGITS[norm if norm in _DIGITS else "layer"],
         )
     ours = dict(
         expected_batch_size=2048,
@@ -81,11 +81,18 @@ def _settings(dataset, norm, epsilon):
         engine="book_keeping",
         **_MNIST[norm if norm in _MNIST else "layer"],
     )
-    if epsilon is not None and epsilon <= 0.2:
+    if epsilon is not None and epsilon >= 2:
+        # Little noise: more updates and longer steps pay.
+        ours.update(
+            expected_batch_size=1024, epochs=8, learning_rate=_LITTLE_NOISE * ours["learning_rate"]
+        )
+    elif epsilon is not None and epsilon <= 0.2:
         # So much noise is best met by few, large lots.
         ours.update(expected_batch_size=4096, epochs=8, learning_rate=ours["learning_rate"] / 2)
     return ours
 
+
+_LITTLE_NOISE = 1.5
 
 # Pooling is LeNet-5's own, the average; max-pooling lost about a point under public statistics.
 _MNIST = {
@@ -95,7 +102,20 @@ _MNIST = {
         model_options=(("activation", "tanh"), ("pooling", "average")),
     ),
     "layer": dict(learning_rate=0.2, model_options=(("pooling", "average"),)),
-    "public_batch": dict(learning_rate=0.3, model_options=(("pooling", "average"),)),
+    "public_batch": dict(
+        learning_rate=0.3, pull_back_weight=8.0, model_options=(("pooling", "average"),)
+    ),
+}
+
+
+_DIGITS = {
+    "none": {**_MNIST["none"], "learning_rate": 0.3},
+    "layer": {**_MNIST["layer"], "learning_rate": 0.3, "learning_rate_schedule": "cosine"},
+    "public_batch": {
+        **_MNIST["public_batch"],
+        "learning_rate": 0.2,
+        "learning_rate_schedule": "cosine",
+    },
 }
 
 
