@@ -41,7 +41,16 @@ class PrivateModel(keras.Model):
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
     """
 
-    def __init__(self, model, *, ledger, streams, noise, engine, physical_batch_size, loss_scale,
+    def __init__(
+        self,
+        model,
+        *,
+        ledger,
+        streams,
+        noise,
+        engine,
+        physical_batch_size,
+        loss_scale,
         pull_back_weight,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
