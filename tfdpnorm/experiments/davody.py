@@ -103,7 +103,7 @@ _MNIST = {
     ),
     "layer": dict(learning_rate=0.2, model_options=(("pooling", "average"),)),
     "public_batch": dict(
-        learning_rate=0.3, pull_back_weight=8.0, model_options=(("pooling", "average"),)
+        learning_rate=0.5, pull_back_weight=3.0, model_options=(("pooling", "average"),)
     ),
 }
 

@@ -1,11 +1,13 @@
 """Taps on the layers of a model during one forward pass."""
 
 import contextlib
+import warnings
 
 import tensorflow as tf
 
 from tfdpnorm.gradients.rules import rule_for
-from tfdpnorm.layers.walk import sublayers
+from tfdpnorm.gradients.rules.fallback import FallbackRule
+from tfdpnorm.layers.walk import own_weights, weight_owners
 
 
 class Tap:
@@ -26,26 +28,19 @@ class Taps:
         variables: The variables whose gradients are wanted.
 
     Raises:
-        ValueError: naming layers that own a variable and have no rule, and variables that no
-            layer of the model owns or two own.
+        ValueError: naming variables that no layer of the model owns or two own, and layers that
+            can be had by no rule at all.
     """
 
     def __init__(self, model, variables):
         self.calls = []
         wanted = {variable.ref() for variable in variables}
         owners, self._rules = {}, {}
-        for layer in dict.fromkeys(sublayers(model)):
-            owned = [w for w in _own_weights(layer) if w.ref() in wanted]
+        for layer in weight_owners(model):
+            owned = [w for w in own_weights(layer) if w.ref() in wanted]
             if not owned:
                 continue
-            rule = rule_for(layer)
-            if rule is None:
-                raise ValueError(
-                    f"Expected layers with a gradient rule, got {type(layer).__name__} "
-                    f"{layer.name!r}. Register one (tfdpnorm.gradients.register_rule), or use "
-                    'engine="per_example".'
-                )
-            self._rules[layer] = rule
+            self._rules[layer] = rule_for(layer) or _fallback(layer)
             for variable in owned:
                 owners.setdefault(variable.ref(), []).append(layer)
         for variable in variables:
@@ -86,7 +81,23 @@ class Taps:
         return tf.autograph.experimental.do_not_convert(tapped)
 
 
-def _own_weights(layer):
-    """The weights that a layer holds itself, not through layers inside it."""
-    inner = {w.ref() for sub in sublayers(layer) for w in sub.weights}
-    return [w for w in layer.weights if w.ref() not in inner]
+_announced = set()
+
+
+def _fallback(layer):
+    rule = FallbackRule()
+    if not rule.applies(layer):
+        raise ValueError(
+            f"Expected layers with a gradient rule, got {type(layer).__name__} {layer.name!r}, "
+            "which owns weights and holds a PublicBatchNormalization besides. Give the weights to "
+            'layers of their own, or use engine="per_example".'
+        )
+    if type(layer) not in _announced:
+        _announced.add(type(layer))
+        warnings.warn(
+            f"There is no gradient rule for {type(layer).__name__} (layer {layer.name!r}): one "
+            "gradient per row is held for each of its weights. A rule can be added with "
+            "tfdpnorm.gradients.register_rule.",
+            stacklevel=2,
+        )
+    return rule

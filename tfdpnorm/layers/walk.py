@@ -1,7 +1,31 @@
 """Every layer of a model, wherever it is nested."""
 
+from tensorflow import keras
+
 
 def sublayers(model):
     """Returns all layers inside `model` (not itself), nested models and wrappers included."""
     # The one walk that Keras 2 and 3 share and that also finds layers held in lists and dicts.
     return list(model._flatten_layers(include_self=False))
+
+
+def own_weights(layer):
+    """Returns the weights that a layer holds itself, not through layers inside it.
+
+    A recurrent layer counts as one: Keras runs its cell's weights through kernels of its own, not
+    through the cell.
+    """
+    if isinstance(layer, keras.layers.RNN):
+        return list(layer.weights)
+    inner = {w.ref() for sub in sublayers(layer) for w in sub.weights}
+    return [w for w in layer.weights if w.ref() not in inner]
+
+
+def weight_owners(model):
+    """Returns the layers inside `model` that hold weights themselves (see `own_weights`)."""
+    cells = set()
+    for layer in sublayers(model):
+        if isinstance(layer, keras.layers.RNN):
+            cells.update(id(inner) for inner in sublayers(layer))
+    owners = [x for x in sublayers(model) if own_weights(x) and id(x) not in cells]
+    return list(dict.fromkeys(owners))

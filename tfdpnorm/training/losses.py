@@ -51,14 +51,11 @@ class PerExampleLoss:
         weights = [1.0] * len(flat_losses)
         if self._weights:
             weights = _by_output(self._weights, names)
-        total = tf.add_n(
-            [
-                tf.cast(weight, tf.float32) * _values(loss, target, prediction)
-                for weight, loss, target, prediction in zip(
-                    weights, flat_losses, flat_y, flat_predictions, strict=True
-                )
-            ]
-        )
+        each = [
+            _values(loss, target, prediction)
+            for loss, target, prediction in zip(flat_losses, flat_y, flat_predictions, strict=True)
+        ]
+        total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in zip(weights, each, strict=True)])
         if sample_weight is None:
             return total
         return total * tf.cast(sample_weight, total.dtype)

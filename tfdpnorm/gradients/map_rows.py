@@ -1,0 +1,70 @@
+"""A function of one row, applied to every row of a batch."""
+
+import contextlib
+import logging
+import warnings
+
+import tensorflow as tf
+
+
+def map_rows(one, rows):
+    """`one` of each row, stacked: vectorised if its ops can be, else row after row.
+
+    Args:
+        one: Function from a structure of single rows to a structure of tensors.
+        rows: Structure of [rows, ...]; its last part is a tensor.
+
+    Returns:
+        What `one` gives, [rows, ...] each.
+    """
+    count = tf.shape(rows[-1])[0]
+    may_be_empty = not rows[-1].shape[0]
+    if may_be_empty:
+        rows = tf.nest.map_structure(_at_least_one_row, rows)
+    with _quiet_vectorization():
+        try:
+            results = tf.vectorized_map(one, rows)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            # If it is the loss that fails, then it fails here again, with its own message.
+            results = _looped(one, rows)
+            warnings.warn(
+                "Per-example gradients are taken row after row, which is slow: "
+                f"TensorFlow cannot vectorise one of its ops ({_in_short(error)}). For an LSTM "
+                "or GRU layer, unroll=True avoids it.",
+                stacklevel=2,
+            )
+    if may_be_empty:
+        results = tf.nest.map_structure(lambda t: t[:count], results)
+    return results
+
+
+def _at_least_one_row(rows):
+    """`rows`, or one row of zeros in place of none: several ops do not vectorise over nothing."""
+    none = tf.cast(tf.equal(tf.shape(rows)[:1], 0), tf.int32)
+    extra = tf.zeros(tf.concat([none, tf.shape(rows)[1:]], 0), rows.dtype)
+    return tf.ensure_shape(tf.concat([rows, extra], 0), [None, *rows.shape[1:]])
+
+
+def _looped(one, rows):
+    specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), rows)
+    traced = tf.function(one)
+    outputs = traced.get_concrete_function(specs).structured_outputs
+    signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), outputs)
+    return tf.map_fn(traced, rows, fn_output_signature=signature)
+
+
+def _in_short(error):
+    """The last line, which is the cause; AutoGraph and pfor put their stack traces before it."""
+    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+
+
+@contextlib.contextmanager
+def _quiet_vectorization():
+    """TensorFlow reports at length on every op that it does not vectorise; we say it shortly."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
