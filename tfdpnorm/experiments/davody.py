@@ -113,7 +113,7 @@ _DIGITS = {
     "layer": {**_MNIST["layer"], "learning_rate": 0.3, "learning_rate_schedule": "cosine"},
     "public_batch": {
         **_MNIST["public_batch"],
-        "learning_rate": 0.2,
+        "learning_rate": 0.4,
         "learning_rate_schedule": "cosine",
     },
 }
