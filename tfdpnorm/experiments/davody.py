@@ -73,49 +73,55 @@ def _settings(dataset, norm, epsilon):
             engine="book_keeping",
             **_DIGITS[norm if norm in _DIGITS else "layer"],
         )
-    ours = dict(
-        expected_batch_size=2048,
-        epochs=12,
+    norm = norm if norm in _MNIST else "layer"
+    if epsilon is not None and epsilon >= 2:
+        # Little noise: more updates pay.
+        noise, lots = "little", dict(expected_batch_size=1024, epochs=8)
+    elif epsilon is not None and epsilon <= 0.2:
+        # So much noise is best met by few, large lots.
+        noise, lots = "much", dict(expected_batch_size=4096, epochs=8)
+    else:
+        noise, lots = "middling", dict(expected_batch_size=2048, epochs=12)
+    return dict(
         public_dataset="kmnist",
         public_batch_size=512,
         engine="book_keeping",
-        **_MNIST[norm if norm in _MNIST else "layer"],
+        **lots,
+        **_MNIST[norm],
+        **_LEARNING_RATES[norm][noise],
     )
-    if epsilon is not None and epsilon >= 2:
-        # Little noise: more updates and longer steps pay.
-        ours.update(
-            expected_batch_size=1024, epochs=8, learning_rate=_LITTLE_NOISE * ours["learning_rate"]
-        )
-    elif epsilon is not None and epsilon <= 0.2:
-        # So much noise is best met by few, large lots.
-        ours.update(expected_batch_size=4096, epochs=8, learning_rate=ours["learning_rate"] / 2)
-    return ours
 
-
-_LITTLE_NOISE = 1.5
 
 # Pooling is LeNet-5's own, the average; max-pooling lost about a point under public statistics.
 _MNIST = {
-    "none": dict(
-        learning_rate=0.4,
-        learning_rate_schedule="cosine",
-        model_options=(("activation", "tanh"), ("pooling", "average")),
-    ),
-    "layer": dict(learning_rate=0.2, model_options=(("pooling", "average"),)),
-    "public_batch": dict(
-        learning_rate=0.5, pull_back_weight=3.0, model_options=(("pooling", "average"),)
-    ),
+    "none": dict(model_options=(("activation", "tanh"), ("pooling", "average"))),
+    "layer": dict(model_options=(("pooling", "average"),)),
+    "public_batch": dict(pull_back_weight=3.0, model_options=(("pooling", "average"),)),
 }
 
+_COSINE = dict(learning_rate_schedule="cosine")
+_LEARNING_RATES = {
+    "none": {
+        "little": dict(learning_rate=0.6, **_COSINE),
+        "middling": dict(learning_rate=0.4, **_COSINE),
+        "much": dict(learning_rate=0.2, **_COSINE),
+    },
+    "layer": {
+        "little": dict(learning_rate=0.3),
+        "middling": dict(learning_rate=0.2),
+        "much": dict(learning_rate=0.1),
+    },
+    "public_batch": {
+        "little": dict(learning_rate=0.75),
+        "middling": dict(learning_rate=1.0, **_COSINE),
+        "much": dict(learning_rate=0.25),
+    },
+}
 
 _DIGITS = {
-    "none": {**_MNIST["none"], "learning_rate": 0.3},
-    "layer": {**_MNIST["layer"], "learning_rate": 0.3, "learning_rate_schedule": "cosine"},
-    "public_batch": {
-        **_MNIST["public_batch"],
-        "learning_rate": 0.4,
-        "learning_rate_schedule": "cosine",
-    },
+    "none": dict(learning_rate=0.3, **_COSINE, **_MNIST["none"]),
+    "layer": dict(learning_rate=0.3, **_COSINE, **_MNIST["layer"]),
+    "public_batch": dict(learning_rate=0.4, **_COSINE, **_MNIST["public_batch"]),
 }
 
 
