@@ -3,6 +3,7 @@
 #
 #   PYTHON=...       the Python to make .venv with (3.10 or 3.11)
 #   PYTEST_ARGS=...  more arguments for pytest, for example  PYTEST_ARGS="-k privacy"
+#   WORKERS=...      test processes side by side
 #   UPGRADE=yes      with `make lock`: take the newest versions that setup.py allows
 #   LOCKED=no        install the ranges of setup.py instead of the lock; this is what
 #                    happens outside Linux x86_64, for which the locks are made
@@ -13,6 +14,7 @@ SHELL := /bin/sh
 
 PYTHON ?=
 PYTEST_ARGS ?=
+WORKERS ?= 2
 UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
@@ -114,10 +116,10 @@ demo: env ## the shortest private training run, from a fresh checkout
 	@$(VENV_PYTHON) -m trainers.demo
 
 test: env ## the tests, but the slow ones
-	$(VENV_PYTHON) -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
 
 test-all: env ## all tests
-	$(VENV_PYTHON) -m pytest $(PYTEST_ARGS)
+	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 lint: env ## ruff
 	$(VENV_PYTHON) -m ruff check .

@@ -11,7 +11,7 @@ process before the first step, each measured in a process of its own.
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import json
 import pathlib

@@ -140,7 +140,7 @@ def bidirectional():
     return keras.Sequential(
         [
             keras.Input((3,), dtype="int32"),
-            keras.layers.Embedding(5, 2, mask_zero=True),
+            keras.layers.Embedding(20, 2, mask_zero=True),
             keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True)),
             keras.layers.GRU(2),
             keras.layers.Dense(2),
@@ -149,7 +149,7 @@ def bidirectional():
 
 
 MODELS = [
-    bidirectional,
+    pytest.param(bidirectional, marks=pytest.mark.slow),  # Keras' recurrent kernels, row by row
     layers_without_a_rule,
     recurrent,
     dense,

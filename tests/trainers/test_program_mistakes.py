@@ -1,6 +1,9 @@
 """What a user gets wrong ends in one clear line on stderr, before anything is trained."""
 
 import pytest
+import tensorflow as tf
+
+from trainers import common
 
 DIGITS = ("--dataset=digits", "--norm=none")
 
@@ -53,7 +56,7 @@ def test_flags_that_do_not_parse(main, tmp_path, arguments, parts):
         (["--epsilon=1", "--norm=public_batch", "--public_batch_size=1"], "at least 2|>= 2, got 1"),
         (["--epsilon=1", "--public_batch_size=1437"], "received 1437"),
         (["--epsilon=1", "--expected_batch_size=1438"], "expected_batch_size <= num_examples"),
-        (["--epsilon=1", "--max_examples=20"], "expected_batch_size=256 and num_examples=20"),
+        (["--epsilon=1", "--max_examples=20"], "expected_batch_size=512 and num_examples=20"),
         (["--epsilon=1", "--norm=public_batch", "--public_dataset=emnist"], "received 'emnist'"),
         (["--epsilon=1", "typo"], r"--flag=value only, got \['typo'\]"),
         (["--epsilon=1", "--dry_run", "true"], r"--flag=value only, got \['true'\]"),
@@ -99,14 +102,27 @@ def test_public_rows_that_are_private(main, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_inside_tensorflow_is_one_line_too(main):
+def test_an_engine_that_cannot_take_the_statistics_is_one_line(main):
     result = main(
         "davody_dp", "--dataset=digits", "--epsilon=1", "--steps=1", "--statistics=lot",
         "--engine=book_keeping", "--dry_run",
     )
     assert result.code == 2
     (line,) = result.err.strip().splitlines()
-    assert line.startswith('Error: Expected statistics other than "lot"')
+    assert line.startswith('Error: Expected engine="per_example" or "tfp_vectorized"')
+
+
+def test_an_error_inside_tensorflow_is_one_line_too():
+    """AutoGraph writes the call stack into the message of what a traced function raises."""
+
+    @tf.function
+    def traced():
+        raise ValueError("Expected one thing, got another.")
+
+    with pytest.raises(ValueError, match="in user code") as caught:
+        traced()
+    assert common._cause(caught.value) == "Expected one thing, got another."
+    assert common._cause(ValueError("Expected x.")) == "Expected x."
 
 
 def test_an_unknown_experiment_names_those_at_hand(main, tmp_path):

@@ -17,6 +17,7 @@ VALUES = {
     "physical_batch_size": 9, "epochs": 3.5, "steps": 11, "l2_norm_clip": 0.25,
     "optimizer": "adam", "learning_rate": 0.125, "learning_rate_schedule": "linear",
     "momentum": 0.5, "ema_decay": 0.75, "statistics": "blend", "statistics_gradient": "stop",
+    "pull_back_weight": 2.5,
     "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
     "insecure_seed": 6, "max_examples": 123,
 }
