@@ -32,6 +32,13 @@ class FallbackRule(Rule):
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
         in_rows = [tf.is_tensor(x) and x.shape.rank and x.shape[0] == count for x in flat]
+        whole = [x.shape for x in tf.nest.flatten(arguments[0]) if x.shape[:1] != [count]]
+        if count is None or whole:
+            # Taken whole, an input would let every row see all the others.
+            raise ValueError(
+                f"Expected layer {layer.name!r} to take and give {count} rows, got inputs of "
+                f"shapes {whole or 'unknown'}. Use engine=\"per_example\" for this model."
+            )
 
         def one(row):
             given = iter(row[0])
