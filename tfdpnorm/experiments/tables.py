@@ -10,6 +10,14 @@ from tfdpnorm.privacy.rounding import ceil_text
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 # In these the runs of one cell may differ and still be averaged.
 _NO_SETTINGS = ("seed", "engine", "physical_batch_size")
+# These concern networks with public-batch normalisation only.
+_PUBLIC_SETTINGS = (
+    "statistics",
+    "statistics_gradient",
+    "pull_back_weight",
+    "public_dataset",
+    "public_batch_size",
+)
 
 
 def run_table(records):
@@ -80,7 +88,15 @@ def _entry(records):
 
 
 def _settings(record):
-    return {name: value for name, value in record["flags"].items() if name not in _NO_SETTINGS}
+    left_out = set(_NO_SETTINGS)
+    if record["flags"].get("norm") != "public_batch":
+        left_out.update(_PUBLIC_SETTINGS)
+    return {
+        # 1.5 * 0.4 and 0.6 are the same setting.
+        name: f"{value:.9g}" if isinstance(value, float) else value
+        for name, value in record["flags"].items()
+        if name not in left_out
+    }
 
 
 def plot_runs(curves, path, title):
