@@ -306,7 +306,10 @@ class PrivateModel(keras.Model):
         """
         self.refresh_public_statistics()
         if self._streams.mode in ("example", "lot"):
-            return PublicRowsModel(self.model, self._streams.public_batch)
+            served = PublicRowsModel(self.model, self._streams.public_batch)
+            # Called once, Keras knows the shape of its input and can save it.
+            served(tf.nest.map_structure(lambda t: t[:1], self._streams.public_batch))
+            return served
         return self.model
 
     @property
