@@ -92,7 +92,7 @@ def _settings(dataset, norm, epsilon):
     )
 
 
-# Pooling is LeNet-5's own, the average; max-pooling lost about a point under public statistics.
+# Pooling is LeNet-5's own, the average; max-pooling lost a point under public statistics.
 _MNIST = {
     "none": dict(model_options=(("activation", "tanh"), ("pooling", "average"))),
     "layer": dict(model_options=(("pooling", "average"),)),
