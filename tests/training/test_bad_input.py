@@ -326,3 +326,9 @@ def test_optimizers_that_clip_by_themselves(build, private):
 def test_make_private_takes_no_positional_settings(build):
     with pytest.raises(TypeError):
         make_private(build(), 40, 10, 8, 1.0)
+
+
+def test_a_changing_number_of_steps_per_execution_is_refused(build, private):
+    trained = private(build("sequential", "layer"))
+    with pytest.raises(ValueError, match="fixed steps_per_execution"):
+        trained.compile("sgd", "mse", steps_per_execution="auto")

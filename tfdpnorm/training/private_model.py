@@ -87,8 +87,14 @@ class PrivateModel(keras.Model):
             **kwargs: As in Keras.
 
         Raises:
-            ValueError: for an optimizer that scales losses or adds noise, or a missing loss.
+            ValueError: for an optimizer that scales losses or adds noise, a missing loss, or
+                steps_per_execution="auto".
         """
+        if kwargs.get("steps_per_execution") == "auto":
+            raise ValueError(
+                'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '
+                "entry in the ledger and the updates. Pass a number."
+            )
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
