@@ -388,3 +388,13 @@ def test_half_precision_never_exceeds_the_clip():
         norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in result.gradients))
         assert norm <= 0.01 * (1 + 1e-6)
         assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+def test_rows_other_than_the_examples_are_refused_even_for_one_example():
+    """With one example, norms by time step would broadcast against the mask unnoticed."""
+    inner = keras.layers.TimeDistributed(keras.layers.Dense(2))
+    model = keras.Sequential([keras.Input((5, 3)), inner, keras.layers.Flatten(), _dense(2)])
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    with pytest.raises(ValueError, match="to give 1 rows.*TimeDistributed"):
+        book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)

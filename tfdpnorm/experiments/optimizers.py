@@ -1,7 +1,5 @@
 """The optimizer of an experiment."""
 
-import math
-
 from tensorflow import keras
 
 
@@ -19,9 +17,3 @@ def make_optimizer(spec, updates):
         {"class_name": spec.optimizer, "config": options}
     )
 
-
-def expected_norm_of_noise(plan, parameters):
-    """The expected L2 norm of the noise in one gradient, z C sqrt(parameters) / L."""
-    return (
-        plan.noise_multiplier * plan.l2_norm_clip * math.sqrt(parameters) / plan.expected_batch_size
-    )

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clip_factors
+from tfdpnorm.gradients.per_example import check_connected
 from tfdpnorm.gradients.taps import Taps
 
 
@@ -67,13 +68,17 @@ def book_keeping(
             loss_scale, losses.dtype
         )
     watched = [z for tap in taps.calls for z in tap.watched]
+    _check_rows(taps.calls, mask)
     gradients = tape.gradient(scaled, watched)
     merged = _merged_contributions(taps.calls, gradients, variables)
     weights = clip_weights or [1.0] * len(merged)
     squared_norms = tf.add_n(
         [weight**2 * part.squared_norms() for weight, part in zip(weights, merged, strict=True)]
     )
-    squared_norms = squared_norms / loss_scale**2
+    # The same at run time, where the number of rows is not known before.
+    count = tf.shape(mask)[0]
+    with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(squared_norms)[0], count)]):
+        squared_norms = squared_norms / loss_scale**2
     finite = tf.math.is_finite(squared_norms)
     factors = clip_factors(squared_norms, l2_norm_clip) * tf.cast(mask, squared_norms.dtype)
     factors = factors / loss_scale
@@ -83,6 +88,22 @@ def book_keeping(
     ]
     nonfinite = tf.reduce_sum(tf.cast(~finite & (mask > 0), tf.int32))
     return ClippedSum(sums, losses, predictions, nonfinite)
+
+
+def _check_rows(calls, mask):
+    """Refuses layers that run on other rows than the batch's.
+
+    Norms by such rows would be broadcast against the mask: parts of one example's gradient would
+    be clipped one by one, and their sum exceed the clip.
+    """
+    for tap in calls:
+        for z in tap.watched:
+            if z.shape[0] != mask.shape[0]:
+                raise ValueError(
+                    f"Expected layer {tap.layer.name!r} to give {mask.shape[0]} rows, one per "
+                    f"example, got shape {tuple(z.shape)} (inside TimeDistributed, or beside "
+                    'public rows in mode "example"). Use engine="per_example" for this model.'
+                )
 
 
 def _merged_contributions(calls, gradients, variables):
@@ -96,10 +117,5 @@ def _merged_contributions(calls, gradients, variables):
         for variable, part in tap.rule.contributions(tap.layer, tap.remembered, own):
             key = variable.ref()
             found[key] = found[key].merged(part) if key in found else part
-    missing = [v.name for v in variables if v.ref() not in found]
-    if missing:
-        raise ValueError(
-            f"Expected the loss to depend on every trainable variable, got no gradient for "
-            f"{missing}. Freeze the layers that own them (layer.trainable = False) or remove them."
-        )
+    check_connected([found.get(v.ref()) for v in variables], variables)
     return [found[v.ref()] for v in variables]

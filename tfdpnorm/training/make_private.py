@@ -90,6 +90,11 @@ def make_private(
             f"{engine!r}, which presumes that rows do not mix. Or use "
             'statistics_gradient="stop".'
         )
+    if streams.mode == "example" and engine == "book_keeping":
+        raise ValueError(
+            'Expected engine="per_example" with statistics="example", which re-runs the public '
+            "rows for each example, got 'book_keeping'."
+        )
     if not 0 < pull_back_weight < float("inf"):
         raise ValueError(f"Expected a finite pull_back_weight > 0, got {pull_back_weight!r}.")
     reasons = []
