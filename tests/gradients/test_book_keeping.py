@@ -5,9 +5,16 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
 from tfdpnorm import models
 from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
-from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
+from tfdpnorm.layers import PublicBatchNormalization
 
 
 def dense():
@@ -165,78 +172,10 @@ MODELS = [
 ]
 
 
-def example_rows(model, count, seed=0):
-    """Random rows (x, y, sample_weight, mask) for a model, the last one padding if there are 3."""
-    rng = np.random.default_rng(seed)
-    x = [tf.cast(3 * abs(rng.normal(size=(count, *i.shape[1:]))), i.dtype) for i in model.inputs]
-    x = x[0] if len(x) == 1 else x
-    outputs = model.output_shape[1:]
-    y = tf.constant(rng.normal(size=(count, *outputs)), tf.float32)
-    weight = tf.constant(rng.uniform(0.5, 2.0, size=count), tf.float32)
-    mask = np.ones(count, np.float32)
-    mask[2:3] = 0.0
-    return x, y, weight, tf.constant(mask)
-
-
-def loss_function(model, seed=1):
-    layers = [x for x in model.layers if isinstance(x, PublicBatchNormalization)]
-    statistics = PublicStatistics()
-    if layers:
-        public = np.random.default_rng(seed).normal(size=(6, *model.input_shape[1:]))
-        with record_pass(statistics):
-            model(tf.constant(public, tf.float32), training=True)
-
-    def loss_fn(x, y, sample_weight):
-        with use_pass(statistics):
-            predictions = model(x, training=True)
-        axes = list(range(1, predictions.shape.rank))
-        losses = tf.reduce_sum(tf.square(predictions - y), axes) * sample_weight
-        return losses, predictions
-
-    return loss_fn
-
-
-def looped_sum(loss_fn, rows, variables, clip):
-    """The clipped sum from one plain tape per example."""
-    x, y, weight, mask = rows
-    total = [np.zeros(v.shape, np.float64) for v in variables]
-    for i in range(mask.shape[0]):
-        if mask[i] == 0:
-            continue
-        row = tf.nest.map_structure(lambda t, i=i: t[i : i + 1], (x, y, weight))
-        with tf.GradientTape() as tape:
-            tape.watch(variables)
-            loss = loss_fn(*row)[0][0]
-        gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, variables)]
-        gradients = [g.astype(np.float64) for g in gradients]
-        norm = np.sqrt(sum(np.square(g).sum() for g in gradients))
-        factor = min(1.0, clip / norm) if norm > 0 else 1.0
-        total = [t + factor * g for t, g in zip(total, gradients, strict=True)]
-    return total
-
-
-def relative_error(actual, expected):
-    gap = np.sqrt(sum(np.square(a - e).sum() for a, e in zip(actual, expected, strict=True)))
-    size = np.sqrt(sum(np.square(e).sum() for e in expected))
-    return gap / size if size else gap
-
-
 @pytest.mark.parametrize("build", MODELS)
 def test_equals_the_loop_over_single_examples(build):
     keras.utils.set_random_seed(3)
-    model = build()
-    loss_fn = loss_function(model)
-    variables = model.trainable_variables
-    for count in (0, 1, 2, 7):
-        rows = example_rows(model, count)
-        for clip in (0.05, 1e6):
-            result = book_keeping(model, loss_fn, rows, variables, clip)
-            expected = looped_sum(loss_fn, rows, variables, clip)
-            assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
-            assert result.losses.shape[0] == count
-            if count:
-                losses = loss_fn(*rows[:3])[0]
-                np.testing.assert_allclose(result.losses, losses, rtol=1e-5, atol=1e-6)
+    assert_equals_the_loop(build())
 
 
 @pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])

@@ -3,51 +3,82 @@
 import tensorflow as tf
 
 
-class Instantiated:
-    """Per-example gradients as they are: [rows, *variable.shape].
+class Contribution:
+    """What calls of a layer contribute to the per-example gradients of one variable.
+
+    A subclass gives `instantiated`, and whatever it can do for less than that takes. All its
+    numbers are float32, float64 for float64 layers, whatever the layer computes in.
+    """
+
+    def instantiated(self):
+        """Returns the gradients as they are, [rows, *variable.shape]."""
+        raise NotImplementedError
+
+    def merged(self, other):
+        """The gradients of two calls of the layer together, another contribution.
+
+        They are added *before* any norm is taken: the norm of a sum has cross terms.
+        """
+        return Instantiated(self.instantiated() + other.instantiated())
+
+    def grouped(self, count):
+        """The gradients of examples that take `count` consecutive rows each: their sums."""
+        return Instantiated(self.instantiated()).grouped(count)
+
+    def squared_norms(self):
+        """Returns [rows]. Called once, before `weighted_sum`, and may keep what that can use."""
+        return Instantiated(self.instantiated()).squared_norms()
+
+    def weighted_sum(self, factors, finite):
+        """Returns the sum over rows of factor * gradient, of the variable's shape.
+
+        Args:
+            factors: [rows]; 0 where a row does not count.
+            finite: [rows], bool: False for rows that may hold what is not finite. Their factors
+                are 0, and 0 * inf is NaN: use `weighted` and `cleaned`.
+        """
+        return Instantiated(self.instantiated()).weighted_sum(factors, finite)
+
+
+class Instantiated(Contribution):
+    """Per-example gradients as they are.
 
     Args:
-        gradients: The tensor.
+        gradients: [rows, *variable.shape].
     """
 
     def __init__(self, gradients):
-        self._gradients = tf.cast(gradients, _wide(gradients.dtype))
-
-    def merged(self, other):
-        """The gradients of two calls of the layer together."""
-        return Instantiated(self._gradients + other.instantiated())
+        self._gradients = widened(gradients)
 
     def instantiated(self):
-        """Returns [rows, *variable.shape]."""
         return self._gradients
 
+    def grouped(self, count):
+        shape = [-1, count, *self._gradients.shape[1:]]
+        return Instantiated(tf.reduce_sum(tf.reshape(self._gradients, shape), axis=1))
+
     def squared_norms(self):
-        """Returns [rows]."""
-        axes = list(range(1, self._gradients.shape.rank))
-        return tf.reduce_sum(tf.square(self._gradients), axis=axes)
+        return sum_of_squares(self._gradients)
 
     def weighted_sum(self, factors, finite):
-        """Returns the sum over rows of factor * gradient, rows that are not `finite` left out."""
-        shape = [-1] + [1] * (self._gradients.shape.rank - 1)
-        clean = tf.where(tf.reshape(finite, shape), self._gradients, 0.0)
-        return tf.tensordot(factors, clean, axes=1)
+        return tf.tensordot(factors, cleaned(self._gradients, finite), axes=1)
 
 
-class OuterSum:
+class OuterSum(Contribution):
     """Gradients that are sums of outer products over positions: g_i = sum_t a_it b_it^T.
 
     The squared norm is had either from the instantiated [d, p] matrix of each row, or from the
     positions' Gram matrices, ||g_i||^2 = sum_ts (a_it . a_is) (b_it . b_is); the cheaper is taken.
 
     Args:
-        a: [rows, d, T], inputs of the weight, positions last; or [rows, d] for one position.
+        a: [rows, T, d], inputs of the weight; or [rows, d] for one position.
         b: [rows, T, p], gradients of its outputs; or [rows, p].
         shape: Shape of the variable, of d * p numbers in the order (d, p).
     """
 
     def __init__(self, a, b, shape):
-        self._a = tf.cast(a, _wide(a.dtype))
-        self._b = tf.cast(b, _wide(b.dtype))
+        self._a = widened(a)
+        self._b = widened(b)
         self._shape = shape
         self._matrices = None
 
@@ -57,59 +88,73 @@ class OuterSum:
 
     def _with_positions(self):
         if self._one_position:
-            return self._a[:, :, tf.newaxis], self._b[:, tf.newaxis, :]
+            return self._a[:, tf.newaxis, :], self._b[:, tf.newaxis, :]
         return self._a, self._b
 
     def merged(self, other):
-        """The gradients of two calls of the layer together: the positions of both."""
-        if isinstance(other, Instantiated):
+        if not isinstance(other, OuterSum):
             return other.merged(self)
         (a, b), (other_a, other_b) = self._with_positions(), other._with_positions()
-        return OuterSum(tf.concat([a, other_a], 2), tf.concat([b, other_b], 1), self._shape)
+        return OuterSum(tf.concat([a, other_a], 1), tf.concat([b, other_b], 1), self._shape)
+
+    def grouped(self, count):
+        def regrouped(x):
+            positions = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
+            return tf.reshape(x, [-1, count * positions, x.shape[2]])
+
+        a, b = map(regrouped, self._with_positions())
+        return OuterSum(a, b, self._shape)
 
     def instantiated(self):
-        """Returns [rows, *variable.shape]."""
         a, b = self._with_positions()
-        return tf.reshape(tf.matmul(a, b), [-1, *self._shape])
+        return tf.reshape(tf.matmul(a, b, transpose_a=True), [-1, *self._shape])
 
     def squared_norms(self):
-        """Returns [rows]."""
         if self._one_position:
-            return _squares(self._a, [1]) * _squares(self._b, [1])
+            return sum_of_squares(self._a) * sum_of_squares(self._b)
         if self._gram_is_cheaper():
-            gram_a = tf.matmul(self._a, self._a, transpose_a=True)
+            gram_a = tf.matmul(self._a, self._a, transpose_b=True)
             gram_b = tf.matmul(self._b, self._b, transpose_b=True)
             return tf.reduce_sum(gram_a * gram_b, axis=[1, 2])
-        self._matrices = tf.matmul(self._a, self._b)
-        return _squares(self._matrices, [1, 2])
+        self._matrices = self.instantiated()
+        return sum_of_squares(self._matrices)
 
     def weighted_sum(self, factors, finite):
-        """Returns the sum over rows of factor * gradient, rows that are not `finite` left out."""
-        if self._one_position:
-            a = tf.where(finite[:, tf.newaxis], self._a, 0.0)
-            b = tf.where(finite[:, tf.newaxis], self._b, 0.0) * factors[:, tf.newaxis]
-            total = tf.matmul(a, b, transpose_a=True)
-        elif self._matrices is not None:
-            clean = tf.where(finite[:, tf.newaxis, tf.newaxis], self._matrices, 0.0)
-            total = tf.tensordot(factors, clean, axes=1)
-        else:
-            mask = finite[:, tf.newaxis, tf.newaxis]
-            a = tf.where(mask, self._a, 0.0)
-            b = tf.where(mask, self._b, 0.0) * factors[:, tf.newaxis, tf.newaxis]
-            total = tf.einsum("ndt,ntp->dp", a, b)
-        return tf.reshape(total, self._shape)
+        if self._matrices is not None:
+            return tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
+        a, b = cleaned(self._a, finite), weighted(self._b, factors)
+        a, b = (tf.reshape(x, [-1, x.shape[-1]]) for x in (a, b))
+        return tf.reshape(tf.matmul(a, b, transpose_a=True), self._shape)
 
     def _gram_is_cheaper(self):
-        d, positions, p = self._a.shape[1], self._a.shape[2], self._b.shape[2]
+        positions, d, p = self._a.shape[1], self._a.shape[2], self._b.shape[2]
         if positions is None:
             return False
         return positions * positions * (d + p) < positions * d * p
 
 
-def _squares(x, axes):
-    return tf.reduce_sum(tf.square(x), axis=axes)
+def widened(x):
+    """`x` in the dtype that norms and sums are taken in: float32, float64 for float64."""
+    return tf.cast(x, x.dtype if x.dtype == tf.float64 else tf.float32)
 
 
-def _wide(dtype):
-    """Norms and sums are taken in float32 whatever the layer computes in, float64 in float64."""
-    return dtype if dtype == tf.float64 else tf.float32
+def sum_of_squares(x):
+    """Returns [rows], the squared L2 norm of each row of x, [rows, ...]."""
+    flat = tf.reshape(x, [-1, x.shape[1:].num_elements()]) if x.shape[1:].is_fully_defined() else x
+    return tf.reduce_sum(tf.square(flat), axis=list(range(1, flat.shape.rank)))
+
+
+def weighted(x, factors):
+    """Returns factor * row for x, [rows, ...]: 0 where the factor is 0, whatever the row holds."""
+    shape = [-1] + [1] * (x.shape.rank - 1)
+    return tf.math.multiply_no_nan(x, tf.reshape(tf.cast(factors, x.dtype), shape))
+
+
+def cleaned(x, finite):
+    """Returns x, [rows, ...], with zeros in the rows that are not `finite`, [rows]."""
+
+    def without():
+        return tf.where(tf.reshape(finite, [-1] + [1] * (x.shape.rank - 1)), x, tf.zeros_like(x))
+
+    # Nearly always there is nothing to do, and a copy of every activation would cost.
+    return tf.cond(tf.reduce_all(finite), lambda: x, without)

@@ -26,6 +26,7 @@ class Conv2DRule(Rule):
         patches = patches_2d(
             remembered, layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding
         )
+        patches = tf.linalg.matrix_transpose(patches)
         found = [(layer.kernel, OuterSum(patches, b, layer.kernel.shape))]
         if layer.use_bias:
             wide = tf.cast(b, tf.float32) if b.dtype.size < 4 else b

@@ -30,7 +30,6 @@ class DenseRule(Rule):
         bias_axes = list(range(1, b.shape.rank - 1))
         if a.shape.rank > 2:
             a = tf.reshape(a, [tf.shape(a)[0], _positions(a), a.shape[-1]])
-            a = tf.linalg.matrix_transpose(a)
             bias = tf.reduce_sum(tf.cast(b, tf.float32) if b.dtype.size < 4 else b, bias_axes)
             b = tf.reshape(b, [tf.shape(b)[0], _positions(b), b.shape[-1]])
         else:
