@@ -109,9 +109,10 @@ def private_gradients(
         List of tensors like `trained`.
     """
     if plan.noise_multiplier > 0:
-        drawn = noise.draw(
-            [v.shape for v in measured], plan.noise_multiplier * plan.l2_norm_clip, update
-        )
+        stddev = plan.noise_multiplier * plan.l2_norm_clip
+        # It could be drawn at any time; now the activations have left the memory that it takes.
+        with tf.control_dependencies(clipped):
+            drawn = noise.draw([v.shape for v in measured], stddev, update)
         released = [
             c + tf.cast(n, accumulation_dtype(v))
             for c, n, v in zip(clipped, drawn, measured, strict=True)

@@ -1,5 +1,6 @@
 """Per-example gradients of one variable, in the form in which they are cheapest to keep."""
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -113,9 +114,10 @@ class OuterSum(Contribution):
         if self._one_position:
             return sum_of_squares(self._a) * sum_of_squares(self._b)
         if self._gram_is_cheaper():
-            gram_a = tf.matmul(self._a, self._a, transpose_b=True)
-            gram_b = tf.matmul(self._b, self._b, transpose_b=True)
-            return tf.reduce_sum(gram_a * gram_b, axis=[1, 2])
+            return gram_norms(
+                tf.matmul(self._a, self._a, transpose_b=True),
+                tf.matmul(self._b, self._b, transpose_b=True),
+            )
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 
@@ -140,8 +142,28 @@ def widened(x):
 
 def sum_of_squares(x):
     """Returns [rows], the squared L2 norm of each row of x, [rows, ...]."""
-    flat = tf.reshape(x, [-1, x.shape[1:].num_elements()]) if x.shape[1:].is_fully_defined() else x
-    return tf.reduce_sum(tf.square(flat), axis=list(range(1, flat.shape.rank)))
+    # By the norm: squaring x first would write a copy of it, and take twice as long.
+    return tf.square(tf.math.reduce_euclidean_norm(x, axis=list(range(1, x.shape.rank))))
+
+
+def gram_norms(gram_a, gram_b):
+    """The squared norms of g_i = sum_t a_it b_it^T from Gram matrices over the positions t.
+
+    Where the outer products cancel, ||g||^2 is a small difference of large numbers, and rounding
+    could make it too small, which would let a row exceed the clip. Therefore what rounding can take
+    away is added: about the precision times sum_t ||a_t||^2 sum_t ||b_t||^2, which is no less than
+    the sum of the absolute values of all terms.
+
+    Args:
+        gram_a: [rows, T, T], (a_t . a_s).
+        gram_b: Likewise for b.
+
+    Returns:
+        [rows].
+    """
+    norms = tf.reduce_sum(gram_a * gram_b, axis=[1, 2])
+    bound = tf.linalg.trace(gram_a) * tf.linalg.trace(gram_b)
+    return tf.maximum(norms, 0.0) + np.finfo(norms.dtype.as_numpy_dtype).eps * bound
 
 
 def weighted(x, factors):
@@ -154,7 +176,36 @@ def cleaned(x, finite):
     """Returns x, [rows, ...], with zeros in the rows that are not `finite`, [rows]."""
 
     def without():
-        return tf.where(tf.reshape(finite, [-1] + [1] * (x.shape.rank - 1)), x, tf.zeros_like(x))
+        shape = [-1] + [1] * (x.shape.rank - 1)
+        return tf.where(tf.reshape(finite, shape), x, tf.zeros([], x.dtype))
 
     # Nearly always there is nothing to do, and a copy of every activation would cost.
     return tf.cond(tf.reduce_all(finite), lambda: x, without)
+
+
+def in_chunks(function, tensors, size):
+    """`function` of a few rows after another, so that what it makes on its way is small.
+
+    Args:
+        function: Function from tensors [rows, ...] to one tensor [rows, ...].
+        tensors: Tuple of tensors.
+        size: Rows for each call: at least this many, less than twice as many.
+
+    Returns:
+        [rows, ...]
+    """
+    rows = tensors[0].shape[0]
+    if rows is None or rows < 2 * size:
+        sizes = [rows]
+    else:
+        count = rows // max(size, 1)
+        sizes = [rows // count + (i < rows % count) for i in range(count)]
+    parts, begin = [], 0
+    for taken in sizes:
+        part = [x if taken == rows else x[begin : begin + taken] for x in tensors]
+        # In turn, and not before the last tensor is there: the first ones are often activations of
+        # the forward pass, and what is made of them there would be held to the end of the step.
+        with tf.control_dependencies([tensors[-1], *parts[-1:]]):
+            parts.append(function(*map(tf.identity, part)))
+        begin += taken
+    return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)

@@ -3,14 +3,13 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated
+from tfdpnorm.gradients.rules.contributions import Instantiated, widened
+from tfdpnorm.gradients.rules.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.layers import PublicBatchNormalization
 
 
-@register_rule(
-    keras.layers.LayerNormalization, keras.layers.GroupNormalization, PublicBatchNormalization
-)
+@register_rule(keras.layers.LayerNormalization, PublicBatchNormalization)
 class ScaleAndOffsetRule(Rule):
     """y = gamma x + beta with x the normalised values: dl/dgamma = sum b x, dl/dbeta = sum b."""
 
@@ -27,18 +26,19 @@ class ScaleAndOffsetRule(Rule):
 
     def contributions(self, layer, remembered, gradients):
         normalized, axes = remembered
-        (b,) = gradients
+        b = widened(gradients[0])
         summed = [i for i in range(1, b.shape.rank) if i not in axes]
-        wide = tf.cast(b, tf.float32) if b.dtype.size < 4 else b
 
-        def over_positions(values):
+        def summed_up(values):
+            if summed == list(range(1, b.shape.rank - 1)):
+                return Instantiated(over_positions(values))
             return Instantiated(tf.reduce_sum(values, axis=summed))
 
         found = []
         if layer.gamma is not None:
-            found.append((layer.gamma, over_positions(wide * tf.cast(normalized, wide.dtype))))
+            found.append((layer.gamma, summed_up(b * tf.cast(normalized, b.dtype))))
         if layer.beta is not None:
-            found.append((layer.beta, over_positions(wide)))
+            found.append((layer.beta, summed_up(b)))
         return found
 
 
@@ -47,8 +47,6 @@ def _normalized(layer, call, inputs, *args, **kwargs):
     if isinstance(layer, PublicBatchNormalization):
         return layer.normalized(inputs)
     if isinstance(layer, keras.layers.GroupNormalization):
-        if not args and kwargs.get("mask") is None:
-            return _group_normalized(layer, inputs)
         scale, center = layer.scale, layer.center
         layer.scale = layer.center = False
         try:
@@ -65,16 +63,3 @@ def _normalized(layer, call, inputs, *args, **kwargs):
     finally:
         object.__setattr__(layer, "gamma", gamma)
         object.__setattr__(layer, "beta", beta)
-
-
-def _group_normalized(layer, inputs):
-    """Group normalisation by plain moments; Keras' own weights them by a tensor of ones."""
-    axis = layer.axis % inputs.shape.rank
-    shape = list(inputs.shape)
-    groups = shape[axis] if layer.groups == -1 else layer.groups
-    grouped = [-1, *shape[1:axis], groups, shape[axis] // groups, *shape[axis + 1 :]]
-    values = tf.reshape(inputs, grouped)
-    axes = [i for i in range(1, len(grouped)) if i != axis]
-    mean, variance = tf.nn.moments(values, axes, keepdims=True)
-    values = (values - mean) * tf.math.rsqrt(variance + layer.epsilon)
-    return tf.reshape(values, [-1, *shape[1:]])
