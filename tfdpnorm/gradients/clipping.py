@@ -51,7 +51,7 @@ def clip_factors(squared_norms, l2_norm_clip):
         Abadi et al. (2016), Algorithm 1, "Clip gradient".
     """
     norms = tf.sqrt(squared_norms)
-    clip = tf.cast(l2_norm_clip, norms.dtype)
+    clip = tf.convert_to_tensor(l2_norm_clip, norms.dtype)
     factors = tf.where(norms > clip, clip / tf.where(norms > clip, norms, 1.0), 1.0)
     return tf.where(tf.math.is_finite(squared_norms), factors, tf.zeros_like(factors))
 

@@ -55,7 +55,8 @@ class WeightStandardizedConv2D(keras.layers.Conv2D):
         return tf.cast((wide - mean) * scale * gain, kernel.dtype)
 
     def call(self, inputs):
-        outputs = tf.nn.conv2d(
+        # Not conv2d: it has no gradient for dilated kernels on CPUs.
+        outputs = tf.nn.convolution(
             inputs,
             self.standardized_kernel(),
             strides=self.strides,

@@ -146,7 +146,7 @@ def sum_of_squares(x):
     return tf.square(tf.math.reduce_euclidean_norm(x, axis=list(range(1, x.shape.rank))))
 
 
-def gram_norms(gram_a, gram_b):
+def gram_norms(gram_a, gram_b, removed=0.0):
     """The squared norms of g_i = sum_t a_it b_it^T from Gram matrices over the positions t.
 
     Where the outer products cancel, ||g||^2 is a small difference of large numbers, and rounding
@@ -157,11 +157,13 @@ def gram_norms(gram_a, gram_b):
     Args:
         gram_a: [rows, T, T], (a_t . a_s).
         gram_b: Likewise for b.
+        removed: [rows], squared norms of parts of g, at right angles to the rest, that are taken
+            out of it.
 
     Returns:
         [rows].
     """
-    norms = tf.reduce_sum(gram_a * gram_b, axis=[1, 2])
+    norms = tf.reduce_sum(gram_a * gram_b, axis=[1, 2]) - removed
     bound = tf.linalg.trace(gram_a) * tf.linalg.trace(gram_b)
     return tf.maximum(norms, 0.0) + np.finfo(norms.dtype.as_numpy_dtype).eps * bound
 

@@ -1,8 +1,9 @@
 """The rule of convolutions."""
 
+import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, widened
+from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
 from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.rules.dense import without_activation
 from tfdpnorm.gradients.rules.patches import Window
@@ -23,11 +24,27 @@ class ConvolutionRule(Rule):
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
-        images = remembered
-        found = [(layer.kernel, ConvolutionSum(images, b, window_of(layer), layer.kernel.shape))]
+        window = window_of(layer)
+        if set(window.kernel_size) == {1}:
+            kernel = _pointwise(remembered, b, window, layer.kernel.shape)
+        else:
+            kernel = ConvolutionSum(remembered, b, window, layer.kernel.shape)
+        found = [(layer.kernel, kernel)]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
         return found
+
+
+def _pointwise(images, b, window, shape):
+    """A kernel of a single place is a dense layer on the pixels that it meets."""
+    images = images[(slice(None), *(slice(None, None, stride) for stride in window.strides))]
+    a, b = (tf.reshape(x, [tf.shape(x)[0], _positions(x), x.shape[-1]]) for x in (images, b))
+    return OuterSum(a, b, shape)
+
+
+def _positions(x):
+    count = x.shape[1:-1].num_elements()
+    return -1 if count is None else count
 
 
 def window_of(layer):

@@ -1,5 +1,7 @@
 """Per-example gradients of a convolution's kernel."""
 
+import copy
+
 import tensorflow as tf
 
 from tfdpnorm.gradients.rules.contributions import (
@@ -8,7 +10,6 @@ from tfdpnorm.gradients.rules.contributions import (
     cleaned,
     gram_norms,
     in_chunks,
-    sum_of_squares,
     weighted,
     widened,
 )
@@ -17,6 +18,7 @@ from tfdpnorm.gradients.rules.positions import has_gpu
 
 # What things cost beside one multiplication of a convolution, measured on CPUs.
 _PER_PATCH_NUMBER = 48  # to write one number of a patch
+_PER_STRIDED_NUMBER = 250  # the same where neighbours in the image are none in the patch
 _PER_GRAM_NUMBER = 300  # to shift and add one number of a Gram matrix
 _PER_INSTANTIATED_NUMBER = 70  # to keep one number of a row's gradient and add it up
 _PER_ROW = 10e6  # to start the filter gradient of a single row
@@ -51,54 +53,63 @@ class ConvolutionSum(Contribution):
             return super().merged(other)
         if other._rows_per_example != self._rows_per_example:
             return super().merged(other)
-        both = self._like()
+        both = copy.copy(self)
         both._calls = self._calls + other._calls
         return both
 
     def grouped(self, count):
-        found = self._like()
-        found._calls = self._calls
+        found = copy.copy(self)
         found._rows_per_example = count * self._rows_per_example
         return found
 
     def instantiated(self):
-        if self._by_patches():
-            total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
-            found = tf.reshape(total, [-1, *self._shape])
-            if self._rows_per_example > 1:
-                found = Instantiated(found).grouped(self._rows_per_example).instantiated()
-            return self._finished(found)
-        return self._row_by_row()[0]
+        return self._finished(self._kernel_gradients()[0])
 
     def squared_norms(self):
         if self._gram_is_cheaper():
             return self._gram_norms()
-        if self._by_patches():
-            self._matrices = self.instantiated()
-            return sum_of_squares(self._matrices)
-        self._matrices, norms = self._row_by_row()
-        return norms
+        self._matrices, measures = self._kernel_gradients()
+        return self._norms_from(measures)
 
     def weighted_sum(self, factors, finite):
         if self._matrices is not None:
-            return tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
+            total = tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
+            return self._finished(total)
         parts = [
             self._window.kernel_gradient(cleaned(images, finite), weighted(b, factors), self._shape)
             for images, b in self._calls
         ]
         return self._finished(tf.add_n(parts))
 
-    def _like(self):
-        return ConvolutionSum(*self._calls[0], self._window, self._shape)
+    # What a convolution with a function of its variable overrides
 
     def _finished(self, gradients):
-        """The gradients by the variable, from those by the kernel that is convolved with."""
+        """The gradients by the variable from those by the kernel: [..., *kernel_shape], both."""
         return gradients
+
+    def _measures(self, gradients):
+        """What `_norms_from` needs to know of gradients [..., *kernel_shape]: [..., k]."""
+        axes = list(range(-len(self._shape), 0))
+        return tf.square(tf.math.reduce_euclidean_norm(gradients, axis=axes))
+
+    def _norms_from(self, measures):
+        """The squared norms of the gradients by the variable, [rows]."""
+        return measures
 
     def _gram_norms(self):
         ((images, b),) = self._calls
         b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
         return gram_norms(patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True))
+
+    def _kernel_gradients(self):
+        """The gradients of each row by the kernel, and their measures."""
+        if not self._by_patches():
+            return self._row_by_row()
+        total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
+        found = tf.reshape(total, [-1, *self._shape])
+        if self._rows_per_example > 1:
+            found = Instantiated(found).grouped(self._rows_per_example).instantiated()
+        return found, self._measures(found)
 
     def _from_patches(self, images, b):
         b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
@@ -115,8 +126,9 @@ class ConvolutionSum(Contribution):
 
         def one(calls):
             parts = [self._window.kernel_gradient(*call, self._shape) for call in calls]
-            gradient = self._finished(tf.add_n(parts))
-            return gradient, tf.square(tf.math.reduce_euclidean_norm(gradient))
+            gradient = tf.add_n(parts)
+            # Here, where the gradient is in the cache.
+            return gradient, self._measures(gradient)
 
         def by_example(x):
             split = tf.reshape(x, tf.concat([[-1, count], tf.shape(x)[1:]], 0))
@@ -124,7 +136,8 @@ class ConvolutionSum(Contribution):
 
         calls = tf.nest.map_structure(by_example, tuple(self._calls))
         dtype = calls[0][0].dtype
-        signature = (tf.TensorSpec(self._shape, dtype), tf.TensorSpec([], dtype))
+        measures = self._measures(tf.zeros(self._shape, dtype)).shape
+        signature = (tf.TensorSpec(self._shape, dtype), tf.TensorSpec(measures, dtype))
         return tf.map_fn(one, calls, fn_output_signature=signature)
 
     # Costs, in multiplications by example
@@ -133,8 +146,9 @@ class ConvolutionSum(Contribution):
         return sum(_positions(b) for _, b in self._calls) * self._shape.num_elements()
 
     def _patches_cost(self):
+        each = _PER_PATCH_NUMBER if self._window.strides[-1] == 1 else _PER_STRIDED_NUMBER
         d = self._shape[:-1].num_elements()
-        return sum(_positions(b) for _, b in self._calls) * d * _PER_PATCH_NUMBER
+        return sum(_positions(b) for _, b in self._calls) * d * each
 
     def _has_known_sizes(self):
         return all(x.shape[1:].is_fully_defined() for call in self._calls for x in call)
