@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
+from tfdpnorm.layers.walk import sublayers
 
 
 def example_rows(model, count, seed=0):
@@ -21,7 +22,7 @@ def example_rows(model, count, seed=0):
 
 
 def loss_function(model, seed=1):
-    layers = [x for x in model.layers if isinstance(x, PublicBatchNormalization)]
+    layers = [x for x in sublayers(model) if isinstance(x, PublicBatchNormalization)]
     statistics = PublicStatistics()
     if layers:
         public = np.random.default_rng(seed).normal(size=(6, *model.input_shape[1:]))
@@ -32,6 +33,7 @@ def loss_function(model, seed=1):
         with use_pass(statistics):
             predictions = model(x, training=True)
         axes = list(range(1, predictions.shape.rank))
+        y, sample_weight = tf.cast(y, predictions.dtype), tf.cast(sample_weight, predictions.dtype)
         losses = tf.reduce_sum(tf.square(predictions - y), axes) * sample_weight
         return losses, predictions
 

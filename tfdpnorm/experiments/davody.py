@@ -70,7 +70,6 @@ def _settings(dataset, norm, epsilon):
             epochs=40,
             public_dataset="split",
             public_batch_size=128,
-            engine="book_keeping",
             **_DIGITS[norm if norm in _DIGITS else "layer"],
         )
     norm = norm if norm in _MNIST else "layer"
@@ -85,7 +84,6 @@ def _settings(dataset, norm, epsilon):
     return dict(
         public_dataset="kmnist",
         public_batch_size=512,
-        engine="book_keeping",
         **lots,
         **_MNIST[norm],
         **_LEARNING_RATES[norm][noise],

@@ -137,7 +137,7 @@ def describe(spec, data, private):
         f"public rows: {data.public_source or 'none'}",
         f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
         f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = {plan.l2_norm_clip:g}, "
-        f"delta = {plan.delta:g}, engine {spec.engine}, seed {spec.seed}",
+        f"delta = {plan.delta:g}, engine {private.engine}, seed {spec.seed}",
     ]
     if plan.guarantee_holds:
         lines.append(
@@ -221,7 +221,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds):
         "l2_norm_clip": plan.l2_norm_clip,
         "updates": ledger.updates,
         "statistics": private.statistics,
-        "engine": spec.engine,
+        "engine": private.engine,
         "seed": spec.seed,
         "scale": data.scale,
         "seconds": round(seconds, 1),
@@ -290,6 +290,6 @@ def estimate_cost(spec, data, private):
     per_row = (times[-1] - times[0]) / (len(times) - 1) / rows
     seconds = per_row * private.plan.expected_batch_size * private.plan.steps
     megabytes = None
-    if spec.engine in ("per_example", "tfp_model"):
+    if private.engine in ("per_example", "tfp_model"):
         megabytes = rows * private.model.count_params() * tf.float32.size / 1e6
     return seconds, megabytes

@@ -43,7 +43,7 @@ class ExperimentSpec:
         public_dataset: Name of the dataset that the public rows come from; "split" for a part of
             the private set that is taken out of it first.
         public_batch_size: M.
-        engine: One of `tfdpnorm.training.ENGINES`.
+        engine: One of `tfdpnorm.training.ENGINES`; None for the one that `make_private` takes.
         model_options: Pairs of further options of the model, such as (("activation", "tanh"),).
         seed: Of the initial weights and the choice of public rows. Never of noise or lots.
         insecure_seed: For tests: seeds noise and lots; no guarantee.
@@ -75,7 +75,7 @@ class ExperimentSpec:
     pull_back_weight: float = 1.0
     public_dataset: str = "kmnist"
     public_batch_size: int = 128
-    engine: str = "per_example"
+    engine: str | None = None
     model_options: tuple[tuple[str, object], ...] = ()
     seed: int = 0
     insecure_seed: int | None = None
@@ -90,7 +90,8 @@ class ExperimentSpec:
         _one_of("statistics", self.statistics, STATISTICS)
         _one_of("statistics_gradient", self.statistics_gradient, STATISTICS_GRADIENTS)
         _one_of("accountant", self.accountant, ACCOUNTANTS)
-        check_engine(self.engine)
+        if self.engine is not None:
+            check_engine(self.engine)
         _exactly_one(self, "epsilon", "noise_multiplier")
         _exactly_one(self, "epochs", "steps")
         positive = ("epochs", "steps", "learning_rate", "expected_batch_size", "l2_norm_clip")

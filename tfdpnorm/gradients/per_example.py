@@ -15,6 +15,8 @@ def per_example(
     rows_mix=False,
     loss_scale=1.0,
     clip_weights=None,
+    clip_function="abadi",
+    clip_groups=None,
 ):
     """The clipped gradient sum, from one explicit gradient per row.
 
@@ -35,6 +37,8 @@ def per_example(
             that small gradients survive half precision.
         clip_weights: None, or a number per variable that its gradients are multiplied by before the
             norm is taken. The sum comes back multiplied.
+        clip_function: See `tfdpnorm.gradients.clip_factors`.
+        clip_groups: See `tfdpnorm.gradients.clipping.clip_factors_by_variable`.
 
     Returns:
         A `ClippedSum`.
@@ -51,7 +55,9 @@ def per_example(
         )
     if clip_weights is not None:
         gradients = [g * w for g, w in zip(gradients, clip_weights, strict=True)]
-    gradients, nonfinite = clipped_sum(gradients, mask, l2_norm_clip)
+    gradients, nonfinite = clipped_sum(
+        gradients, mask, l2_norm_clip, clip_function, clip_groups
+    )
     return ClippedSum(gradients, losses, predictions, nonfinite)
 
 

@@ -1,21 +1,28 @@
 """Taps on the layers of a model during one forward pass."""
 
 import contextlib
+import functools
+import inspect
 import warnings
 
 import tensorflow as tf
 
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.rules.fallback import FallbackRule
-from tfdpnorm.layers.walk import own_weights, weight_owners
+from tfdpnorm.gradients.rules.wrappers import WrapperRule
+from tfdpnorm.layers.walk import own_weights, sublayers, weight_owners
 
 
 class Tap:
-    """One call of one layer: its rule, what the rule remembered, and the z's that it watched."""
+    """One call of one layer: its rule, what the rule remembered, and the z's that it watched.
 
-    def __init__(self, layer, rule):
+    `rows_per_example` rows of these, one after the other, belong to each example.
+    """
+
+    def __init__(self, layer, rule, rows_per_example):
         self.layer = layer
         self.rule = rule
+        self.rows_per_example = rows_per_example
         self.remembered = None
         self.watched = []
 
@@ -23,17 +30,21 @@ class Tap:
 class Taps:
     """The calls of the layers that own given variables, in call order.
 
+    Several layers may own one variable, each of them reading it through z's of its own.
+
     Args:
         model: The Keras model that holds the layers, at any depth.
         variables: The variables whose gradients are wanted.
+        rows_per_example: How many consecutive rows of the model's input belong to each example.
 
     Raises:
-        ValueError: naming variables that no layer of the model owns or two own, and layers that
-            can be had by no rule at all.
+        ValueError: naming variables that no layer of the model owns, and layers that can be had by
+            no rule at all.
     """
 
-    def __init__(self, model, variables):
+    def __init__(self, model, variables, rows_per_example=1):
         self.calls = []
+        self._rows_per_example = rows_per_example
         wanted = {variable.ref() for variable in variables}
         owners, self._rules = {}, {}
         for layer in weight_owners(model):
@@ -44,41 +55,120 @@ class Taps:
             for variable in owned:
                 owners.setdefault(variable.ref(), []).append(layer)
         for variable in variables:
-            found = owners.get(variable.ref(), [])
-            if len(found) != 1:
-                names = [layer.name for layer in found] or "no layer"
+            if variable.ref() not in owners:
                 raise ValueError(
-                    f"Expected one layer to own variable {variable.name!r}, got {names}. Use "
+                    f"Expected a layer to own variable {variable.name!r}, got none. Use "
                     'engine="per_example" for such a model.'
                 )
+        self._reads = _Reads([(v, owners[v.ref()]) for v in variables])
+        self._wrappers = {
+            layer: rule
+            for layer, rule in ((layer, rule_for(layer)) for layer in sublayers(model))
+            if isinstance(rule, WrapperRule)
+        }
 
     @contextlib.contextmanager
     def attached(self, tape):
-        """Context in which calls of the layers are recorded and their z's watched by `tape`."""
-        for layer, rule in self._rules.items():
+        """Context in which calls of the layers are recorded and their z's watched by `tape`.
+
+        Raises:
+            ValueError: for a variable that is read by others than the layers that own it.
+        """
+        hooked = []
+
+        def hook(layer, name, function):
+            # Keras converts `call` by AutoGraph where it is the user's; rules are plain graph code.
+            function = tf.autograph.experimental.do_not_convert(function)
+            # Wrappers look there for whether to pass a mask.
+            function.__signature__ = inspect.signature(getattr(layer, name))
             # On the instance: functional, nested and subclassed models all call it there.
-            object.__setattr__(layer, "call", self._tapped(layer, rule, layer.call, tape))
+            object.__setattr__(layer, name, function)
+            hooked.append((layer, name))
+
         try:
-            yield self
+            for layer, rule in self._rules.items():
+                hook(layer, "call", self._tapped(layer, rule, layer.call, tape))
+            for layer, rule in self._wrappers.items():
+                run = functools.partial(_output, rule, layer, layer.call)
+                hook(layer, "call", self._on_inner_rows(layer, rule, run))
+                # It may run the layers inside once more.
+                hook(layer, "compute_mask", self._on_inner_rows(layer, rule, layer.compute_mask))
+            with self._reads.by(None):
+                yield self
         finally:
-            for layer in self._rules:
-                object.__delattr__(layer, "call")
+            for layer, name in hooked:
+                object.__delattr__(layer, name)
 
     def _tapped(self, layer, rule, call, tape):
         def tapped(inputs, *args, **kwargs):
-            tap = Tap(layer, rule)
+            tap = Tap(layer, rule, self._rows_per_example)
 
             def watch(z):
                 tape.watch(z)
                 tap.watched.append(z)
                 return z
 
-            outputs, tap.remembered = rule.forward(layer, call, watch, inputs, *args, **kwargs)
+            with self._reads.by(layer):
+                outputs, tap.remembered = rule.forward(layer, call, watch, inputs, *args, **kwargs)
             self.calls.append(tap)
             return outputs
 
-        # Keras converts `call` by AutoGraph where it is the user's; rules are plain graph code.
-        return tf.autograph.experimental.do_not_convert(tapped)
+        return tapped
+
+    def _on_inner_rows(self, layer, rule, method):
+        """`method` of a wrapper, with the layers inside it on as many rows as its rule says."""
+
+        @functools.wraps(method)
+        def wrapped(inputs, *args, **kwargs):
+            outside = self._rows_per_example
+            self._rows_per_example = outside * rule.rows_per_row(layer, inputs)
+            try:
+                return method(inputs, *args, **kwargs)
+            finally:
+                self._rows_per_example = outside
+
+        return wrapped
+
+
+def _output(rule, layer, call, inputs, *args, **kwargs):
+    return rule.forward(layer, call, None, inputs, *args, **kwargs)[0]
+
+
+class _Reads:
+    """Sees to it that variables are read by the layers that own them and by nothing else.
+
+    What another layer, the model or the loss makes of a variable is behind no z, and its part of
+    the gradient would be missing without a sign.
+
+    Args:
+        owners: List of pairs (variable, layers that own it).
+    """
+
+    def __init__(self, owners):
+        # By handle: under a mixed precision policy the variable of a layer is in a wrapper.
+        self._owners = {id(variable.handle): (variable, layers) for variable, layers in owners}
+        self._tapes = []
+
+    @contextlib.contextmanager
+    def by(self, reader):
+        """Context in which `reader` is at work: a layer, or None for all that is not tapped."""
+        outside = self._tapes[-1].stop_recording() if self._tapes else contextlib.nullcontext()
+        with outside, tf.GradientTape() as tape:
+            self._tapes.append(tape)
+            try:
+                yield
+            finally:
+                self._tapes.pop()
+        for read in tape.watched_variables():
+            variable, layers = self._owners.get(id(read.handle), (None, [reader]))
+            if reader not in layers:
+                owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
+                raise ValueError(
+                    f"Expected variable {variable.name!r} to be read by the layers that own it "
+                    f"only, {owning}, got a read by {reading!r}. Let the layer that reads it hold "
+                    "the variable itself, as in `self.table = embedding.embeddings`, or use "
+                    'engine="per_example".'
+                )
 
 
 _announced = set()
@@ -91,6 +181,11 @@ def _fallback(layer):
             f"Expected layers with a gradient rule, got {type(layer).__name__} {layer.name!r}, "
             "which owns weights and holds a PublicBatchNormalization besides. Give the weights to "
             'layers of their own, or use engine="per_example".'
+        )
+    if getattr(layer, "time_major", False):
+        raise ValueError(
+            f"Expected rows on the first axis of layer {layer.name!r}, which has no gradient rule, "
+            'got time_major=True. Use time_major=False, or engine="per_example".'
         )
     if type(layer) not in _announced:
         _announced.add(type(layer))

@@ -29,3 +29,16 @@ def weight_owners(model):
             cells.update(id(inner) for inner in sublayers(layer))
     owners = [x for x in sublayers(model) if own_weights(x) and id(x) not in cells]
     return list(dict.fromkeys(owners))
+
+
+def layer_numbers(model, variables):
+    """Returns for each variable the number of the layer inside `model` that owns it.
+
+    Variables that no layer inside owns, such as those of a subclassed model itself, have a number
+    of their own.
+    """
+    numbers = {}
+    for number, layer in enumerate(weight_owners(model)):
+        for variable in own_weights(layer):
+            numbers.setdefault(variable.ref(), number)
+    return [numbers.setdefault(v.ref(), -1 - i) for i, v in enumerate(variables)]

@@ -5,7 +5,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import check_public_batch
+from tfdpnorm.gradients.clipping import CLIP_FUNCTIONS
 from tfdpnorm.layers.walk import sublayers
+
+CLIPPINGS = ("flat", "per_layer")
 
 # The common base of the stock layer, its Keras 1 form and the synchronised one.
 _BATCH_NORMALIZATIONS = tuple(
@@ -85,6 +88,58 @@ def check_optimizer(optimizer):
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
             "the constant make_private(..., loss_scale=...)."
+        )
+
+
+def check_clipping(engine, clipping, clip_function, l2_norm_clip):
+    """Refuses ways of clipping that there are not, or that an engine has not.
+
+    Raises:
+        ValueError: with what there is.
+    """
+    if clipping not in CLIPPINGS:
+        raise ValueError(f"Expected clipping to be one of {CLIPPINGS}, got {clipping!r}.")
+    if clip_function not in CLIP_FUNCTIONS:
+        raise ValueError(
+            f"Expected clip_function to be one of {CLIP_FUNCTIONS}, got {clip_function!r}."
+        )
+    if clip_function == "automatic" and l2_norm_clip == float("inf"):
+        raise ValueError(
+            'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
+            'clip_function="abadi" to train without clipping.'
+        )
+    if engine.startswith("tfp_") and (clipping, clip_function) != ("flat", "abadi"):
+        raise ValueError(
+            f'Expected clipping="flat" and clip_function="abadi" with engine={engine!r}, which '
+            f"clips as tensorflow-privacy does, got {clipping!r} and {clip_function!r}. Use "
+            'engine="book_keeping" or "per_example".'
+        )
+
+
+def check_multiplicity(multiplicity, augmentation, mode):
+    """Refuses augmentations that cannot be.
+
+    Args:
+        multiplicity: K.
+        augmentation: What makes views.
+        mode: The mode of `tfdpnorm.training.streams.Streams`.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if not isinstance(multiplicity, int) or isinstance(multiplicity, bool) or multiplicity < 1:
+        raise ValueError(
+            f"Expected augmentation_multiplicity to be a positive int, got {multiplicity!r}."
+        )
+    if augmentation is not None and not callable(augmentation):
+        raise ValueError(
+            "Expected augmentation to be a Keras layer or a function of rows, got "
+            f"{type(augmentation).__name__}."
+        )
+    if (multiplicity > 1 or augmentation is not None) and mode in ("example", "lot"):
+        raise ValueError(
+            f'Expected no augmentation with statistics="{mode}", which joins each example with the '
+            'public rows, got one. Use statistics="public" or "blend".'
         )
 
 

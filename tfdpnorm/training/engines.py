@@ -10,13 +10,19 @@ from tfdpnorm.gradients import book_keeping, per_example
 from tfdpnorm.training.tfp_model_engine import tfp_model
 from tfdpnorm.training.tfp_vectorized_engine import tfp_vectorized
 
-ENGINES = ("per_example", "book_keeping", "tfp_vectorized", "tfp_model")
+ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 
 
 def check_engine(name):
     """Raises ValueError unless `name` is an engine."""
     if name not in ENGINES:
         raise ValueError(f"Expected engine to be one of {ENGINES}, got {name!r}.")
+
+
+def default_engine(streams):
+    """The engine for a model whose `tfdpnorm.training.streams.Streams` these are."""
+    # Book-keeping presumes that rows do not mix, not even an example with public rows of its own.
+    return "per_example" if streams.rows_mix or streams.mode == "example" else "book_keeping"
 
 
 def get_engine(name, model, optimizer):

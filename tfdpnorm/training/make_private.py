@@ -5,11 +5,17 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyLedger, make_plan
-from tfdpnorm.training.checks import check_model, check_public_rows
-from tfdpnorm.training.engines import check_engine
+from tfdpnorm.training.checks import (
+    check_clipping,
+    check_model,
+    check_multiplicity,
+    check_public_rows,
+)
+from tfdpnorm.training.engines import check_engine, default_engine
 from tfdpnorm.training.noise import GaussianNoise
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.streams import Streams
+from tfdpnorm.training.views import Views
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -26,10 +32,14 @@ def make_private(
     delta=None,
     public_batch=None,
     accountant="rdp",
-    engine="per_example",
+    engine=None,
     physical_batch_size=None,
     loss_scale=None,
     pull_back_weight=1.0,
+    clipping="flat",
+    clip_function="abadi",
+    augmentation_multiplicity=1,
+    augmentation=None,
     insecure_seed=None,
 ):
     """Makes a Keras model trainable under differential privacy.
@@ -50,7 +60,9 @@ def make_private(
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
             They must be chosen without looking at the private data, and not be part of it.
         accountant: "rdp" or "pld".
-        engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`.
+        engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
+            sum. None: "book_keeping", the fastest, but "per_example" with statistics "example", and
+            with "lot" and its full gradient, for which the other cannot be.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
@@ -59,6 +71,14 @@ def make_private(
             before clipping, undone after the noise. They are small beside the kernels' and the
             pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
             the clipping norm. The guarantee is the same for any factor.
+        clipping: "flat": the gradient by all weights is clipped as one vector, to C. "per_layer":
+            that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
+        clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
+            `tfdpnorm.gradients.clip_factors`.
+        augmentation_multiplicity: K: the gradient of an example is that of the mean loss of K views
+            of it. Takes K times the time and memory; the guarantee is the same.
+        augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
+            random view of each row *by itself*: what mixes rows voids the guarantee.
         insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
 
     Returns:
@@ -70,7 +90,8 @@ def make_private(
     """
     if not isinstance(model, keras.Model):
         raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
-    check_engine(engine)
+    if engine is not None:
+        check_engine(engine)
     check_model(model)
     if physical_batch_size is not None and (
         not isinstance(physical_batch_size, int) or physical_batch_size < 1
@@ -84,6 +105,7 @@ def make_private(
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
     streams = Streams(model, public_batch)
+    engine = default_engine(streams) if engine is None else engine
     if streams.rows_mix and engine in ("book_keeping", "tfp_model"):
         raise ValueError(
             f'Expected engine="per_example" or "tfp_vectorized" with statistics="lot", got '
@@ -95,6 +117,8 @@ def make_private(
             'Expected engine="per_example" with statistics="example", which re-runs the public '
             "rows for each example, got 'book_keeping'."
         )
+    check_clipping(engine, clipping, clip_function, l2_norm_clip)
+    check_multiplicity(augmentation_multiplicity, augmentation, streams.mode)
     if not 0 < pull_back_weight < float("inf"):
         raise ValueError(f"Expected a finite pull_back_weight > 0, got {pull_back_weight!r}.")
     reasons = []
@@ -130,4 +154,7 @@ def make_private(
         physical_batch_size=physical_batch_size,
         loss_scale=loss_scale,
         pull_back_weight=pull_back_weight,
+        clipping=clipping,
+        clip_function=clip_function,
+        views=Views(augmentation_multiplicity, augmentation),
     )

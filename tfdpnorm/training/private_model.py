@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.layers.walk import layer_numbers
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.checks import (
     check_model,
@@ -20,6 +21,7 @@ from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.update_metrics import Latest
+from tfdpnorm.training.views import Views
 
 
 class PrivateModel(keras.Model):
@@ -52,6 +54,9 @@ class PrivateModel(keras.Model):
         physical_batch_size,
         loss_scale,
         pull_back_weight,
+        clipping="flat",
+        clip_function="abadi",
+        views=None,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -63,6 +68,9 @@ class PrivateModel(keras.Model):
         self.engine = engine
         self.loss_scale = float(loss_scale)
         self.pull_back_weight = float(pull_back_weight)
+        self.clipping = clipping
+        self.clip_function = clip_function
+        self._views = views or Views()
         self._streams = streams
         self._noise = noise
         # Names that dicts of losses, metrics and targets go by.
@@ -125,9 +133,14 @@ class PrivateModel(keras.Model):
             used = statistics or self._streams.lot_pass(x, mask)
 
             def loss_fn(x, y, sample_weight):
-                predictions = self._streams.forward(x, used, training=True, mask=mask)
+                predictions = self._streams.forward(
+                    self._views.as_rows(x), used, training=True, mask=mask
+                )
                 check_no_added_losses(self.model)
-                return self._per_example_loss(y, predictions, sample_weight), predictions
+                losses = self._per_example_loss(self._views.repeated(y), predictions)
+                losses = self._views.mean(losses)
+                losses *= tf.cast(sample_weight, losses.dtype)
+                return losses, tf.nest.map_structure(self._views.mean, predictions)
 
             return loss_fn
 
@@ -140,6 +153,8 @@ class PrivateModel(keras.Model):
             rows_mix=self._streams.rows_mix,
             loss_scale=self.loss_scale,
             clip_weights=clip_weights,
+            prepare=self._views,
+            **self._engine_options(measured),
         )
         gradients = private_gradients(
             total.gradients,
@@ -152,7 +167,8 @@ class PrivateModel(keras.Model):
             tape=tape,
             statistics=statistics if self._streams.pulls_back else None,
         )
-        gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
+        if regularization is not None:
+            gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
         self.optimizer.apply_gradients(
             (tf.cast(g, v.dtype), v) for g, v in zip(gradients, trained, strict=True)
         )
@@ -342,11 +358,24 @@ class PrivateModel(keras.Model):
             mask * weight,
         )
 
+    def _engine_options(self, measured):
+        """What the engine is told beside what all engines take."""
+        options = {}
+        if self.clipping == "per_layer":
+            options["clip_groups"] = layer_numbers(self.model, measured)
+        if self.clip_function != "abadi":
+            options["clip_function"] = self.clip_function
+        if self.engine == "book_keeping":
+            options["rows_per_example"] = self._views.count
+        return options
+
     def _regularization_gradients(self, variables):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             losses = self.model.losses
-            total = tf.add_n(losses) if losses else tf.constant(0.0)
+            if not losses:
+                return None
+            total = tf.add_n(losses)
         return tape.gradient(
             total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )

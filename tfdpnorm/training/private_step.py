@@ -17,6 +17,8 @@ def clipped_lot_sum(
     rows_mix=False,
     loss_scale=1.0,
     clip_weights=None,
+    prepare=None,
+    **options,
 ):
     """The clipped gradient sum over all physical batches of a lot.
 
@@ -30,6 +32,8 @@ def clipped_lot_sum(
         rows_mix: See `tfdpnorm.gradients.per_example`.
         loss_scale: Likewise.
         clip_weights: Likewise.
+        prepare: Function of x that is applied to each physical batch, or None.
+        **options: What the engine takes besides.
 
     Returns:
         A `ClippedSum`, its losses and predictions of [K * P, ...].
@@ -37,15 +41,17 @@ def clipped_lot_sum(
     count = tf.shape(lot.mask)[0]
 
     def physical_sum(k):
-        rows = tf.nest.map_structure(lambda t: t[k], tuple(lot))
+        x, *others = tf.nest.map_structure(lambda t: t[k], tuple(lot))
+        rows = (x if prepare is None else prepare(x), *others)
         return engine(
-            make_loss_fn(rows[0], rows[3]),
+            make_loss_fn(x, rows[3]),
             rows,
             variables,
             l2_norm_clip,
             rows_mix=rows_mix,
             loss_scale=loss_scale,
             clip_weights=clip_weights,
+            **options,
         )
 
     if lot.mask.shape[0] == 1:

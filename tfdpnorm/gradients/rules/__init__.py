@@ -1,9 +1,22 @@
 """How each type of layer gives the norms and the weighted sum of its per-example gradients."""
 
-from tfdpnorm.gradients.rules import convolution, dense, normalization
+from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register themselves
+    attention,
+    convolution,
+    dense,
+    depthwise,
+    einsum_dense,
+    embedding,
+    group_normalization,
+    grouped,
+    normalization,
+    prelu,
+    recurrent,
+    transposed,
+    weight_standardized,
+    wrappers,
+)
 from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule, rule_for
 
 __all__ = ["Instantiated", "OuterSum", "Rule", "register_rule", "rule_for"]
-
-del convolution, dense, normalization  # imported to register themselves

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.gradients.rules.devices import in_xla
+
 
 class Contribution:
     """What calls of a layer contribute to the per-example gradients of one variable.
@@ -140,10 +142,13 @@ def widened(x):
     return tf.cast(x, x.dtype if x.dtype == tf.float64 else tf.float32)
 
 
-def sum_of_squares(x):
-    """Returns [rows], the squared L2 norm of each row of x, [rows, ...]."""
+def sum_of_squares(x, axis=None):
+    """The squared L2 norm over `axis`, or of each row of x, [rows, ...]."""
+    axis = list(range(1, x.shape.rank)) if axis is None else axis
+    if in_xla():
+        return tf.reduce_sum(tf.square(x), axis)
     # By the norm: squaring x first would write a copy of it, and take twice as long.
-    return tf.square(tf.math.reduce_euclidean_norm(x, axis=list(range(1, x.shape.rank))))
+    return tf.square(tf.math.reduce_euclidean_norm(x, axis))
 
 
 def gram_norms(gram_a, gram_b, removed=0.0):
@@ -197,17 +202,16 @@ def in_chunks(function, tensors, size):
         [rows, ...]
     """
     rows = tensors[0].shape[0]
-    if rows is None or rows < 2 * size:
-        sizes = [rows]
-    else:
-        count = rows // max(size, 1)
-        sizes = [rows // count + (i < rows % count) for i in range(count)]
+    chunks = 1 if rows is None else max(rows // max(size, 1), 1)
     parts, begin = [], 0
-    for taken in sizes:
-        part = [x if taken == rows else x[begin : begin + taken] for x in tensors]
+    for i in range(chunks):
+        part = tensors
+        if chunks > 1:
+            end = begin + rows // chunks + (i < rows % chunks)
+            part = [x[begin:end] for x in tensors]
+            begin = end
         # In turn, and not before the last tensor is there: the first ones are often activations of
         # the forward pass, and what is made of them there would be held to the end of the step.
         with tf.control_dependencies([tensors[-1], *parts[-1:]]):
             parts.append(function(*map(tf.identity, part)))
-        begin += taken
-    return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
+    return parts[0] if chunks == 1 else tf.concat(parts, axis=0)

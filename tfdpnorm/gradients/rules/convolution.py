@@ -7,7 +7,7 @@ from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widen
 from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.rules.dense import without_activation
 from tfdpnorm.gradients.rules.patches import Window
-from tfdpnorm.gradients.rules.positions import over_positions
+from tfdpnorm.gradients.rules.positions import flat_positions, over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 
@@ -24,27 +24,24 @@ class ConvolutionRule(Rule):
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
-        window = window_of(layer)
-        if set(window.kernel_size) == {1}:
-            kernel = _pointwise(remembered, b, window, layer.kernel.shape)
-        else:
-            kernel = ConvolutionSum(remembered, b, window, layer.kernel.shape)
+        kernel = _kernel_gradients(remembered, b, window_of(layer), layer.kernel.shape)
         found = [(layer.kernel, kernel)]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
         return found
 
 
-def _pointwise(images, b, window, shape):
-    """A kernel of a single place is a dense layer on the pixels that it meets."""
-    images = images[(slice(None), *(slice(None, None, stride) for stride in window.strides))]
-    a, b = (tf.reshape(x, [tf.shape(x)[0], _positions(x), x.shape[-1]]) for x in (images, b))
-    return OuterSum(a, b, shape)
-
-
-def _positions(x):
-    count = x.shape[1:-1].num_elements()
-    return -1 if count is None else count
+def _kernel_gradients(images, b, window, shape):
+    extra = images.shape[1 : images.shape.rank - window.rank - 1]
+    if extra.rank:
+        # Further batch axes: so many images belong to each row.
+        images, b = (tf.reshape(x, [-1, *x.shape[-window.rank - 1 :]]) for x in (images, b))
+        return _kernel_gradients(images, b, window, shape).grouped(extra.num_elements())
+    if set(window.kernel_size) == {1}:
+        # A kernel of a single place is a dense layer on the pixels that it meets.
+        met = images[(slice(None), *(slice(None, None, stride) for stride in window.strides))]
+        return OuterSum(flat_positions(met), flat_positions(b), shape)
+    return ConvolutionSum(images, b, window, shape)
 
 
 def window_of(layer):

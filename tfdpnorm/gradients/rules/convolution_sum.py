@@ -10,11 +10,12 @@ from tfdpnorm.gradients.rules.contributions import (
     cleaned,
     gram_norms,
     in_chunks,
+    sum_of_squares,
     weighted,
     widened,
 )
+from tfdpnorm.gradients.rules.devices import has_gpu
 from tfdpnorm.gradients.rules.patches import kernel_rows, patch_gram_sizes, patch_grams
-from tfdpnorm.gradients.rules.positions import has_gpu
 
 # What things cost beside one multiplication of a convolution, measured on CPUs.
 _PER_PATCH_NUMBER = 48  # to write one number of a patch
@@ -89,8 +90,7 @@ class ConvolutionSum(Contribution):
 
     def _measures(self, gradients):
         """What `_norms_from` needs to know of gradients [..., *kernel_shape]: [..., k]."""
-        axes = list(range(-len(self._shape), 0))
-        return tf.square(tf.math.reduce_euclidean_norm(gradients, axis=axes))
+        return sum_of_squares(gradients, axis=list(range(-len(self._shape), 0)))
 
     def _norms_from(self, measures):
         """The squared norms of the gradients by the variable, [rows]."""
@@ -141,9 +141,6 @@ class ConvolutionSum(Contribution):
         return tf.map_fn(one, calls, fn_output_signature=signature)
 
     # Costs, in multiplications by example
-
-    def _convolution_cost(self):
-        return sum(_positions(b) for _, b in self._calls) * self._shape.num_elements()
 
     def _patches_cost(self):
         each = _PER_PATCH_NUMBER if self._window.strides[-1] == 1 else _PER_STRIDED_NUMBER

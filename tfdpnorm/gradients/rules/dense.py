@@ -1,9 +1,9 @@
 """The rule of dense layers."""
 
-import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum
+from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.rules.positions import flat_positions, over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 
@@ -26,21 +26,10 @@ class DenseRule(Rule):
         return activation(watch(z)), inputs
 
     def contributions(self, layer, remembered, gradients):
-        a, (b,) = remembered, gradients
-        bias_axes = list(range(1, b.shape.rank - 1))
+        a, b = remembered, gradients[0]
         if a.shape.rank > 2:
-            a = tf.reshape(a, [tf.shape(a)[0], _positions(a), a.shape[-1]])
-            bias = tf.reduce_sum(tf.cast(b, tf.float32) if b.dtype.size < 4 else b, bias_axes)
-            b = tf.reshape(b, [tf.shape(b)[0], _positions(b), b.shape[-1]])
-        else:
-            bias = b
+            a, b = flat_positions(a), flat_positions(b)
         found = [(layer.kernel, OuterSum(a, b, layer.kernel.shape))]
         if layer.use_bias:
-            found.append((layer.bias, Instantiated(bias)))
+            found.append((layer.bias, Instantiated(over_positions(widened(b)))))
         return found
-
-
-def _positions(x):
-    """The number of positions between rows and features, static where it is known."""
-    known = x.shape[1:-1].num_elements()
-    return tf.reduce_prod(tf.shape(x)[1:-1]) if known is None else known

@@ -1,6 +1,8 @@
-"""Sums over the positions of an image or a sequence."""
+"""The positions of an image or a sequence, between its rows and its channels."""
 
 import tensorflow as tf
+
+from tfdpnorm.gradients.rules.devices import has_gpu
 
 
 def over_positions(x):
@@ -14,7 +16,7 @@ def over_positions(x):
     """
     if x.shape.rank == 2:
         return x
-    flat = tf.reshape(x, [tf.shape(x)[0], -1, x.shape[-1]])
+    flat = flat_positions(x)
     if has_gpu():
         return tf.reduce_sum(flat, axis=1)  # a GPU may round products to TensorFloat-32
     # A product with ones: TensorFlow's sum takes up to three times as long where channels are few.
@@ -22,6 +24,9 @@ def over_positions(x):
     return tf.squeeze(tf.matmul(ones, flat), 1)
 
 
-def has_gpu():
-    """Whether TensorFlow computes on a GPU."""
-    return bool(tf.config.list_logical_devices("GPU"))
+def flat_positions(x):
+    """[rows, *positions, channels] as [rows, T, channels]."""
+    count = x.shape[1:-1].num_elements()
+    if count is None:
+        count = tf.reduce_prod(tf.shape(x)[1:-1])
+    return tf.reshape(x, [tf.shape(x)[0], count, x.shape[-1]])

@@ -52,15 +52,48 @@ def register_rule(*layer_types):
     """Decorator that registers a `Rule` class for layer types.
 
     A rule holds for exactly these types: a subclass may override `call`, and is registered itself
-    or not covered.
+    or not covered. Of several rules for a type, the last registered that applies is taken.
 
     Args:
         *layer_types: Keras layer classes.
+
+    Example:
+        A layer that scales and shifts each feature, at each of its positions::
+
+            import tensorflow as tf
+            from tensorflow import keras
+
+            from tfdpnorm.gradients import Instantiated, Rule, register_rule
+
+
+            class Affine(keras.layers.Layer):
+                def build(self, input_shape):
+                    self.scale = self.add_weight("scale", input_shape[-1:], initializer="ones")
+                    self.shift = self.add_weight("shift", input_shape[-1:], initializer="zeros")
+
+                def call(self, inputs):  # [rows, positions, features]
+                    return inputs * self.scale + self.shift
+
+
+            @register_rule(Affine)
+            class AffineRule(Rule):
+                def forward(self, layer, call, watch, inputs):
+                    return watch(call(inputs)), inputs
+
+                def contributions(self, layer, inputs, gradients):
+                    (b,) = gradients
+                    return [
+                        (layer.scale, Instantiated(tf.reduce_sum(inputs * b, axis=1))),
+                        (layer.shift, Instantiated(tf.reduce_sum(b, axis=1))),
+                    ]
+
+        A weight that is multiplied as a matrix takes `OuterSum(inputs, b, layer.kernel.shape)`,
+        which does not make one matrix for each row where that would cost more.
     """
 
     def add(rule):
         for layer_type in layer_types:
-            _RULES[layer_type] = rule()
+            _RULES.setdefault(layer_type, []).insert(0, rule())
         return rule
 
     return add
@@ -68,5 +101,4 @@ def register_rule(*layer_types):
 
 def rule_for(layer):
     """Returns the `Rule` for `layer`, or None if there is none for its type or configuration."""
-    rule = _RULES.get(type(layer))
-    return rule if rule is not None and rule.applies(layer) else None
+    return next((rule for rule in _RULES.get(type(layer), []) if rule.applies(layer)), None)

@@ -3,7 +3,12 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, gram_norms, widened
+from tfdpnorm.gradients.rules.contributions import (
+    Instantiated,
+    gram_norms,
+    sum_of_squares,
+    widened,
+)
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
 from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.rules.patches import patch_grams
@@ -126,13 +131,13 @@ class StandardizedConvolutionSum(ConvolutionSum):
 
     def _measures(self, gradients):
         axes = [-4, -3, -2]
-        norms = tf.math.reduce_euclidean_norm(gradients, axis=axes)
-        return tf.stack([norms, tf.reduce_sum(gradients, axis=axes)], axis=-2)
+        squares = sum_of_squares(gradients, axis=axes)
+        return tf.stack([squares, tf.reduce_sum(gradients, axis=axes)], axis=-2)
 
     def _norms_from(self, measures):
-        norms, along_ones = tf.unstack(measures, axis=1)
+        squares, along_ones = tf.unstack(measures, axis=1)
         scale = self._standardization.scale
-        whole = tf.reduce_sum(tf.square(norms * scale), axis=1)
+        whole = tf.reduce_sum(squares * tf.square(scale), axis=1)
         # The difference may round to too little; see `gram_norms`.
         rest = tf.maximum(whole - self._removed(along_ones * scale), 0.0)
         return rest + 4 * np.finfo(whole.dtype.as_numpy_dtype).eps * whole

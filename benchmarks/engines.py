@@ -1,0 +1,68 @@
+"""The engines that are compared, by name, and what each needs to run.
+
+Nothing is imported here: `benchmarks.worker` imports the module of the one engine it runs. Such a
+module has a function `prepare(engine, model_name, x, y) -> Prepared`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+# Of every private engine.
+L2_NORM_CLIP = 1.0
+NOISE_MULTIPLIER = 1.0
+LEARNING_RATE = 0.01
+
+
+class Engine(NamedTuple):
+    """Where an engine is found.
+
+    Attributes:
+        module: Module with `prepare`.
+        plain: The engine that makes the ordinary step of the same framework.
+        peer: Whether it runs under --peer_python.
+    """
+
+    module: str
+    plain: str
+    peer: bool = False
+
+
+class Prepared(NamedTuple):
+    """A training step, ready to be made.
+
+    Attributes:
+        run: Function of nothing that makes one update of the weights and returns when it is done.
+        parameters: Number of trained numbers.
+        versions: Dict of the frameworks' versions.
+        trace: Function of nothing that traces or compiles `run` without running it; called before
+            the first `run`.
+    """
+
+    run: Callable
+    parameters: int
+    versions: dict
+    trace: Callable = lambda: None
+
+
+class UnsupportedError(Exception):
+    """An engine cannot train a model; the message says why."""
+
+
+def _engines():
+    yield "keras", Engine("benchmarks.keras_engines", "keras")
+    for name in ("book_keeping", "per_example", "tfp_vectorized", "tfp_model"):
+        yield name, Engine("benchmarks.keras_engines", "keras")
+    for name in (
+        "tfp_native_optimizer",
+        "tfp_native_model",
+        "tfp_native_model_no_xla",
+        "tfp_native_fast_clipping",
+    ):
+        yield name, Engine("benchmarks.tfp_engines", "keras")
+    for name in ("torch", "opacus_hooks", "opacus_ghost"):
+        yield name, Engine("benchmarks.peers.opacus_engines", "torch", peer=True)
+    for name in ("jax", "jax_vmap"):
+        yield name, Engine("benchmarks.peers.jax_engines", "jax", peer=True)
+
+
+ENGINES = dict(_engines())

@@ -1,0 +1,75 @@
+"""The training steps of Keras and of this library's engines, as `fit` makes them."""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+import tfdpnorm
+from benchmarks.engines import L2_NORM_CLIP, LEARNING_RATE, NOISE_MULTIPLIER, Prepared
+from benchmarks.workloads import WORKLOADS
+from tfdpnorm import make_private, models
+from tfdpnorm.data import Lot
+
+_MANY = 1_000_000  # updates and examples, so that no budget ends within a measurement
+
+
+def prepare(engine, model_name, x, y):
+    """Prepares the step of "keras" or of one of `tfdpnorm.training.ENGINES`."""
+    model = build_model(model_name)
+    x, y = tf.constant(x), tf.constant(y)
+    trained, data = model, (x, y)
+    if engine != "keras":
+        trained = make_private(
+            model,
+            num_examples=_MANY,
+            expected_batch_size=len(x),
+            steps=_MANY,
+            l2_norm_clip=L2_NORM_CLIP,
+            noise_multiplier=NOISE_MULTIPLIER,
+            delta=1e-7,
+            engine=engine,
+        )
+        ones = tf.ones([1, len(x)])
+        data = Lot(x[tf.newaxis], y[tf.newaxis], ones, ones)
+    trained.compile(
+        optimizer=keras.optimizers.SGD(LEARNING_RATE),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return prepared_step(trained, data)
+
+
+def build_model(name):
+    """Builds a model of `WORKLOADS` with fixed initial weights."""
+    keras.utils.set_random_seed(0)
+    workload = WORKLOADS[name]
+    return models.build(
+        name,
+        norm=workload.norm,
+        num_classes=workload.num_classes,
+        input_shape=workload.input_shape,
+    )
+
+
+def prepared_step(model, data):
+    """Wraps `model.train_step` on `data` in a tf.function, for a compiled Keras model."""
+    # In `fit` too the first axis, of rows or of physical batches, is not known beforehand.
+    signature = tf.nest.map_structure(
+        lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), data
+    )
+    step = tf.function(model.train_step, input_signature=[signature], autograph=False)
+
+    def run():
+        logs = step(data)
+        return float(logs["loss"])
+
+    versions = {"tfdpnorm": tfdpnorm.__version__, "tensorflow": tf.__version__}
+    if "tensorflow_privacy" in sys.modules:
+        versions["tensorflow_privacy"] = sys.modules["tensorflow_privacy"].__version__
+    return Prepared(
+        run=run,
+        parameters=int(sum(np.prod(v.shape) for v in model.trainable_variables)),
+        versions=versions,
+        trace=step.get_concrete_function,
+    )

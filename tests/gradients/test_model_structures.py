@@ -1,0 +1,285 @@
+"""What surrounds the layers: several inputs and outputs, sharing, nesting, freezing, dropout."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
+from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.layers import ScaleNorm
+
+layers = keras.layers
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(3)
+
+
+def head(x):
+    return layers.Dense(2)(layers.Flatten()(x))
+
+
+def total_norm(gradients):
+    return np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in gradients))
+
+
+# --- inputs, outputs and what is between ---
+
+
+def several_inputs():
+    image, vector, tokens = keras.Input((5, 5, 2)), keras.Input((3,)), keras.Input((4,))
+    x = layers.Flatten()(layers.Conv2D(2, 3, activation="relu")(image))
+    y = layers.Dense(4, "tanh")(layers.Concatenate()([x, layers.Dense(3)(vector)]))
+    return keras.Model([image, vector, tokens], layers.Dense(2)(y * layers.Dense(4)(tokens)))
+
+
+def several_consumers():
+    inputs = keras.Input((6, 3))
+    x = layers.Dense(3, "tanh")(inputs)
+    y = layers.Conv1D(3, 3, padding="same")(x)
+    z = layers.Add()([x, y, layers.LayerNormalization()(x)])
+    return keras.Model(inputs, head(layers.Concatenate()([x, z, x * y])))
+
+
+def nested():
+    inner = keras.Sequential([keras.Input((4, 3)), layers.Dense(3, "tanh"), layers.PReLU()])
+    inputs = keras.Input((4, 3))
+    middle = keras.Model(inputs, inner(inputs) + layers.EinsumDense("abc,cd->abd", (4, 3))(inputs))
+    outer = keras.Input((4, 3))
+    return keras.Model(outer, head(middle(inner(outer)) + middle(outer)))
+
+
+def normalized_sums(**kwargs):
+    inputs = keras.Input((4, 4, 4))
+    x = layers.Conv2D(4, 3, padding="same")(inputs)
+    x = ScaleNorm(**kwargs)([inputs, x])
+    y = layers.Conv2D(4, 3, padding="same")(layers.Activation("relu")(x))
+    return keras.Model(inputs, head(ScaleNorm(**kwargs)([x, y])))
+
+
+def activation_with_weights():
+    inputs = keras.Input((4,))
+    x = layers.Dense(3, activation=layers.PReLU(alpha_initializer="ones"))(inputs)
+    return keras.Model(inputs, layers.Dense(2)(x))
+
+
+STRUCTURES = [
+    several_inputs,
+    several_consumers,
+    nested,
+    lambda: normalized_sums(groups=2),
+    lambda: normalized_sums(groups=-1),
+    lambda: normalized_sums(normalization="public_batch"),
+    lambda: normalized_sums(normalization="public_batch", statistics="blend"),
+    activation_with_weights,
+]
+
+
+@pytest.mark.parametrize("build", STRUCTURES)
+def test_structures_equal_the_loop(build):
+    assert_equals_the_loop(build())
+
+
+def test_several_outputs_and_named_inputs():
+    left, right = keras.Input((3,), name="left"), keras.Input((4, 2), name="right")
+    x = layers.Dense(3, "tanh")(left) + layers.Dense(3)(layers.Flatten()(right))
+    outputs = {"value": layers.Dense(1)(x), "steps": layers.Dense(2)(right) * x[:, :1, tf.newaxis]}
+    model = keras.Model({"left": left, "right": right}, outputs)
+
+    def loss_fn(x, y, weight):
+        found = model(x)
+        losses = tf.reduce_sum(tf.square(found["value"] - y["value"]), 1)
+        losses += 0.3 * tf.reduce_sum(tf.abs(found["steps"] - y["steps"]), [1, 2])
+        return losses * weight, found
+
+    rng = np.random.default_rng(0)
+    random = lambda *shape: tf.constant(rng.normal(size=shape), tf.float32)  # noqa: E731
+    x = {"left": random(4, 3), "right": random(4, 4, 2)}
+    y = {"value": random(4, 1), "steps": random(4, 4, 2)}
+    rows = (x, y, tf.constant([1.0, 0.0, 2.0, 0.5]), tf.constant([1.0, 1.0, 0.0, 1.0]))
+    variables = model.trainable_variables
+    for clip in (0.1, 1e6):
+        result = book_keeping(model, loss_fn, rows, variables, clip)
+        expected = looped_sum(loss_fn, rows, variables, clip)
+        assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+        assert set(result.predictions) == {"value", "steps"}
+
+
+def test_a_sample_weight_scales_its_row_before_the_clip():
+    model = several_consumers()
+    loss_fn = loss_function(model)
+    x, y, _, _ = example_rows(model, 2)
+    ones = tf.ones(2)
+
+    def gradients(weight, clip):
+        rows = (x, y, tf.constant(weight), ones)
+        found = book_keeping(model, loss_fn, rows, model.trainable_variables, clip).gradients
+        return [g.numpy() for g in found]
+
+    first, second = gradients([1.0, 0.0], 1e6), gradients([0.0, 1.0], 1e6)
+    both = [2.0 * a + 3.0 * b for a, b in zip(first, second, strict=True)]
+    assert relative_error(gradients([2.0, 3.0], 1e6), both) < 1e-5
+    # Beyond the clip a weight changes nothing.
+    clipped = gradients([1.0, 0.0], 0.01)
+    assert relative_error(gradients([5.0, 0.0], 0.01), clipped) < 1e-5
+
+
+def test_weight_regularizers_have_no_part_in_the_sum():
+    """They depend on no example; whoever trains adds their gradient after the noise."""
+
+    def build(regularizer):
+        keras.utils.set_random_seed(3)
+        inputs = keras.Input((5, 4))
+        x = layers.SeparableConv1D(3, 2, depthwise_regularizer=regularizer)(inputs)
+        x = layers.EinsumDense("abc,cd->abd", (None, 3), kernel_regularizer=regularizer)(x)
+        return keras.Model(inputs, head(x))
+
+    found = []
+    for model in (build(None), build("l2")):
+        rows = example_rows(model, 3)
+        variables = model.trainable_variables
+        found.append(book_keeping(model, loss_function(model), rows, variables, 0.1).gradients)
+    for plain, regularized in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, regularized)
+
+
+# --- one layer, several calls ---
+
+
+@pytest.mark.parametrize(
+    "shape, build",
+    [
+        ((3,), lambda: layers.Dense(4)),
+        ((6, 2), lambda: layers.Conv1D(4, 3)),
+        ((6, 2), lambda: layers.Conv1D(4, 3, groups=2)),
+        ((6, 2), lambda: layers.SeparableConv1D(4, 3)),
+        ((6, 2), lambda: layers.Conv1DTranspose(4, 3)),
+        ((6, 2), lambda: layers.EinsumDense("abc,cd->abd", (6, 4), bias_axes="d")),
+        ((6, 2), lambda: layers.EinsumDense("abc,bcd->abd", (6, 4), bias_axes="bd")),
+        ((6, 4), lambda: layers.LayerNormalization(center=False)),
+        ((6, 2), lambda: layers.PReLU(alpha_initializer="ones", shared_axes=[1])),
+    ],
+)
+def test_a_siamese_layer_is_clipped_by_the_norm_of_its_whole_gradient(shape, build):
+    """Norms of the two calls taken apart would miss the cross terms, and exceed the clip."""
+    shared = build()
+    left, right = keras.Input(shape), keras.Input(shape)
+    features = [layers.Flatten()(shared(x)) for x in (-left, -2.0 * right)]
+    model = keras.Model([left, right], tf.reduce_sum(features[0] * features[1], 1, keepdims=True))
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 1e-3).gradients
+    assert total_norm(gradients) == pytest.approx(1e-3, rel=1e-5)
+    assert_equals_the_loop(model, counts=(3,))
+
+
+# --- frozen layers ---
+
+
+def half_frozen():
+    inputs = keras.Input((8, 8, 2))
+    x = layers.Conv2D(3, 3, name="frozen_conv")(inputs)
+    x = layers.BatchNormalization(name="frozen_norm")(x)
+    x = layers.DepthwiseConv2D(3, name="frozen_depthwise")(x)
+    x = layers.Flatten()(x)
+    x = layers.Dense(3, name="first")(x)
+    x = layers.Dense(4, "tanh", name="frozen_dense")(x)
+    model = keras.Model(inputs, layers.Dense(2, name="last")(x))
+    for layer in model.layers:
+        layer.trainable = not layer.name.startswith("frozen")
+    return model
+
+
+def test_frozen_layers_equal_the_loop():
+    assert_equals_the_loop(half_frozen())
+
+
+def test_frozen_layers_are_not_tapped():
+    model = half_frozen()
+    with tf.GradientTape() as tape:
+        with Taps(model, model.trainable_variables).attached(tape) as taps:
+            assert "call" not in vars(model.get_layer("frozen_dense"))
+            model(tf.ones([2, 8, 8, 2]))
+    assert [tap.layer.name for tap in taps.calls] == ["first", "last"]
+
+
+def test_nothing_is_differentiated_before_the_first_layer_that_is_trained():
+    model = half_frozen()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 4)
+
+    def kinds(variables):
+        traced = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 1.0).gradients)
+        found = set()
+        graph = traced.get_concrete_function().graph
+        for inner in (graph, *graph._functions.values()):
+            definition = inner.as_graph_def() if inner is graph else inner
+            nodes = definition.node if inner is graph else definition.cached_definition.node_def
+            found.update(node.op for node in nodes)
+        return {op for op in found if "Backprop" in op}
+
+    assert kinds(model.trainable_variables) == set()
+    model.get_layer("frozen_conv").trainable = True
+    assert "DepthwiseConv2dNativeBackpropInput" in kinds(model.trainable_variables)
+
+
+def test_what_is_frozen_later_is_not_tapped_any_more():
+    model = several_consumers()
+    model.layers[1].trainable = False
+    assert_equals_the_loop(model, counts=(3,))
+    with tf.GradientTape() as tape:
+        with Taps(model, model.trainable_variables).attached(tape) as taps:
+            model(tf.ones([2, 6, 3]))
+    assert model.layers[1] not in [tap.layer for tap in taps.calls]
+
+
+# --- random numbers ---
+
+
+def with_dropout():
+    inputs = keras.Input((6, 6, 2))
+    x = layers.Dropout(0.5)(inputs)
+    x = layers.Conv2D(4, 3, activation="relu")(x)
+    x = layers.SpatialDropout2D(0.5)(x)
+    x = layers.SeparableConv2D(3, 2)(x)
+    x = layers.GaussianNoise(1.0)(x)
+    return keras.Model(inputs, layers.Dense(2)(layers.Dropout(0.3)(layers.Flatten()(x))))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dropout_has_one_mask_for_the_norm_and_the_sum(seed):
+    """Equal to a plain tape under the same mask; clipped, of norm C exactly."""
+    model = with_dropout()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    variables = model.trainable_variables
+    tf.random.set_seed(seed)
+    whole = book_keeping(model, loss_fn, rows, variables, 1e6).gradients
+    tf.random.set_seed(seed)
+    with tf.GradientTape() as tape:
+        loss = loss_fn(*rows[:3])[0][0]
+    expected = [g.numpy() for g in tape.gradient(loss, variables)]
+    assert relative_error([g.numpy() for g in whole], expected) < 1e-5
+    clipped = book_keeping(model, loss_fn, rows, variables, 0.01).gradients
+    assert total_norm(clipped) == pytest.approx(0.01, rel=1e-5)
+
+
+def test_dropout_never_exceeds_the_clip_of_any_row():
+    model = with_dropout()
+    loss_fn = loss_function(model)
+    for count in (2, 7):
+        x, y, weight, _ = example_rows(model, count)
+        for kept in range(count):
+            mask = tf.one_hot(kept, count)
+            rows = (x, y, weight, mask)
+            gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01)
+            assert total_norm(gradients.gradients) == pytest.approx(0.01, rel=1e-5)

@@ -1,0 +1,241 @@
+"""Variables that several layers own, and variables that are read where nothing shows it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+)
+from tfdpnorm.gradients import OuterSum, Rule, book_keeping, register_rule
+
+layers = keras.layers
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(3)
+
+
+class TiedHead(layers.Layer):
+    """Logits by the inner products with the vectors of a table, which it holds itself."""
+
+    def __init__(self, table, **kwargs):
+        super().__init__(**kwargs)
+        self.table = table
+
+    def call(self, inputs):
+        return tf.matmul(inputs, self.table, transpose_b=True)
+
+
+class TiedHeadWithRule(TiedHead):
+    """The same, for which a rule is registered."""
+
+
+@register_rule(TiedHeadWithRule)
+class TiedHeadRule(Rule):
+    """The table is the transposed kernel of a dense layer: b_t x_t^T."""
+
+    def forward(self, layer, call, watch, inputs):
+        return watch(call(inputs)), inputs
+
+    def contributions(self, layer, inputs, gradients):
+        (b,) = gradients
+        return [(layer.table, OuterSum(b, inputs, layer.table.shape))]
+
+
+def language_model(head):
+    embedding = layers.Embedding(9, 3)
+    inputs = keras.Input((4,), dtype="int32")
+    x = layers.Dense(3, "tanh")(embedding(inputs))
+    return keras.Model(inputs, layers.Flatten()(head(embedding.embeddings)(x)))
+
+
+def fallback_head():
+    return language_model(TiedHead)
+
+
+def head_with_a_rule():
+    return language_model(TiedHeadWithRule)
+
+
+def dense_layers():
+    """Two layers of one kernel; the biases are their own."""
+    first, second = layers.Dense(3, "tanh"), layers.Dense(3)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, second(first(inputs)))
+    second.kernel = first.kernel
+    return keras.Model(model.inputs, second(first(inputs)))
+
+
+class Pointwise(TiedHead):
+    """A layer without a rule, with the kernel of a convolution."""
+
+    def call(self, inputs):
+        return tf.einsum("abc,dce->abe", inputs, self.table)
+
+
+def convolution_and_its_kernel():
+    convolution = layers.Conv1D(4, 2, padding="same")
+    inputs = keras.Input((5, 4))
+    x = tf.tanh(convolution(inputs))
+    x = Pointwise(convolution.kernel)(x)
+    return keras.Model(inputs, layers.Dense(2)(layers.Flatten()(x)))
+
+
+def inside_and_outside_of_steps():
+    first, second = layers.Dense(3), layers.Dense(3, use_bias=False)
+    inputs = keras.Input((4, 3))
+    outputs = second(layers.Flatten()(layers.TimeDistributed(first)(inputs))[:, :3])
+    second.kernel = first.kernel
+    return keras.Model(inputs, outputs)
+
+
+MODELS = [
+    fallback_head,
+    head_with_a_rule,
+    dense_layers,
+    convolution_and_its_kernel,
+    inside_and_outside_of_steps,
+]
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_equals_the_loop(build):
+    model = build()
+    assert len({id(v) for v in model.trainable_variables}) == len(model.trainable_variables)
+    assert_equals_the_loop(model)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_the_norm_has_the_cross_terms(build):
+    """Norms of the owners taken apart would miss them, and the row exceed the clip."""
+    model = build()
+    rows = example_rows(model, 1)
+    result = book_keeping(model, loss_function(model), rows, model.trainable_variables, 1e-3)
+    norm = np.sqrt(sum(np.square(g.numpy()).sum() for g in result.gradients))
+    assert norm == pytest.approx(1e-3, rel=1e-5)
+
+
+# --- reads that no z shows ---
+
+
+class Borrowing(layers.Layer):
+    """Reads the table of a layer inside it, past that layer's call."""
+
+    def __init__(self, embedding, own=False, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = embedding
+        self.offset = self.add_weight(name="offset", shape=()) if own else 0.0
+
+    def call(self, inputs):
+        table = tf.cast(self.embedding.embeddings, inputs.dtype)
+        return tf.matmul(inputs, table, transpose_b=True) + tf.cast(self.offset, inputs.dtype)
+
+
+class Scaling(keras.Model):
+    """A model whose call reads the weight of a layer, before or behind other layers."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.first, self.second = layers.Dense(3), layers.Dense(3, name="second")
+        self.second.build((None, 3))
+        self.before = before
+
+    def call(self, inputs):
+        bias = self.second.bias
+        x = self.first(inputs * (1.0 + bias) if self.before else inputs)
+        x = self.second(x)
+        return x if self.before else x * (1.0 + bias)
+
+
+def borrowing(own):
+    embedding = layers.Embedding(9, 3, name="words")
+    inputs = keras.Input((4,), dtype="int32")
+    head = Borrowing(embedding, own=own, name="borrowing")
+    return keras.Model(inputs, layers.Flatten()(head(embedding(inputs))))
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(("own", "reader"), [(False, "other code"), (True, "borrowing")])
+def test_a_layer_that_reads_what_it_does_not_own_is_refused(own, reader, policy):
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        model = borrowing(own)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    rows = example_rows(model, 2)
+    with pytest.raises(ValueError, match=f"'words/emb.*read by.*'words'.*read by {reader!r}"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_model_that_reads_the_weights_of_its_layers_is_refused(before, graph):
+    model = Scaling(before)
+    model.build((None, 3))
+
+    def loss_fn(x, y, weight):
+        predictions = model(x)
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    rows = (tf.ones([2, 3]), tf.zeros([2, 3]), tf.ones(2), tf.ones(2))
+
+    def gradients():
+        return book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0).gradients
+
+    with pytest.raises(ValueError, match="bias.*read by 'other code'"):
+        tf.function(gradients)() if graph else gradients()
+    assert "call" not in vars(model.second)
+
+
+@pytest.mark.parametrize("read", [tf.square, lambda kernel: tf.gather(kernel, [0])])
+def test_a_loss_that_reads_weights_is_refused(read):
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
+    plain = loss_function(model)
+
+    def loss_fn(x, y, weight):
+        losses, predictions = plain(x, y, weight)
+        return losses + tf.reduce_sum(read(model.layers[0].kernel)), predictions
+
+    with pytest.raises(ValueError, match="kernel.*read by 'other code'"):
+        book_keeping(model, loss_fn, example_rows(model, 2), model.trainable_variables, 1.0)
+
+
+def test_reads_of_frozen_weights_are_free():
+    """They have no gradient that could be missing."""
+    model = borrowing(own=True)
+    model.get_layer("words").trainable = False
+    assert [v.name for v in model.trainable_variables] == ["offset:0"]
+    assert_equals_the_loop(model, counts=(2,))
+
+
+def test_a_weight_of_no_layer_is_refused():
+    class Bare(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(2)
+            self.scale = self.add_weight(name="scale", shape=())
+
+        def call(self, inputs):
+            return self.scale * self.dense(inputs)
+
+    model = Bare()
+    model.build((None, 3))
+    with pytest.raises(ValueError, match="Expected a layer to own variable 'scale.*got none"):
+        rows = (tf.ones([2, 3]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
+        book_keeping(model, None, rows, model.trainable_variables, 1.0)
+
+
+def test_looped_reference_sees_what_is_refused():
+    """The gradient that would be missing is not zero."""
+    model = borrowing(own=False)
+    rows = example_rows(model, 1)
+    table = model.get_layer("words").embeddings
+    (expected,) = looped_sum(loss_function(model), rows, [table], 1e6)
+    unread = set(range(9)) - set(np.unique(rows[0]))
+    assert np.abs(expected[list(unread)]).max() > 0

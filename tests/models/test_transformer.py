@@ -1,0 +1,86 @@
+"""The transformer block: its size, its padding and its positions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+
+SMALL = {"input_shape": (6,), "vocabulary_size": 9, "width": 8, "heads": 2, "hidden_units": 16}
+NORM = 2 * 2 * 128  # gamma and beta, twice
+# Embedding; query, key, value and output; the two dense layers; logits. By hand: 326,276.
+REST = 1000 * 128 + 4 * (128 * 128 + 128) + (128 * 512 + 512) + (512 * 128 + 128) + (128 * 4 + 4)
+COUNTS = {"none": REST, "layer": REST + NORM, "group": REST + NORM, "batch": REST + NORM,
+          "public_batch": REST + NORM}
+
+
+@pytest.fixture
+def set_policy():
+    before = keras.mixed_precision.global_policy()
+    yield keras.mixed_precision.set_global_policy
+    keras.mixed_precision.set_global_policy(before)
+
+
+def count(weights):
+    return sum(int(tf.size(weight)) for weight in weights)
+
+
+@pytest.mark.parametrize("norm", models.NORMS)
+def test_parameter_count(norm):
+    model = models.build("transformer", norm=norm, num_classes=4)
+    assert count(model.trainable_weights) == COUNTS[norm]
+
+
+def test_the_count_of_the_docstring():
+    assert COUNTS["layer"] == 326_788
+
+
+def test_layer_norm_is_over_the_units_of_each_word():
+    model = models.build("transformer", norm="layer", **SMALL)
+    for name in ("attention_norm", "dense_norm"):
+        layer = model.get_layer(name)
+        assert isinstance(layer, keras.layers.LayerNormalization) and list(layer.axis) == [2]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_logits_are_float32(policy, set_policy):
+    set_policy(policy)
+    model = models.build("transformer", norm="layer", num_classes=3, **SMALL)
+    logits = model(np.array([[1, 2, 3, 0, 0, 0], [1, 2, 3, 4, 5, 6]]))
+    assert logits.shape == (2, 3) and logits.dtype == tf.float32
+    assert np.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_padding_changes_nothing(norm):
+    keras.utils.set_random_seed(0)
+    model = models.build("transformer", norm=norm, **SMALL)
+    longer = models.build("transformer", norm=norm, **{**SMALL, "input_shape": (8,)})
+    longer.set_weights(model.get_weights())
+    words = np.array([[3, 1, 4, 1, 5, 0]])
+    padded = np.array([[3, 1, 4, 1, 5, 0, 0, 0]])
+    np.testing.assert_allclose(model(words), longer(padded), atol=1e-5)
+    # And the words themselves do.
+    assert np.abs(model(words) - model(np.array([[3, 1, 4, 1, 6, 0]]))).max() > 1e-3
+
+
+def test_the_order_of_words_matters():
+    keras.utils.set_random_seed(0)
+    model = models.build("transformer", norm="layer", **SMALL)
+    one, other = model(np.array([[1, 2, 3, 4, 5, 6]])), model(np.array([[6, 5, 4, 3, 2, 1]]))
+    assert np.abs(one - other).max() > 1e-3
+
+
+def test_saved_and_loaded(tmp_path):
+    model = models.build("transformer", norm="layer", **SMALL)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    words = np.array([[1, 2, 3, 0, 0, 0]])
+    np.testing.assert_allclose(model(words), loaded(words), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"width": 9, "heads": 3}, {"width": 8, "heads": 3}])
+def test_refused(options):
+    with pytest.raises(ValueError, match="Expected an even width .* got width=[89] and heads=3"):
+        models.build("transformer", **{**SMALL, **options})

@@ -1,0 +1,113 @@
+"""Flat and per-layer clipping, by Abadi's factor and automatically: sums and their sensitivity."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+CLIP = 0.5
+WAYS = [
+    (clipping, function)
+    for clipping in ("flat", "per_layer")
+    for function in ("abadi", "automatic")
+]
+both_engines = pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+
+
+def looped(model, x, y, loss, clipping, function):
+    """The clipped sum as its definition says, one example after the other."""
+    total = 0
+    for i in range(len(x)):
+        with tf.GradientTape() as tape:
+            value = loss(y[i : i + 1], model(x[i : i + 1]))
+        layers = [layer.trainable_variables for layer in model.layers if layer.trainable_variables]
+        vectors = [
+            np.concatenate([np.ravel(g) for g in gradients]).astype(np.float64)
+            for gradients in tape.gradient(value, layers)
+        ]
+        if clipping == "flat":
+            vectors = [np.concatenate(vectors)]
+        share = CLIP / np.sqrt(len(vectors))
+        clipped = []
+        for vector in vectors:
+            norm = np.linalg.norm(vector)
+            factor = share / (norm + 0.01) if function == "automatic" else min(1, share / norm)
+            clipped.append(factor * vector)
+        total = total + np.concatenate(clipped)
+    return total
+
+
+@both_engines
+@pytest.mark.parametrize(("clipping", "function"), WAYS)
+def test_equals_the_definition(
+    engine, clipping, function, build, private, step_sum, one_lot, data, cross_entropy
+):
+    model = build(norm="layer")
+    x, y = data[0][:9], data[1][:9]
+    x[3] *= 30.0
+    x[4] *= 1e-3
+    trained = private(
+        model, engine=engine, clipping=clipping, clip_function=function, l2_norm_clip=CLIP
+    )
+    trained.compile("sgd", cross_entropy)
+    lot = one_lot(x, y, rows=4)
+    expected = looped(model, x, y, cross_entropy, clipping, function)
+    np.testing.assert_allclose(step_sum(trained)(lot), expected, rtol=1e-5, atol=1e-6)
+
+
+@both_engines
+@pytest.mark.parametrize(("clipping", "function"), WAYS)
+def test_one_row_moves_the_sum_by_at_most_the_clip(
+    engine, clipping, function, build, private, step_sum, one_lot, data, cross_entropy
+):
+    trained = private(
+        build(), engine=engine, clipping=clipping, clip_function=function, l2_norm_clip=CLIP
+    )
+    trained.compile("sgd", cross_entropy)
+    run = step_sum(trained)
+    x, y = data[0][:8], data[1][:8]
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    changes = []
+    for scale in (0.0, 1.0, 1e3, 1e6):
+        row = np.full((1, 5), scale, np.float32)
+        total = run(one_lot(np.concatenate([row, x[1:]]), y))
+        changes.append(np.linalg.norm(total.astype(np.float64) - without) / CLIP)
+    assert 0.5 < max(changes) <= 1 + 1e-5
+
+
+@both_engines
+@pytest.mark.parametrize(("clipping", "function"), WAYS)
+def test_a_row_that_is_not_finite_in_one_layer_counts_as_zero_in_all(
+    engine, clipping, function, private, step_sum, one_lot
+):
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(3, "relu"), keras.layers.Dense(1)]
+    )
+    model.layers[0].set_weights([np.full((2, 3), 0.5, np.float32), np.zeros(3, np.float32)])
+    trained = private(model, engine=engine, clipping=clipping, clip_function=function)
+    trained.compile("sgd", "mse")
+    run = step_sum(trained)
+    x, y = np.ones((4, 2), np.float32), np.full((4, 1), 9.0, np.float32)
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    x[0] = 1e30  # the outputs are finite, the squares are not
+    np.testing.assert_allclose(run(one_lot(x, y)), without, rtol=1e-6)
+    assert run.nonfinite == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"clipping": "by_layer"}, "clipping to be one of .*'per_layer'.*'by_layer'"),
+        ({"clip_function": "auto"}, "clip_function to be one of .*'automatic'.*'auto'"),
+        (
+            {"clip_function": "automatic", "l2_norm_clip": np.inf, "noise_multiplier": 0.0},
+            "a finite l2_norm_clip",
+        ),
+        ({"clipping": "per_layer", "engine": "tfp_model"}, 'clipping="flat"'),
+        ({"clip_function": "automatic", "engine": "tfp_vectorized"}, 'clip_function="abadi"'),
+    ],
+    ids=str,
+)
+def test_refusals(settings, message, build, private):
+    with pytest.raises(ValueError, match=message):
+        private(build(), **settings)

@@ -1,0 +1,141 @@
+"""Augmentation multiplicity: K views of an example behind one clipped gradient."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+every_engine = pytest.mark.parametrize(
+    "engine", ["book_keeping", "per_example", "tfp_vectorized", "tfp_model"]
+)
+
+
+def summed(private, step_sum, model, loss, lot, **settings):
+    trained = private(model, l2_norm_clip=0.5, **settings)
+    trained.compile("sgd", loss)
+    return step_sum(trained)(lot)
+
+
+@every_engine
+@pytest.mark.parametrize("norm", ["layer", "public_batch"])
+def test_copies_of_an_example_give_its_gradient(
+    engine, norm, build, private, step_sum, one_lot, data, public, cross_entropy
+):
+    model = build(norm=norm)
+    lot = one_lot(data[0][:6], data[1][:6], padding=1)
+    settings = {"public_batch": public if norm == "public_batch" else None}
+    once = summed(private, step_sum, model, cross_entropy, lot, **settings)
+    copies = summed(
+        private,
+        step_sum,
+        model,
+        cross_entropy,
+        lot,
+        engine=engine,
+        augmentation_multiplicity=3,
+        **settings,
+    )
+    assert np.linalg.norm(once) > 0.5
+    np.testing.assert_allclose(copies, once, rtol=1e-5, atol=1e-6)
+
+
+@every_engine
+def test_the_mean_gradient_of_the_views_is_clipped_once(
+    engine, build, private, step_sum, one_lot, data, cross_entropy
+):
+    """Views at x and -x, made by a function that knows which view of a row it makes."""
+    model = build(norm="layer")
+
+    def mirrored(rows):
+        signs = tf.where(tf.range(tf.shape(rows)[0]) % 2 == 0, 1.0, -1.0)
+        return rows * signs[:, tf.newaxis]
+
+    x, y = data[0][:5], data[1][:5]
+    total = summed(
+        private,
+        step_sum,
+        model,
+        cross_entropy,
+        one_lot(x, y, rows=3),
+        engine=engine,
+        augmentation_multiplicity=2,
+        augmentation=mirrored,
+    )
+    expected = 0
+    for i in range(len(x)):
+        both, label = np.stack([x[i], -x[i]]), np.repeat(y[i], 2)
+        with tf.GradientTape() as tape:
+            loss = cross_entropy(label, model(both))  # the mean over the two
+        gradients = tape.gradient(loss, model.trainable_variables)
+        vector = np.concatenate([np.ravel(g) for g in gradients]).astype(np.float64)
+        expected = expected + min(1, 0.5 / np.linalg.norm(vector)) * vector
+    np.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_row_with_its_views_moves_the_sum_by_at_most_the_clip(
+    build, private, step_sum, one_lot, data, cross_entropy
+):
+    trained = private(build(), engine="book_keeping", l2_norm_clip=0.5, augmentation_multiplicity=4)
+    trained.compile("sgd", cross_entropy)
+    run = step_sum(trained)
+    x, y = data[0][:6], data[1][:6]
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    outlier = np.concatenate([np.full((1, 5), 1e3, np.float32), x[1:]])
+    change = np.linalg.norm(run(one_lot(outlier, y)) - without)
+    assert 0.45 < change <= 0.5 * (1 + 1e-5)
+
+
+def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
+    model = keras.Sequential(
+        [keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3), keras.layers.Flatten()]
+    )
+    model.add(keras.layers.Dense(3))
+    augmentation = keras.Sequential(
+        [keras.layers.RandomFlip(), keras.layers.RandomTranslation(0.2, 0.2)]
+    )
+    seen = []
+
+    def spied(rows):
+        found = augmentation(rows, training=True)
+        tf.py_function(lambda t: seen.append(t.numpy()), [found], [])
+        return found
+
+    x = np.random.default_rng(0).random((40, 8, 8, 1), np.float32)
+    trained = private(
+        model, augmentation=spied, augmentation_multiplicity=2, physical_batch_size=8
+    )
+    trained.compile("sgd", cross_entropy, metrics=["accuracy"])
+    history = trained.fit(x, np.arange(40) % 3, epochs=1, verbose=0)
+    assert np.isfinite(history.history["loss"][0])
+    assert all(len(rows) == 16 for rows in seen)
+    assert not np.array_equal(seen[0][0], seen[0][1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"augmentation_multiplicity": 0}, "positive int, got 0"),
+        ({"augmentation_multiplicity": 2.0}, "positive int, got 2.0"),
+        ({"augmentation": "flip"}, "a Keras layer or a function of rows, got str"),
+    ],
+    ids=str,
+)
+def test_refusals(settings, message, build, private):
+    with pytest.raises(ValueError, match=message):
+        private(build(), **settings)
+
+
+@pytest.mark.parametrize("statistics", ["example", "lot"])
+def test_views_beside_public_rows_are_refused(statistics, build, private, public):
+    model = build(norm="public_batch", statistics=statistics)
+    with pytest.raises(ValueError, match=f'statistics="{statistics}"'):
+        private(model, public_batch=public, augmentation_multiplicity=2)
+
+
+def test_an_augmentation_that_changes_the_number_of_rows_is_refused(
+    build, private, data, cross_entropy
+):
+    trained = private(build(), augmentation=lambda rows: rows[:1], physical_batch_size=8)
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(ValueError, match="as many rows as it takes, 8, got shapes"):
+        trained.fit(*data, epochs=1, verbose=0)

@@ -1,0 +1,53 @@
+"""The rule of convolutions in groups of channels."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.gradients.rules.blocks import BlockOuterSum
+from tfdpnorm.gradients.rules.contributions import Instantiated, widened
+from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
+from tfdpnorm.gradients.rules.dense import without_activation
+from tfdpnorm.gradients.rules.depthwise import depthwise_gradients
+from tfdpnorm.gradients.rules.patches import patches
+from tfdpnorm.gradients.rules.registry import Rule, register_rule
+
+
+@register_rule(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+class GroupedConvolutionRule(Rule):
+    """Groups are blocks; groups of a single channel make a depthwise convolution."""
+
+    def applies(self, layer):
+        return layer.groups > 1 and layer.data_format == "channels_last"
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        if inputs.shape.rank != layer.rank + 2 or not inputs.shape[1:].is_fully_defined():
+            raise ValueError(
+                f"Expected {layer.rank} sizes that are known for the convolution in groups "
+                f"{layer.name!r}, got an input of shape {tuple(inputs.shape)}. Give the model's "
+                'input a full shape, or use engine="per_example".'
+            )
+        z, activation = without_activation(layer, call, inputs, *args, **kwargs)
+        return activation(watch(z)), inputs
+
+    def contributions(self, layer, remembered, gradients):
+        (b,) = gradients
+        found = [(layer.kernel, _kernel_gradients(layer, widened(remembered), widened(b)))]
+        if layer.use_bias:
+            found.append((layer.bias, bias_gradients(b)))
+        return found
+
+
+def _kernel_gradients(layer, images, b):
+    window, shape, groups = window_of(layer), layer.kernel.shape, layer.groups
+    channels, filters = shape[-2], shape[-1] // groups
+    if channels == 1 and window.rank < 3:
+        # The filters of a depthwise convolution have the same order: by channel.
+        by_channel = [*window.kernel_size, groups, filters]
+        gradients = depthwise_gradients(images, b, window, by_channel).instantiated()
+        return Instantiated(tf.reshape(gradients, [-1, *shape]))
+    places, positions = shape[:-2].num_elements(), b.shape[1:-1].num_elements()
+    a = tf.reshape(patches(images, *window), [-1, places, groups, channels, positions])
+    a = tf.transpose(a, [0, 2, 4, 1, 3])
+    a = tf.reshape(a, [-1, groups, positions, places * channels])
+    b = tf.transpose(tf.reshape(b, [-1, positions, groups, filters]), [0, 2, 1, 3])
+    return BlockOuterSum(a, b, [groups, places * channels, filters], [1, 0, 2], shape)

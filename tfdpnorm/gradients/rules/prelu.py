@@ -1,0 +1,24 @@
+"""The rule of PReLU."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.gradients.rules.broadcast import summed_to
+from tfdpnorm.gradients.rules.contributions import widened
+from tfdpnorm.gradients.rules.registry import Rule, register_rule
+
+
+@register_rule(keras.layers.PReLU)
+class PReLURule(Rule):
+    """y = max(x, 0) + alpha min(x, 0): the gradient by alpha is b min(x, 0), on shared axes summed.
+
+    Most often there is one alpha per unit, and the gradients are as large as the activations.
+    """
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        return watch(call(inputs, *args, **kwargs)), inputs
+
+    def contributions(self, layer, remembered, gradients):
+        (b,) = gradients
+        negative = tf.minimum(widened(remembered), 0.0)
+        return [(layer.alpha, summed_to(widened(b) * negative, layer.alpha.shape))]

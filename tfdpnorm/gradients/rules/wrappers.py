@@ -1,0 +1,48 @@
+"""The rules of wrappers, which run the layers inside them on other rows than their own."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.gradients.rules.registry import Rule, register_rule
+
+
+class WrapperRule(Rule):
+    """A layer without weights that gives the layers inside it several rows for each of its own.
+
+    Only such a rule says what rows are one example's. It is never told from shapes: with one
+    example, say, any number of rows could pass for that example's.
+    """
+
+    def rows_per_row(self, layer, inputs):
+        """How many rows, one after the other, the layers inside get for each row of `inputs`."""
+        raise NotImplementedError
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        return call(inputs, *args, **kwargs), None
+
+    def contributions(self, layer, remembered, gradients):
+        return []
+
+
+@register_rule(keras.layers.TimeDistributed)
+class TimeDistributedRule(WrapperRule):
+    """Runs the layer inside on [rows * steps, ...]: a row's steps follow each other."""
+
+    def rows_per_row(self, layer, inputs):
+        shape = tf.nest.flatten(inputs)[0].shape
+        if isinstance(inputs, tf.RaggedTensor) or shape[1] is None:
+            raise ValueError(
+                f"Expected a known number of steps in layer {layer.name!r}, got "
+                f"{type(inputs).__name__} of shape {tuple(shape)}. Give keras.Input the number, or "
+                'use engine="per_example".'
+            )
+        return shape[1]
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        # Where the number of rows is known, Keras may loop over the steps instead.
+        always = layer._always_use_reshape
+        layer._always_use_reshape = True
+        try:
+            return call(inputs, *args, **kwargs), None
+        finally:
+            layer._always_use_reshape = always
