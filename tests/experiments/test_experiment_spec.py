@@ -47,7 +47,6 @@ def test_zero_noise_counts_as_given():
         "learning_rate_schedule",
         "statistics",
         "statistics_gradient",
-        "engine",
     ],
 )
 @pytest.mark.parametrize("value", ["", "banana", "Public_Batch", None])
@@ -57,6 +56,12 @@ def test_unknown_names_are_refused_with_the_known_ones(name, value):
         make_spec(**{name: value})
     for part in (f"Expected {name} to be one of", repr(known), f"got {value!r}"):
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["", "banana", "Book_Keeping"])
+def test_unknown_engines_are_refused_with_the_known_ones(value):
+    with pytest.raises(ValueError, match=f"engine to be one of .*'book_keeping'.*got '{value}'"):
+        make_spec(engine=value)
 
 
 def test_ordinary_batch_normalisation_is_refused_with_a_remedy():

@@ -1,11 +1,27 @@
 """The clipped sum as its definition says it: one plain tape for each example."""
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
 from tfdpnorm.layers.walk import sublayers
+
+
+@contextlib.contextmanager
+def double_precision():
+    """Context in which Keras builds inputs and layers in float64."""
+    keras.backend.set_floatx("float64")
+    # A policy that some test has set is not the one that follows floatx any more.
+    keras.mixed_precision.set_global_policy("float64")
+    try:
+        yield
+    finally:
+        keras.backend.set_floatx("float32")
+        keras.mixed_precision.set_global_policy("float32")
 
 
 def example_rows(model, count, seed=0):

@@ -283,3 +283,40 @@ def test_dropout_never_exceeds_the_clip_of_any_row():
             rows = (x, y, weight, mask)
             gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01)
             assert total_norm(gradients.gradients) == pytest.approx(0.01, rel=1e-5)
+
+
+class _InALoop(keras.layers.Layer):
+    """Calls a layer inside of `tf.map_fn`."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = keras.layers.Dense(3)
+
+    def build(self, input_shape):
+        self.inner.build(input_shape[1:])
+
+    def call(self, inputs):
+        return tf.map_fn(self.inner, inputs)
+
+
+def test_a_layer_called_inside_a_loop_is_refused():
+    model = keras.Sequential([keras.Input((4, 2)), _InALoop(), keras.layers.Flatten()])
+    rows = example_rows(model, 2)
+    step = tf.function(
+        lambda: book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+    )
+    with pytest.raises(ValueError, match="'dense.*inside a loop"):
+        step()
+
+
+def test_a_sequential_model_that_builds_itself_anew_is_followed():
+    """After batches of two sizes Keras builds a Sequential model once more, in a call."""
+    model = keras.Sequential([keras.layers.Dense(3, "tanh"), keras.layers.Dense(2)])
+    model(tf.ones([1, 4]))
+    rows = (tf.random.normal([5, 4]), tf.zeros([5, 2]), tf.ones(5), tf.ones(5))
+    loss_fn = loss_function(model)
+    step = tf.function(
+        lambda: book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1).gradients
+    )
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in step()], expected) < 1e-5

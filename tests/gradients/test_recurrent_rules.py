@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
+    double_precision,
     example_rows,
     looped_sum,
     loss_function,
@@ -343,11 +344,8 @@ def test_a_row_that_is_not_finite_counts_as_zero(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_double_precision_agrees_to_its_own_digits(kind):
-    keras.backend.set_floatx("float64")
-    try:
+    with double_precision():
         assert_equals_the_loop(over(kind()), counts=(3,), tolerance=1e-12)
-    finally:
-        keras.backend.set_floatx("float32")
 
 
 @pytest.mark.parametrize("kind", [lstm, gru])

@@ -17,7 +17,7 @@ DIGITS = ("--dataset=digits", "--norm=none")
         (["--epsilon=one"], ["--epsilon=one", "could not convert"]),
         (["--epsilon=1", "--norm=banana"], ["--norm=banana", "none|layer|group|"]),
         (["--epsilon=1", "--dataset=imagenet"], ["--dataset=imagenet", "mnist|digits"]),
-        (["--epsilon=1", "--engine=fast"], ["--engine=fast", "per_example|book_keeping"]),
+        (["--epsilon=1", "--engine=fast"], ["--engine=fast", "book_keeping|per_example"]),
         (["--epsilon=1", "--optimizer=sdg"], ["--optimizer=sdg", "sgd|adam"]),
         (["--epsilon=1", "--accountant=gdp"], ["--accountant=gdp", "rdp|pld"]),
         (["--epsilon=1", "--statistics=lots"], ["--statistics=lots", "lot"]),

@@ -43,7 +43,7 @@ def test_equals_the_definition(
     engine, clipping, function, build, private, step_sum, one_lot, data, cross_entropy
 ):
     model = build(norm="layer")
-    x, y = data[0][:9], data[1][:9]
+    x, y = data[0][:9].copy(), data[1][:9]
     x[3] *= 30.0
     x[4] *= 1e-3
     trained = private(

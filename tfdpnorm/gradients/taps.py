@@ -100,7 +100,19 @@ class Taps:
                 object.__delattr__(layer, name)
 
     def _tapped(self, layer, rule, call, tape):
+        outside = tf.compat.v1.get_default_graph()
+
         def tapped(inputs, *args, **kwargs):
+            graph = tf.compat.v1.get_default_graph()
+            if graph is not outside:
+                if graph.name.endswith("_scratch_graph"):
+                    # Keras only asks for shapes: a Sequential model builds itself anew.
+                    return call(inputs, *args, **kwargs)
+                raise ValueError(
+                    f"Expected layer {layer.name!r} to be called as it stands, got a call inside a "
+                    "loop, a condition or a function of TensorFlow, where its gradients cannot be "
+                    'followed. Use engine="per_example" for this model.'
+                )
             tap = Tap(layer, rule, self._rows_per_example)
 
             def watch(z):

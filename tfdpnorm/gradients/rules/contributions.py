@@ -127,7 +127,8 @@ class OuterSum(Contribution):
         if self._matrices is not None:
             return tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
         a, b = cleaned(self._a, finite), weighted(self._b, factors)
-        a, b = (tf.reshape(x, [-1, x.shape[-1]]) for x in (a, b))
+        if not self._one_position:
+            a, b = (tf.reshape(x, tf.stack([-1, tf.shape(x)[-1]])) for x in (a, b))
         return tf.reshape(tf.matmul(a, b, transpose_a=True), self._shape)
 
     def _gram_is_cheaper(self):
