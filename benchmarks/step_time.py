@@ -47,6 +47,12 @@ def define_flags():
         "Interpreter with PyTorch and Opacus, or JAX, for the engines that need them.",
     )
     flags.DEFINE_string("output", None, "JSON file to write; a PNG goes beside it.")
+    flags.DEFINE_bool(
+        "add",
+        False,
+        "Keep the rows that --output holds, but for those measured anew: one record of several "
+        "runs. Ratios are within a run all the same.",
+    )
 
 
 def main():
@@ -68,6 +74,7 @@ def main():
         if path.suffix != ".json":
             raise ValueError(f"Expected --output to end in .json, got {FLAGS.output!r}.")
         path.parent.mkdir(parents=True, exist_ok=True)
+    kept = _rows_of(path) if FLAGS.add else []
     limits = turns.Limits(seconds=FLAGS.timeout, megabytes=FLAGS.memory_limit)
     rows = []
     for model in models:
@@ -82,11 +89,36 @@ def main():
                 report=lambda text: print(text, file=sys.stderr, flush=True),
             )
             if path is not None:  # each time: a long run that is cut short keeps what it has
-                path.write_text(json.dumps(rows, indent=1) + "\n")
+                path.write_text(json.dumps(_joined(kept, rows), indent=1) + "\n")
     print(report.table(rows))
     if path is not None:
-        report.plot(rows, path.with_suffix(".png"))
+        report.plot(_joined(kept, rows), path.with_suffix(".png"))
         print(f"Record: {path}, {path.with_suffix('.png')}")
+
+
+def _rows_of(path):
+    """The rows of a record that is to be added to; none if there is none yet."""
+    if path is None:
+        raise ValueError("Expected --output with --add, got none. Name the record to add to.")
+    if not path.exists():
+        return []
+    try:
+        rows = json.loads(path.read_text())
+        [_key(row) for row in rows]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"Expected {path} to be a record of this program, got {error!r}. Name another one."
+        ) from error
+    return rows
+
+
+def _joined(kept, rows):
+    anew = {_key(row) for row in rows}
+    return [row for row in kept if _key(row) not in anew] + rows
+
+
+def _key(row):
+    return row["model"], row["batch_size"], row["engine"]
 
 
 def _chosen(flag, names, known):

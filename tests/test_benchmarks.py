@@ -133,6 +133,7 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
         ("--peer_python=/no/such/python", ["--peer_python", "'/no/such/python'"]),
         ("--output=rows.txt", ["--output to end in .json, got 'rows.txt'"]),
         ("--engine=keras", ["engine"]),
+        ("--add", ["--output with --add"]),
         ("lenet5", ["--flag=value only, got ['lenet5']"]),
     ],
 )
@@ -166,6 +167,26 @@ def test_flags_reach_the_measurement(main, monkeypatch, tmp_path):
     asked.clear()
     assert main("--models=all", "--engines=all").code == 0
     assert [a[0] for a in asked] == list(WORKLOADS) and asked[0][2] == list(ENGINES)
+
+
+def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
+    milliseconds = iter((1.0, 2.0, 3.0))
+    monkeypatch.setattr(
+        turns,
+        "measure",
+        lambda model, sizes, *_, **__: [
+            a_row(model=model, batch_size=size, milliseconds=next(milliseconds)) for size in sizes
+        ],
+    )
+    output = tmp_path / "rows.json"
+    for arguments in (("--models=mlp",), ("--models=lenet5", "--add"), ("--models=mlp", "--add")):
+        assert main(*arguments, f"--output={output}").code == 0
+    rows = [(r["model"], r["milliseconds"]) for r in json.loads(output.read_text())]
+    assert rows == [("lenet5", 2.0), ("mlp", 3.0)]
+    output.write_text("[{}]")
+    broken = main("--add", f"--output={output}")
+    assert broken.code == 2 and "to be a record of this program" in broken.err
+    assert output.read_text() == "[{}]"
 
 
 def test_engines_take_turns(fake_python, tmp_path):
