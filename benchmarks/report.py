@@ -61,18 +61,24 @@ def plot(rows, path):
     from matplotlib.figure import Figure
 
     models = list(dict.fromkeys(row["model"] for row in rows))
-    sizes = sorted({row["batch_size"] for row in rows})
-    engines = list(dict.fromkeys(row["engine"] for row in rows))
-    height = 0.9 + max(0.26, 0.1 * len(sizes)) * len(engines)
-    figure = Figure(figsize=(11, 0.6 + height * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), 2, squeeze=False, sharey="row")
+    colours = {size: f"C{i}" for i, size in enumerate(sorted({r["batch_size"] for r in rows}))}
+    heights = [
+        0.9 + 0.2 * len({(r["engine"], r["batch_size"]) for r in rows if r["model"] == model})
+        for model in models
+    ]
+    figure = Figure(figsize=(11, 0.6 + sum(heights)), layout="constrained")
+    panels = figure.subplots(
+        len(models), 2, squeeze=False, sharey="row", gridspec_kw={"height_ratios": heights}
+    )
     marks = {}
     for (time_axes, memory_axes), model in zip(panels, models, strict=True):
         of_model = [row for row in rows if row["model"] == model]
+        engines = list(dict.fromkeys(row["engine"] for row in of_model))
+        sizes = sorted({row["batch_size"] for row in of_model})
         has_ratio = any(row["ratio"] for row in of_model)
         time_field = "ratio" if has_ratio else "milliseconds"
         for axes, field in ((time_axes, time_field), (memory_axes, "peak_megabytes")):
-            for i, size in enumerate(sizes):
+            for size in sizes:
                 found = {r["engine"]: r[field] for r in of_model if r["batch_size"] == size}
                 drawn = [(found[e], p) for p, e in enumerate(engines) if found.get(e)]
                 (marks[size],) = axes.plot(
@@ -80,7 +86,7 @@ def plot(rows, path):
                     [place + _offset(size, sizes) for _, place in drawn],
                     "o",
                     markersize=4.5,
-                    color=f"C{i}",
+                    color=colours[size],
                 )
             axes.set_xscale("log")
             axes.grid(axis="x", which="both", linewidth=0.3)
@@ -113,10 +119,10 @@ def plot(rows, path):
         )
         memory_axes.set_xlabel("peak memory of a step, MB", fontsize=8)
     figure.legend(
-        [marks[size] for size in sizes],
-        [f"{size} rows" for size in sizes],
+        [marks[size] for size in colours],
+        [f"{size} rows" for size in colours],
         loc="outside upper right",
-        ncols=len(sizes),
+        ncols=len(colours),
         fontsize=8,
     )
     figure.savefig(path, dpi=120)
