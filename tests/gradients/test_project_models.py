@@ -12,7 +12,7 @@ SIZES = {
     "lenet5": {"input_shape": (12, 12, 1)},
     "resnet9": {"input_shape": (16, 16, 1)},
     "wrn_16_4": {"input_shape": (8, 8, 1)},
-    "bilstm": {"input_shape": (5,), "vocabulary_size": 7, "embedding_dim": 4, "units": 3},
+    "bilstm": {"input_shape": (5,), "vocabulary_size": 15, "embedding_dim": 4, "units": 3},
     "transformer": {"input_shape": (5,)},
 }
 # So deep that the rounding of an ordinary float32 gradient exceeds the tolerance.
