@@ -10,6 +10,7 @@ from tfdpnorm.gradients.rules.contributions import (
     weighted,
     widened,
 )
+from tfdpnorm.gradients.rules.positions import size
 
 
 class BlockOuterSum(Contribution):
@@ -41,7 +42,7 @@ class BlockOuterSum(Contribution):
         def regrouped(x):
             split = tf.reshape(x, tf.concat([[-1, count], tf.shape(x)[1:]], 0))
             split = tf.transpose(split, [0, 2, 1, 3, 4])
-            return tf.reshape(split, [-1, x.shape[1], count * _size(x, 2), x.shape[3]])
+            return tf.reshape(split, [-1, x.shape[1], count * size(x, 2), x.shape[3]])
 
         return BlockOuterSum(regrouped(self._a), regrouped(self._b), *self._layout)
 
@@ -77,7 +78,3 @@ class BlockOuterSum(Contribution):
         if positions is None:
             return False
         return positions * positions * (d + p) < positions * d * p
-
-
-def _size(x, axis):
-    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]

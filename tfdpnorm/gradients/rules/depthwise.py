@@ -6,6 +6,7 @@ from tensorflow import keras
 from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
 from tfdpnorm.gradients.rules.dense import without_activation
+from tfdpnorm.gradients.rules.positions import flat_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 
@@ -48,7 +49,7 @@ class SeparableRule(Rule):
         inputs, between = remembered
         b_between, b = gradients
         depthwise, pointwise = layer.depthwise_kernel, layer.pointwise_kernel
-        positions = [tf.reshape(x, [tf.shape(x)[0], -1, x.shape[-1]]) for x in (between, b)]
+        positions = map(flat_positions, (between, b))
         found = [
             (depthwise, depthwise_gradients(inputs, b_between, window_of(layer), depthwise.shape)),
             (pointwise, OuterSum(*positions, pointwise.shape)),

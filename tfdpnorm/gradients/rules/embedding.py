@@ -11,6 +11,7 @@ from tfdpnorm.gradients.rules.contributions import (
     widened,
 )
 from tfdpnorm.gradients.rules.devices import in_xla
+from tfdpnorm.gradients.rules.positions import size
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 
@@ -39,13 +40,13 @@ class LookupSum(Contribution):
         return LookupSum(ids, tf.concat([self._b, other._b], 1), self._shape)
 
     def grouped(self, count):
-        ids = tf.reshape(self._ids, [-1, count * _size(self._ids, 1)])
-        b = tf.reshape(self._b, [-1, count * _size(self._b, 1), self._b.shape[2]])
+        ids = tf.reshape(self._ids, [-1, count * size(self._ids, 1)])
+        b = tf.reshape(self._b, [-1, count * size(self._b, 1), self._b.shape[2]])
         return LookupSum(ids, b, self._shape)
 
     def instantiated(self):
         places, valid = self._places()
-        rows = _size(self._ids, 0)
+        rows = size(self._ids, 0)
         summed = self._summed(tf.where(valid, places, -1), rows * self._shape[0])
         return tf.reshape(summed, [rows, *self._shape])
 
@@ -57,7 +58,7 @@ class LookupSum(Contribution):
         sums = self._summed(tf.where(valid, index, -1), tf.size(found))
         rows, ids = found // self._shape[0], found % self._shape[0]
         self._by_id = sums, rows, ids
-        return tf.math.unsorted_segment_sum(sum_of_squares(sums), rows, _size(self._ids, 0))
+        return tf.math.unsorted_segment_sum(sum_of_squares(sums), rows, size(self._ids, 0))
 
     def _gram_norms(self):
         # How many different ids there are is not known before, and XLA wants to know sizes.
@@ -112,10 +113,6 @@ class EmbeddingRule(Rule):
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
         ids = tf.cast(remembered, remembered.dtype if remembered.dtype.is_integer else tf.int32)
-        rows = _size(ids, 0)
+        rows = size(ids, 0)
         ids, b = tf.reshape(ids, [rows, -1]), tf.reshape(b, [rows, -1, b.shape[-1]])
         return [(layer.embeddings, LookupSum(ids, b, layer.embeddings.shape))]
-
-
-def _size(x, axis):
-    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]

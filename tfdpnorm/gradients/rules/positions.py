@@ -24,6 +24,11 @@ def over_positions(x):
     return tf.squeeze(tf.matmul(ones, flat), 1)
 
 
+def size(x, axis):
+    """The size of an axis: a number where it is known, else a tensor."""
+    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+
+
 def flat_positions(x):
     """[rows, *positions, channels] as [rows, T, channels]."""
     count = x.shape[1:-1].num_elements()
