@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.training.noise import GaussianNoise
+from tfdpnorm.training.noise import GaussianNoise, standard_normals
 
 SIGMAS = 6.0
 
@@ -50,6 +50,23 @@ def test_a_draw_depends_on_key_update_and_variable_alone():
     for different in (one.draw([(3,), (3,)], 1.0, 6), other.draw([(3,), (3,)], 1.0, 5)):
         assert not np.isin(first, different).any()
     assert not np.isin(first[0], first[1]).any()
+
+
+def test_normals_are_the_transform_of_all_32_bits(monkeypatch):
+    """Against Box and Muller's formula in double precision, the rarest words included."""
+    rare = [0, 1, -1, 2, 2**31 - 1, -(2**31), 12345, -(2**30)]
+    usual = np.random.default_rng(0).integers(-(2**31), 2**31, 1000 - len(rare))
+    radius_words = np.concatenate([rare, usual]).astype(np.int32)
+    angle_words = np.random.default_rng(1).integers(-(2**31), 2**31, 1000).astype(np.int32)
+    words = np.stack([radius_words, angle_words])
+    monkeypatch.setattr(tf.random, "stateless_uniform", lambda shape, *_, **__: tf.constant(words))
+    found = standard_normals(2000, [0, 0]).numpy()
+    uniform = np.maximum(np.abs(radius_words.astype(np.float64)) / 2**31, 2.0**-32)
+    radius, angle = np.sqrt(-2 * np.log(uniform)), np.pi * angle_words / 2**31
+    expected = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    # Of a word next to 2^31, float32 knows 24 bits: a radius of 3e-5 comes out as 0.
+    np.testing.assert_allclose(found, expected, atol=5e-5)
+    assert 6.6 < np.hypot(found[0], found[1000]) < 6.7
 
 
 def wide_model():
