@@ -14,6 +14,7 @@ from tests.gradients.looped_reference import (
 )
 from tfdpnorm import models
 from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
+from tfdpnorm.gradients.rules import contributions, convolution_sum
 from tfdpnorm.layers import PublicBatchNormalization
 
 
@@ -338,3 +339,12 @@ def test_half_precision_never_exceeds_the_clip():
         norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in result.gradients))
         assert norm <= 0.01 * (1 + 1e-6)
         assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 500, 10**9])
+def test_patches_in_chunks_give_the_same_sum(size, monkeypatch):
+    """One row at a time, some, and all seven at once."""
+    monkeypatch.setattr(convolution_sum, "_PATCH_BYTES", size)
+    monkeypatch.setattr(contributions, "_MOST_CHUNKS", 3)
+    keras.utils.set_random_seed(3)
+    assert_equals_the_loop(convolutions(), counts=(2, 7), clips=(0.05,))

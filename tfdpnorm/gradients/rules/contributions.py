@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.rules.devices import in_xla
 
+_MOST_CHUNKS = 16
+
 
 class Contribution:
     """What calls of a layer contribute to the per-example gradients of one variable.
@@ -197,13 +199,15 @@ def in_chunks(function, tensors, size):
     Args:
         function: Function from tensors [rows, ...] to one tensor [rows, ...].
         tensors: Tuple of tensors.
-        size: Rows for each call: at least this many, less than twice as many.
+        size: Rows for each call: at least this many, less than twice as many where that makes no
+            more than 16 calls.
 
     Returns:
         [rows, ...]
     """
     rows = tensors[0].shape[0]
-    chunks = 1 if rows is None else max(rows // max(size, 1), 1)
+    # Every chunk is in the graph by itself, and takes its time to trace.
+    chunks = 1 if rows is None else max(min(rows // max(size, 1), _MOST_CHUNKS), 1)
     parts, begin = [], 0
     for i in range(chunks):
         part = tensors
