@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.gradients.looped_reference import assert_equals_the_loop, loss_function
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
 from tfdpnorm.layers import WeightStandardizedConv2D
@@ -88,3 +94,16 @@ def test_constant_images_do_not_make_the_norm_negative(form):
     norm = np.sqrt(np.square(result.gradients[0].numpy()).sum())
     assert norm <= 2.0 * (1 + 1e-6)
     assert int(result.nonfinite) == 0
+
+
+def test_a_bias_takes_no_digits_from_the_gradient_by_the_gain(form):
+    """The norm of the kernel's gradient depends on it, too."""
+    layer = WeightStandardizedConv2D(3, 3)
+    model = model_of((12, 12, 2), layer)
+    layer.bias.assign([90.0, -90.0, 80.0])
+    loss_fn, rows = loss_function(model), example_rows(model, 4)
+    variables = model.trainable_variables
+    place = [v is layer.gain for v in variables].index(True)
+    found = book_keeping(model, loss_fn, rows, variables, 1e9).gradients[place].numpy()
+    expected = looped_sum(loss_fn, rows, variables, 1e9)[place]
+    assert relative_error([found], [expected]) < 2e-6

@@ -28,16 +28,16 @@ class WeightStandardizedRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         del call, args, kwargs
         kernel = layer.standardized_kernel()
-        z = window_of(layer).convolved(inputs, kernel)
+        convolved = z = window_of(layer).convolved(inputs, kernel)
         if layer.use_bias:
             z = tf.nn.bias_add(z, layer.bias)
         z = watch(z)
-        return z if layer.activation is None else layer.activation(z), (inputs, z)
+        return z if layer.activation is None else layer.activation(z), (inputs, convolved)
 
     def contributions(self, layer, remembered, gradients):
-        images, z, b = map(widened, (*remembered, *gradients))
+        images, convolved, b = map(widened, (*remembered, *gradients))
         standardization = Standardization(layer, b.dtype)
-        by_gain = _gain_gradients(layer, standardization, images, z, b)
+        by_gain = _gain_gradients(layer, standardization, images, convolved, b)
         kernel = StandardizedConvolutionSum(images, b, window_of(layer), standardization, by_gain)
         found = [(layer.kernel, kernel), (layer.gain, Instantiated(by_gain))]
         if layer.use_bias:
@@ -45,23 +45,22 @@ class WeightStandardizedRule(Rule):
         return found
 
 
-def _gain_gradients(layer, standardization, images, z, b):
+def _gain_gradients(layer, standardization, images, convolved, b):
     """u . G for each row and filter, [rows, filters]: the sum of b * (u convolved with images).
 
-    z - bias is gain times that convolution, and at hand; where a gain is so small that dividing by
-    it would cost digits, the convolution is done again.
+    What the forward pass convolved is gain times that. It is taken before the bias is added: norms
+    depend on this number, and a bias would take digits from it. Where there is a gain of zero, the
+    convolution is done again.
     """
     gain = standardization.gain
-    bias = tf.cast(tf.convert_to_tensor(layer.bias), b.dtype) if layer.use_bias else 0.0 * gain
 
     def from_outputs():
-        return (over_positions(b * z) - bias * over_positions(b)) / gain
+        return over_positions(b * convolved) / gain
 
     def anew():
         return over_positions(b * window_of(layer).convolved(images, standardization.unit))
 
-    small = tf.abs(gain) < 0.01 * (1.0 + tf.abs(bias))
-    return tf.cond(tf.reduce_any(small), anew, from_outputs)
+    return tf.cond(tf.reduce_any(tf.abs(gain) < 1e-12), anew, from_outputs)
 
 
 class Standardization:
