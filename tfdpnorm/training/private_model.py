@@ -2,12 +2,15 @@
 
 import math
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.gradients import ClippedSum
+from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.layers.walk import layer_numbers
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.checks import (
@@ -120,52 +123,19 @@ class PrivateModel(keras.Model):
         if lot.y is None:
             raise ValueError(_NO_TARGETS)
         trained = self.model.trainable_variables
-        measured = [*trained, *self._streams.tap_variables()]
-        clip_weights = self._streams.clip_weights(measured, self.pull_back_weight)
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = self._regularization_gradients(trained)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(trained)
-            statistics = self._streams.public_pass(training=True)
-
-        def make_loss_fn(x, mask):
-            # In mode "lot" the rows of each physical batch share their statistics.
-            used = statistics or self._streams.lot_pass(x, mask)
-
-            def loss_fn(x, y, sample_weight):
-                predictions = self._streams.forward(
-                    self._views.as_rows(x), used, training=True, mask=mask
-                )
-                check_no_added_losses(self.model)
-                losses = self._per_example_loss(self._views.repeated(y), predictions)
-                losses = self._views.mean(losses)
-                losses *= tf.cast(sample_weight, losses.dtype)
-                return losses, tf.nest.map_structure(self._views.mean, predictions)
-
-            return loss_fn
-
-        total = clipped_lot_sum(
-            self._clipped_sum,
-            make_loss_fn,
-            lot,
-            measured,
-            l2_norm_clip=self.plan.l2_norm_clip,
-            rows_mix=self._streams.rows_mix,
-            loss_scale=self.loss_scale,
-            clip_weights=clip_weights,
-            prepare=self._views,
-            **self._engine_options(measured),
-        )
+        clipped = self._clipped_lot(lot)
         gradients = private_gradients(
-            total.gradients,
-            measured,
+            clipped.total.gradients,
+            clipped.measured,
             trained,
             plan=self.plan,
             noise=self._noise,
             update=self.update_count,
-            clip_weights=clip_weights,
-            tape=tape,
-            statistics=statistics if self._streams.pulls_back else None,
+            clip_weights=clipped.clip_weights,
+            tape=clipped.tape,
+            statistics=clipped.statistics if self._streams.pulls_back else None,
         )
         if regularization is not None:
             gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
@@ -173,7 +143,22 @@ class PrivateModel(keras.Model):
             (tf.cast(g, v.dtype), v) for g, v in zip(gradients, trained, strict=True)
         )
         self.update_count.assign_add(1)
-        return self._training_logs(lot, total)
+        return self._training_logs(lot, clipped.total)
+
+    def clipped_sum(self, lot):
+        """The sum of clipped gradients over a lot, before any noise.
+
+        **Not private**: for audits, which ask how far one example can move it. Updates nothing.
+
+        Args:
+            lot: `tfdpnorm.data.Lot` of [K, P, ...].
+
+        Returns:
+            List of tensors, by the trained variables and those that only a pull-back needs, times
+            what the clip weighs them by: adding or removing one example moves their joint norm by
+            at most `plan.l2_norm_clip`, unless the guarantee is void.
+        """
+        return self._clipped_lot(lot).total.gradients
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -346,6 +331,44 @@ class PrivateModel(keras.Model):
 
     # Details
 
+    def _clipped_lot(self, lot):
+        trained = self.model.trainable_variables
+        measured = [*trained, *self._streams.tap_variables()]
+        clip_weights = self._streams.clip_weights(measured, self.pull_back_weight)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trained)
+            statistics = self._streams.public_pass(training=True)
+
+        def make_loss_fn(x, mask):
+            # In mode "lot" the rows of each physical batch share their statistics.
+            used = statistics or self._streams.lot_pass(x, mask)
+
+            def loss_fn(x, y, sample_weight):
+                predictions = self._streams.forward(
+                    self._views.as_rows(x), used, training=True, mask=mask
+                )
+                check_no_added_losses(self.model)
+                losses = self._per_example_loss(self._views.repeated(y), predictions)
+                losses = self._views.mean(losses)
+                losses *= tf.cast(sample_weight, losses.dtype)
+                return losses, tf.nest.map_structure(self._views.mean, predictions)
+
+            return loss_fn
+
+        total = clipped_lot_sum(
+            self._clipped_sum,
+            make_loss_fn,
+            lot,
+            measured,
+            l2_norm_clip=self.plan.l2_norm_clip,
+            rows_mix=self._streams.rows_mix,
+            loss_scale=self.loss_scale,
+            clip_weights=clip_weights,
+            prepare=self._views,
+            **self._engine_options(measured),
+        )
+        return _ClippedLot(total, measured, clip_weights, tape, statistics)
+
     def _training_logs(self, lot, total):
         flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
         mask, weight = flat(lot.mask), flat(lot.sample_weight)
@@ -421,6 +444,16 @@ class PrivateModel(keras.Model):
         del batch, logs
         if self.ledger.remaining_updates < 1:
             self.stop_training = True
+
+
+class _ClippedLot(NamedTuple):
+    """A lot's `ClippedSum`, and what turns it into gradients for the optimizer."""
+
+    total: ClippedSum
+    measured: list
+    clip_weights: list | None
+    tape: tf.GradientTape
+    statistics: PublicStatistics | None
 
 
 _NO_TARGETS = (
