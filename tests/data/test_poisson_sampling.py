@@ -26,6 +26,14 @@ def insecure_samples(num_examples, rate, count):
     return included
 
 
+def keyed_samples(num_examples, rate, count):
+    included = np.zeros((count, num_examples), dtype=bool)
+    for update, row in enumerate(included):
+        bits = _sampling.keyed_bits(b"secret", update)
+        row[_sampling.poisson_rows(num_examples, rate, bits)] = True
+    return included
+
+
 def dataset_samples(num_examples, rate, count):
     batches = poisson_batches(np.arange(num_examples), expected_batch_size=rate * num_examples)
     included = np.zeros((count, num_examples), dtype=bool)
@@ -34,7 +42,12 @@ def dataset_samples(num_examples, rate, count):
     return included
 
 
-SOURCES = [(secret_samples, 20_000), (insecure_samples, 20_000), (dataset_samples, 2_000)]
+SOURCES = [
+    (secret_samples, 20_000),
+    (insecure_samples, 20_000),
+    (keyed_samples, 20_000),
+    (dataset_samples, 2_000),
+]
 
 
 @pytest.mark.parametrize("source,count", SOURCES)
@@ -53,7 +66,7 @@ def test_every_subset_has_its_probability(source, count, rate):
     assert stats.chisquare(observed[keep], expected[keep]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:2])
+@pytest.mark.parametrize("source,count", SOURCES[:3])
 def test_marginals_and_pairs(source, count):
     n, rate = 40, 0.3
     included = source(n, rate, count).astype(float)
@@ -79,7 +92,7 @@ def test_lot_sizes_are_binomial(source, count):
     assert stats.binom.sf(sizes.max(), n, rate) * count < 20
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:2])
+@pytest.mark.parametrize("source,count", SOURCES[:3])
 def test_successive_lots_are_independent(source, count):
     included = source(2, 0.4, count)
     table = np.zeros((4, 4))

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.training.noise import GaussianNoise, standard_normals
+from tfdpnorm.training.noise import GENERATORS, GaussianNoise, normals
 
 SIGMAS = 6.0
 
@@ -32,8 +32,9 @@ def assert_unrelated(vectors):
     assert np.abs(table).max() < SIGMAS / np.sqrt(count)
 
 
-def test_draws_are_gaussian_and_unrelated():
-    noise = GaussianNoise()
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_draws_are_gaussian_and_unrelated(generator):
+    noise = GaussianNoise(generator=generator)
     draws = [noise.draw([(200, 100), (20000,)], 3.0, update) for update in range(4)]
     flat = [t.numpy() for draw in draws for t in draw]
     assert_gaussian(np.concatenate([v.ravel() for v in flat]), 3.0)
@@ -52,15 +53,14 @@ def test_a_draw_depends_on_key_update_and_variable_alone():
     assert not np.isin(first[0], first[1]).any()
 
 
-def test_normals_are_the_transform_of_all_32_bits(monkeypatch):
+def test_normals_are_the_transform_of_all_32_bits():
     """Against Box and Muller's formula in double precision, the rarest words included."""
     rare = [0, 1, -1, 2, 2**31 - 1, -(2**31), 12345, -(2**30)]
     usual = np.random.default_rng(0).integers(-(2**31), 2**31, 1000 - len(rare))
     radius_words = np.concatenate([rare, usual]).astype(np.int32)
     angle_words = np.random.default_rng(1).integers(-(2**31), 2**31, 1000).astype(np.int32)
     words = np.stack([radius_words, angle_words])
-    monkeypatch.setattr(tf.random, "stateless_uniform", lambda shape, *_, **__: tf.constant(words))
-    found = standard_normals(2000, [0, 0]).numpy()
+    found = normals(tf.constant(words)).numpy()
     uniform = np.maximum(np.abs(radius_words.astype(np.float64)) / 2**31, 2.0**-32)
     radius, angle = np.sqrt(-2 * np.log(uniform)), np.pi * angle_words / 2**31
     expected = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
@@ -160,3 +160,45 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
     sizes = [lot.mask.numpy().sum() for lot in lots]
     assert len(set(sizes)) > 2  # partial lots and larger ones are among them
     np.testing.assert_allclose(counted, sizes, rtol=1e-4)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_two_sums_never_get_the_same_noise(generator):
+    """A run that is taken up again repeats updates under one key: equal ones only are equal."""
+    noise = GaussianNoise(generator=generator)
+    sum_ = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
+    other = sum_.copy()
+    other[3, 7], other[9, 2] = (np.nextafter(v, 9, dtype=v.dtype) for v in (sum_[3, 7], sum_[9, 2]))
+
+    def drawn(*addends):
+        noise.release.assign(0)
+        values = noise.draw([(50, 40)], 1.0, 3, [tf.constant(a) for a in addends])[0].numpy()
+        return values, int(noise.release)
+
+    first, released = drawn(sum_)
+    again, released_again = drawn(sum_)
+    np.testing.assert_array_equal(first, again)
+    assert released == released_again
+    swapped = sum_[::-1].copy()
+    for changed in (other, swapped, np.roll(sum_, 1, 1), 2 * sum_):
+        values, differs = drawn(changed)
+        assert_unrelated([first, values])
+        assert differs != released
+    assert_gaussian(first, 1.0)
+
+
+def test_the_number_of_a_release_is_that_of_the_whole_run():
+    """So that one number tells whether a run came the same way."""
+    noise = GaussianNoise()
+    ways = {}
+    for way in ((1, 2), (2, 1), (1, 1), (2, 2), (1,), ()):
+        noise.release.assign(0)
+        for update, value in enumerate(way):
+            noise.draw([(3,)], 1.0, update, [tf.fill([3], float(value))])
+        ways[way] = int(noise.release)
+    assert len(set(ways.values())) == len(ways)
+
+
+def test_an_unknown_generator_is_refused():
+    with pytest.raises(ValueError, match="Expected noise_generator to be one of"):
+        GaussianNoise(generator="mersenne")

@@ -1,14 +1,17 @@
-"""Poisson sampling of row numbers, and the two places its randomness may come from.
+"""Poisson sampling of row numbers, and the three places its randomness may come from.
 
 Amplification by sampling assumes that nobody but the sampler knows who is in a lot. Whoever can
 guess the sampler's seed knows it. The default source is therefore the operating system's
 cryptographic generator, read afresh for each lot: there is no seed to leak, to log or to reuse,
-and nothing survives in a checkpoint or a forked process. A lot needs about 8 bytes for each example
+and nothing survives in a forked process. A lot needs about 8 bytes for each example
 *included* (not for each example), which costs tens of microseconds, so that a faster generator
 seeded from the system would gain nothing.
 """
 
+import hashlib
+import itertools
 import os
+import struct
 
 import numpy as np
 
@@ -16,6 +19,21 @@ import numpy as np
 def secret_bits(count):
     """Returns `count` 64-bit words, shape [count], from the operating system's entropy."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def keyed_bits(key, update):
+    """Returns a source like `secret_bits` that depends on (`key`, `update`) alone.
+
+    For runs that must be able to draw the lots of lost updates again: SHAKE-256 (FIPS 202) of a
+    secret key that is kept with the run. Whoever knows the key knows every lot.
+    """
+    blocks = itertools.count()
+
+    def bits(count):
+        state = hashlib.shake_256(b"lots" + key + struct.pack("<qq", update, next(blocks)))
+        return np.frombuffer(state.digest(8 * count), dtype=np.uint64)
+
+    return bits
 
 
 def insecure_bits(seed, update):

@@ -119,7 +119,8 @@ class PoissonBatches:
             return rows
         return min(rows, _arrays.integer_at_least(physical_batch_size, 1, "physical_batch_size"))
 
-    def as_dataset(self, physical_batch_size=None, insecure_seed=None, first_update=0):
+    def as_dataset(self, physical_batch_size=None, insecure_seed=None, first_update=0,
+                   secret_key=None):
         """Returns an infinite dataset of `Lot`s, one for each update.
 
         A lot has K physical batches of P = `physical_rows(physical_batch_size)` rows. P is static;
@@ -131,8 +132,10 @@ class PoissonBatches:
           insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
             number t depend on (insecure_seed, t) alone: repeatable, and no longer secret, so that
             no privacy guarantee that counts on sampling holds.
-          first_update: number of the first lot. With `insecure_seed` it resumes a sequence;
-            without, lots have no number and it changes nothing.
+          first_update: number of the first lot. With `insecure_seed` or `secret_key` it resumes a
+            sequence; without, lots have no number and it changes nothing.
+          secret_key: bytes from the operating system's entropy that make lot number t depend on
+            (secret_key, t) alone, so that a run can be taken up again; as secret as the data.
 
         Returns:
           A `tf.data.Dataset` with elements `Lot`.
@@ -146,10 +149,12 @@ class PoissonBatches:
             insecure_seed = _arrays.integer_at_least(insecure_seed, 0, "insecure_seed")
 
         def draw(update):
-            if insecure_seed is None:
-                bits = _sampling.secret_bits
-            else:
+            if insecure_seed is not None:
                 bits = _sampling.insecure_bits(insecure_seed, int(update))
+            elif secret_key is not None:
+                bits = _sampling.keyed_bits(secret_key, int(update))
+            else:
+                bits = _sampling.secret_bits
             rows = _sampling.poisson_rows(self._num_examples, self.sampling_rate, bits)
             batches = max(1, -(-len(rows) // rows_per_batch))
             # Row N is the row of zeros.

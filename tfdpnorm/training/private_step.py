@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.gradients.clipping import accumulation_dtype
 from tfdpnorm.layers import pull_back
+from tfdpnorm.training.fingerprint import fingerprint
 
 
 def clipped_lot_sum(
@@ -118,12 +119,13 @@ def private_gradients(
         stddev = plan.noise_multiplier * plan.l2_norm_clip
         # It could be drawn at any time; now the activations have left the memory that it takes.
         with tf.control_dependencies(clipped):
-            drawn = noise.draw([v.shape for v in measured], stddev, update)
+            drawn = noise.draw([v.shape for v in measured], stddev, update, addends=clipped)
         released = [
             c + tf.cast(n, accumulation_dtype(v))
             for c, n, v in zip(clipped, drawn, measured, strict=True)
         ]
     else:
+        noise.add_to_release(fingerprint(clipped))
         released = clipped
     if clip_weights is not None:
         released = [r / w for r, w in zip(released, clip_weights, strict=True)]
