@@ -14,6 +14,7 @@ from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES
 from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
 from tfdpnorm.models import NORMS
 from tfdpnorm.training import ENGINES
+from tfdpnorm.training.noise import GENERATORS
 
 FLAGS = flags.FLAGS
 _OURS = "default: the experiment's own"
@@ -40,6 +41,7 @@ _SPEC_FLAGS = (
     "public_batch_size",
     "engine",
     "seed",
+    "noise_generator",
     "insecure_seed",
     "max_examples",
 )
@@ -99,6 +101,12 @@ def define_flags():
     flags.DEFINE_integer(
         "seed", None, "Seeds initial weights and choice of public rows; never noise or lots."
     )
+    flags.DEFINE_enum(
+        "noise_generator",
+        None,
+        GENERATORS,
+        f"Where noise comes from; shake256 is a cryptographic generator ({_OURS}).",
+    )
     flags.DEFINE_integer(
         "insecure_seed", None, "For tests: repeatable noise and lots. No guarantee holds."
     )
@@ -108,6 +116,17 @@ def define_flags():
         "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
     )
     flags.DEFINE_string("output_dir", "results", "Folder for the record of the run.")
+    flags.DEFINE_string(
+        "run_dir",
+        None,
+        "Folder for ledger and checkpoints, so that the run survives a crash; default: none kept.",
+    )
+    flags.DEFINE_bool(
+        "resume", False, "Go on with the run that --run_dir holds, or begin it if it holds none."
+    )
+    flags.DEFINE_integer(
+        "checkpoint_every", None, "Updates between checkpoints; default: one after each epoch."
+    )
     flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
     # Zero is a value for these two: only one of them may be given at all.
     for first, second, required in (
@@ -136,7 +155,14 @@ def train(spec):
         keras.mixed_precision.set_global_policy("mixed_float16")
     data = load_experiment_data(spec, FLAGS.data_dir)
     if not FLAGS.dry_run:
-        return runner.run(spec, data=data, output_dir=FLAGS.output_dir)
+        return runner.run(
+            spec,
+            data=data,
+            output_dir=FLAGS.output_dir,
+            run_dir=FLAGS.run_dir,
+            resume=FLAGS.resume,
+            checkpoint_every=FLAGS.checkpoint_every,
+        )
     private = runner.build_private(spec, data)
     print(runner.describe(spec, data, private))
     seconds, megabytes = runner.estimate_cost(spec, data, private)

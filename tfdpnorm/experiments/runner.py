@@ -39,7 +39,9 @@ class RunResult(NamedTuple):
     curve: list
 
 
-def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
+def run(
+    spec, *, data_dir=None, output_dir=None, data=None, echo=print, callbacks=(), **run_options
+):
     """Trains one cell and writes its record.
 
     Args:
@@ -48,9 +50,12 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
         output_dir: Folder for the record; None writes none.
         data: `ExperimentData` if already loaded.
         echo: Function that shows a line.
+        callbacks: Further Keras callbacks.
+        **run_options: `run_dir`, `resume` and `checkpoint_every` of `make_private`: a run that can
+            be taken up again after a crash.
 
     Returns:
-        A `RunResult`.
+        A `RunResult`; its seconds and its curve are those since the run was last taken up.
 
     Raises:
         OSError: before training, if `output_dir` cannot be written to.
@@ -58,7 +63,7 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
     if output_dir is not None:
         make_folder(output_dir)
     data = data or load_experiment_data(spec, data_dir)
-    private = build_private(spec, data)
+    private = build_private(spec, data, **run_options)
     echo(describe(spec, data, private))
     average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
     updates = private.plan.steps
@@ -71,23 +76,35 @@ def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print):
         data.train_x, data.train_y, expected_batch_size=spec.expected_batch_size
     )
     progress = Progress(private, data, echo)
-    started = time.perf_counter()
-    private.fit(batches, verbose=0, callbacks=[progress, *([average] if average else [])])
+    callbacks = [progress, *([average] if average else []), *callbacks]
+    private.restore_run(callbacks)
+    if private.ledger.position:
+        echo(f"  taken up again after update {private.ledger.position} of {updates}")
+    before, started = private.ledger.position, time.perf_counter()
+    if private.ledger.remaining_updates:
+        private.fit(batches, verbose=0, callbacks=callbacks)
     seconds = time.perf_counter() - started
     accuracy = test_accuracy(private, data)
     accuracy_ema = None
     if average is not None:
         with average.applied():
             accuracy_ema = test_accuracy(private, data)
-    record = make_record(spec, data, private, accuracy, accuracy_ema, seconds)
+    made = private.ledger.position - before
+    record = make_record(spec, data, private, accuracy, accuracy_ema, seconds, made)
     echo(summary(record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
     return RunResult(record, private, progress.curve)
 
 
-def build_private(spec, data):
-    """Builds the network of a spec and makes it private; nothing is trained yet."""
+def build_private(spec, data, **run_options):
+    """Builds the network of a spec and makes it private; nothing is trained yet.
+
+    Args:
+        spec: `ExperimentSpec`.
+        data: `ExperimentData`.
+        **run_options: `run_dir`, `resume`, `checkpoint_every` of `make_private`.
+    """
     keras.utils.set_random_seed(spec.seed)  # initial weights; never noise or lots
     options = dict(spec.model_options)
     if spec.needs_public_rows:
@@ -121,8 +138,10 @@ def build_private(spec, data):
         engine=spec.engine,
         physical_batch_size=spec.physical_batch_size,
         pull_back_weight=spec.pull_back_weight,
+        noise_generator=spec.noise_generator,
         insecure_seed=spec.insecure_seed,
         **privacy,
+        **run_options,
     )
 
 
@@ -190,8 +209,11 @@ def test_accuracy(private, data):
     return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
 
 
-def make_record(spec, data, private, accuracy, accuracy_ema, seconds):
-    """Returns the record of a finished run (see `tfdpnorm.experiments.records.FIELDS`)."""
+def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
+    """Returns the record of a finished run (see `tfdpnorm.experiments.records.FIELDS`).
+
+    `made` updates took `seconds`; they are fewer than all where the run was taken up again.
+    """
     plan, ledger = private.plan, private.ledger
     holds = ledger.guarantee_holds
     by_accountant = {
@@ -225,7 +247,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds):
         "seed": spec.seed,
         "scale": data.scale,
         "seconds": round(seconds, 1),
-        "examples_per_second": round(ledger.updates * plan.expected_batch_size / seconds, 1),
+        "examples_per_second": round(made * plan.expected_batch_size / seconds, 1),
         "flags": {
             **dataclasses.asdict(spec),
             "precision": keras.mixed_precision.global_policy().name,

@@ -7,6 +7,7 @@ from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GR
 from tfdpnorm.models import NORMS, names
 from tfdpnorm.privacy.accountants import ACCOUNTANTS
 from tfdpnorm.training.engines import check_engine
+from tfdpnorm.training.noise import GENERATORS
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
@@ -46,6 +47,7 @@ class ExperimentSpec:
         engine: One of `tfdpnorm.training.ENGINES`; None for the one that `make_private` takes.
         model_options: Pairs of further options of the model, such as (("activation", "tanh"),).
         seed: Of the initial weights and the choice of public rows. Never of noise or lots.
+        noise_generator: "philox" or "shake256", see `make_private`.
         insecure_seed: For tests: seeds noise and lots; no guarantee.
         max_examples: Use only that many private examples; None for all.
         paper_value: The paper's test accuracy in percent, or None.
@@ -78,6 +80,7 @@ class ExperimentSpec:
     engine: str | None = None
     model_options: tuple[tuple[str, object], ...] = ()
     seed: int = 0
+    noise_generator: str = "philox"
     insecure_seed: int | None = None
     max_examples: int | None = None
     paper_value: float | None = None
@@ -90,6 +93,7 @@ class ExperimentSpec:
         _one_of("statistics", self.statistics, STATISTICS)
         _one_of("statistics_gradient", self.statistics_gradient, STATISTICS_GRADIENTS)
         _one_of("accountant", self.accountant, ACCOUNTANTS)
+        _one_of("noise_generator", self.noise_generator, GENERATORS)
         if self.engine is not None:
             check_engine(self.engine)
         _exactly_one(self, "epsilon", "noise_multiplier")

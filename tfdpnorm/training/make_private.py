@@ -16,6 +16,7 @@ from tfdpnorm.training.checks import (
 from tfdpnorm.training.engines import check_engine, default_engine
 from tfdpnorm.training.noise import GaussianNoise
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.run_folder import RunFolder
 from tfdpnorm.training.streams import Streams
 from tfdpnorm.training.views import Views
 
@@ -42,6 +43,10 @@ def make_private(
     clip_function="abadi",
     augmentation_multiplicity=1,
     augmentation=None,
+    run_dir=None,
+    resume=False,
+    checkpoint_every=None,
+    noise_generator="philox",
     insecure_seed=None,
 ):
     """Makes a Keras model trainable under differential privacy.
@@ -81,6 +86,13 @@ def make_private(
             of it. Takes K times the time and memory; the guarantee is the same.
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
             random view of each row *by itself*: what mixes rows voids the guarantee.
+        run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
+            the run survives a crash (`tfdpnorm.training.run_folder`). None keeps both in memory.
+        resume: Go on with the run that `run_dir` holds; with a new one if it holds none. Everything
+            that the guarantee rests on must be as it was.
+        checkpoint_every: Updates between checkpoints; None for one after each epoch.
+        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 10 ms for
+            each million weights, and not to be compiled by XLA.
         insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
 
     Returns:
@@ -148,11 +160,29 @@ def make_private(
             layer.compute_dtype == "float16" for layer in model._flatten_layers(include_self=False)
         )
         loss_scale = MIXED_FLOAT16_LOSS_SCALE if half else 1.0
+    details = {
+        "engine": engine,
+        "statistics": streams.statistics,
+        "clipping": clipping,
+        "clip_function": clip_function,
+        "augmentation_multiplicity": augmentation_multiplicity,
+        "pull_back_weight": float(pull_back_weight),
+        "loss_scale": float(loss_scale),
+        "noise_generator": noise_generator,
+        "insecure_seed": insecure_seed,
+    }
+    folder = None
+    if run_dir is not None:
+        folder = RunFolder(run_dir, plan, details, resume=resume, insecure_seed=insecure_seed)
+    elif resume or checkpoint_every is not None:
+        raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
     return PrivateModel(
         model,
-        ledger=PrivacyLedger(plan),
+        ledger=PrivacyLedger(plan, details) if folder is None else folder.ledger,
         streams=streams,
-        noise=GaussianNoise(insecure_seed),
+        noise=GaussianNoise(insecure_seed, None if folder is None else folder.key, noise_generator),
+        run_folder=folder,
+        checkpoint_every=checkpoint_every,
         engine=engine,
         physical_batch_size=physical_batch_size,
         loss_scale=loss_scale,

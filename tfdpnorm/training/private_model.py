@@ -8,11 +8,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.data import Lot
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.layers.walk import layer_numbers
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
+from tfdpnorm.training.checkpointing import Checkpointing
 from tfdpnorm.training.checks import (
     check_model,
     check_no_added_losses,
@@ -20,6 +21,13 @@ from tfdpnorm.training.checks import (
     check_private_data,
 )
 from tfdpnorm.training.engines import get_engine
+from tfdpnorm.training.fit_inputs import (
+    NO_TARGETS,
+    as_poisson_batches,
+    joined_metrics,
+    one_physical_batch,
+    refuse_fit_arguments,
+)
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -60,6 +68,8 @@ class PrivateModel(keras.Model):
         clipping="flat",
         clip_function="abadi",
         views=None,
+        run_folder=None,
+        checkpoint_every=None,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -76,6 +86,11 @@ class PrivateModel(keras.Model):
         self._views = views or Views()
         self._streams = streams
         self._noise = noise
+        self._folder = run_folder
+        self._checkpoint_every = checkpoint_every
+        self._to_restore = self._taken_up = (
+            run_folder is not None and run_folder.checkpoint is not None
+        )
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._loss_metric = keras.metrics.Mean(name="loss")
@@ -83,6 +98,9 @@ class PrivateModel(keras.Model):
         self._epsilon_metric = Latest(name="epsilon")
         self._per_example_loss = None
         self._clipped_sum = None
+        if self._to_restore and model.built:
+            # All else that a checkpoint holds waits for the optimizer.
+            run_folder.restore_weights(model)
 
     # What Keras asks of a model
 
@@ -111,7 +129,7 @@ class PrivateModel(keras.Model):
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self._clipped_sum = get_engine(self.engine, self.model, optimizer)
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
-        weighted = _joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
+        weighted = joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer=optimizer, weighted_metrics=weighted, **kwargs)
 
     def call(self, inputs, training=None):
@@ -119,9 +137,9 @@ class PrivateModel(keras.Model):
         return self._streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data):
-        lot = data if isinstance(data, Lot) else _one_physical_batch(data)
+        lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
-            raise ValueError(_NO_TARGETS)
+            raise ValueError(NO_TARGETS)
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = self._regularization_gradients(trained)
@@ -182,13 +200,16 @@ class PrivateModel(keras.Model):
             count = max(1, min(asked, self.ledger.remaining_updates))
             self.ledger.record_updates(count)
             self._epsilon_metric.latest.assign(self.ledger.epsilon())
-            if count == asked:
-                return train_function(iterator)
-            self._steps_per_execution.assign(count)
+            if count != asked:
+                self._steps_per_execution.assign(count)
             try:
-                return train_function(iterator)
+                logs = train_function(iterator)
             finally:
-                self._steps_per_execution.assign(asked)
+                if count != asked:
+                    self._steps_per_execution.assign(asked)
+            # Before any callback has seen the weights: what is not in the ledger has not got out.
+            self.ledger.record_made(int(self._noise.release.numpy()))
+            return logs
 
         recorded.records_in_ledger = True
         self.train_function = recorded
@@ -223,44 +244,41 @@ class PrivateModel(keras.Model):
                 "planned. Evaluate or save the model; a new plan on the same data adds to what it "
                 "has already cost."
             )
-        batches = self._as_poisson_batches(x, y, kwargs.get("sample_weight"))
+        batches = as_poisson_batches(
+            x, y, kwargs.get("sample_weight"), self.plan.expected_batch_size
+        )
         if batches is not None:
+            check_private_data(batches, self.plan, self._streams.public_batch)
             kwargs.pop("sample_weight", None)
-            _refuse_fit_arguments(kwargs)
-            if not self.model.built:
-                zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
-                self.model(zeros, training=False)
+            refuse_fit_arguments(kwargs)
+            self._build(batches.x)
             check_model(self.model)
             self._streams.check_unchanged()
             self.refresh_public_statistics()
-            x = batches.as_dataset(
-                physical_batch_size=self.physical_batch_size,
-                insecure_seed=self._noise.insecure_seed,
-                first_update=int(self.update_count.numpy()),
-            )
-            y = None
-            targets = tf.nest.flatten(x.element_spec.y)
-            if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
-                raise ValueError(_NO_TARGETS)
-            if steps_per_epoch is None:
-                steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
         else:
             self._void_unknown_sampling()
+        callbacks = list(tf.nest.flatten(getattr(callbacks, "callbacks", callbacks) or []))
+        self.restore_run(callbacks)
+        checkpointing = [] if self._folder is None else [self._checkpointing(callbacks)]
+        if batches is not None:
+            x, y = self._lots(batches), None
+            if steps_per_epoch is None:
+                steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
+            if self._taken_up:
+                kwargs.setdefault("initial_epoch", self.ledger.position // steps_per_epoch)
+                self._taken_up = False
+            steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
         if epochs is None:
-            epochs = math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
+            epochs = kwargs.get("initial_epoch", 0)
+            epochs += math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.append(stop)
-        else:
-            callbacks = [stop, *(tf.nest.flatten(callbacks) if callbacks else [])]
         try:
             return super().fit(
                 x,
                 y,
                 epochs=epochs,
                 steps_per_epoch=steps_per_epoch,
-                callbacks=callbacks,
+                callbacks=[stop, *callbacks, *checkpointing],
                 **kwargs,
             )
         finally:
@@ -303,6 +321,24 @@ class PrivateModel(keras.Model):
             return
         statistics = PublicRowsModel.public_statistics(self.model, self._streams.public_batch)
         statistics.store()
+
+    def restore_run(self, callbacks=()):
+        """Brings back the last checkpoint of `run_dir`; `fit` does it by itself.
+
+        For a run whose updates are all made, which `fit` would refuse. Does nothing where there is
+        nothing to bring back, or it was brought back before.
+
+        Args:
+            callbacks: Those of `fit`; the variables of such as have a method
+                `training_state(model)` are brought back with the rest.
+
+        Raises:
+            ValueError: if the model, the optimizer or the callbacks are not those of the run.
+        """
+        if self._to_restore:
+            self._checkpointing(callbacks).restore()
+            self._to_restore = False
+            self.refresh_public_statistics()
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.
@@ -403,25 +439,25 @@ class PrivateModel(keras.Model):
             total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
 
-    def _as_poisson_batches(self, x, y, sample_weight):
-        if not isinstance(x, PoissonBatches):
-            arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
-            is_iterable_data = isinstance(x, (tf.data.Dataset, keras.utils.Sequence))
-            if is_iterable_data or not arrays:
-                return None
-            x = poisson_batches(
-                x,
-                y,
-                sample_weight=sample_weight,
-                expected_batch_size=self.plan.expected_batch_size,
-            )
-        elif y is not None or sample_weight is not None:
-            raise ValueError(
-                "Expected y and sample_weight inside of PoissonBatches, got them beside it. Pass "
-                "them to poisson_batches()."
-            )
-        check_private_data(x, self.plan, self._streams.public_batch)
-        return x
+    def _build(self, x):
+        if not self.model.built:
+            zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), x)
+            self.model(zeros, training=False)
+
+    def _lots(self, batches):
+        lots = batches.as_dataset(
+            physical_batch_size=self.physical_batch_size,
+            insecure_seed=self._noise.insecure_seed,
+            first_update=int(self.update_count.numpy()),
+            secret_key=None if self._folder is None else self._folder.key,
+        )
+        targets = tf.nest.flatten(lots.element_spec.y)
+        if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
+            raise ValueError(NO_TARGETS)
+        return lots
+
+    def _checkpointing(self, callbacks):
+        return Checkpointing(self, self._folder, self._noise, callbacks, self._checkpoint_every)
 
     def _void_unknown_sampling(self):
         reason = "the lots were not Poisson-sampled by this library"
@@ -454,46 +490,3 @@ class _ClippedLot(NamedTuple):
     clip_weights: list | None
     tape: tf.GradientTape
     statistics: PublicStatistics | None
-
-
-_NO_TARGETS = (
-    "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
-    "loss needs no targets, pass zeros."
-)
-
-
-def _joined_metrics(metrics, weighted):
-    if not metrics or not weighted:
-        return metrics or weighted
-    if isinstance(metrics, (list, tuple)) and isinstance(weighted, (list, tuple)):
-        return [*metrics, *weighted]
-    raise ValueError(
-        "Expected lists for metrics and weighted_metrics where both are given, got "
-        f"{type(metrics).__name__} and {type(weighted).__name__}. Pass all as metrics: they are "
-        "weighted alike here."
-    )
-
-
-def _refuse_fit_arguments(arguments):
-    remedies = {
-        "batch_size": "expected_batch_size of make_private() sets the size of a lot",
-        "class_weight": "pass sample_weight, one number for each example",
-        "validation_split": "pass validation_data",
-    }
-    for name, remedy in remedies.items():
-        if arguments.get(name):
-            raise ValueError(
-                f"Expected no {name} for Poisson-sampled lots, got {arguments[name]!r}: {remedy}."
-            )
-
-
-def _one_physical_batch(data):
-    """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    count = tf.shape(tf.nest.flatten(x)[0])[0]
-    ones = tf.ones([count])
-    sample_weight = ones if sample_weight is None else tf.cast(sample_weight, tf.float32)
-    lot = Lot(x, y, sample_weight, ones)
-    return tf.nest.map_structure(
-        lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
-    )

@@ -31,11 +31,15 @@ class WeightAverage(keras.callbacks.Callback):
         self._count = None
 
     def on_train_begin(self, logs=None):
+        self.training_state(self.model)
+
+    def training_state(self, model):
+        """The averages and their count, for checkpoints of a run; made at the first call."""
         if self._averages is None:
-            variables = self.model.trainable_variables
-            self._averages = [tf.Variable(v, trainable=False) for v in variables]
+            self._averages = [tf.Variable(v, trainable=False) for v in model.trainable_variables]
             self._count = tf.Variable(0.0, trainable=False)
             self._update = tf.function(self._updated)
+        return [*self._averages, self._count]
 
     def on_train_batch_end(self, batch, logs=None):
         self._update()

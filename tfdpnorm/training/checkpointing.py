@@ -1,0 +1,70 @@
+"""The Keras side of a run that can be taken up again: what is saved, and when."""
+
+from tensorflow import keras
+
+
+class Checkpointing(keras.callbacks.Callback):
+    """Saves a private training to its `RunFolder`, and brings it back.
+
+    Saved are the weights, the optimizer's variables, the number of updates, and the variables of
+    every callback that has a method `training_state(model)`, which returns a list of them.
+    Not saved: the state of random layers such as Dropout, so that with them repeated updates come
+    out otherwise and are counted again; and the state of other callbacks.
+
+    Args:
+        private: `PrivateModel`, compiled.
+        folder: `RunFolder`.
+        noise: `tfdpnorm.training.noise.GaussianNoise` of the model.
+        callbacks: The other callbacks, which are called before this one.
+        every: Save after at least so many updates; None: after every epoch.
+    """
+
+    def __init__(self, private, folder, noise, callbacks=(), every=None):
+        super().__init__()
+        self._private, self._folder, self._noise = private, folder, noise
+        self._callbacks, self._every = callbacks, every
+        self._saved_at = None
+
+    def restore(self):
+        """Brings back what the folder's checkpoint holds."""
+        self._folder.restore(self._private.model, self._variables())
+        self._saved_at = self._folder.checkpoint["updates"]
+
+    def on_train_begin(self, logs=None):
+        self._save()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._every and self._private.ledger.position - self._saved_at >= self._every:
+            self._save()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._every:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        self._save()
+        if self._private.ledger.remaining_updates < 1:
+            self._folder.finish()
+
+    def _save(self):
+        if self._saved_at != self._private.ledger.position:
+            self._folder.save(self._private.model, self._variables())
+            self._saved_at = self._private.ledger.position
+
+    def _variables(self):
+        model, optimizer = self._private.model, self._private.optimizer
+        if hasattr(optimizer, "build"):
+            optimizer.build(model.trainable_variables)
+        else:
+            optimizer._create_all_weights(model.trainable_variables)
+        states = [
+            callback.training_state(self._private)
+            for callback in self._callbacks
+            if hasattr(callback, "training_state")
+        ]
+        return {
+            "weights": list(model.weights),
+            "optimizer": list(optimizer.variables()),
+            "updates": [self._noise.update_count, self._noise.release],
+            "callbacks": [variable for state in states for variable in state],
+        }

@@ -1,0 +1,71 @@
+"""What `PrivateModel.fit` and `compile` are given, brought into the form that training takes."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+
+NO_TARGETS = (
+    "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
+    "loss needs no targets, pass zeros."
+)
+
+
+def as_poisson_batches(x, y, sample_weight, expected_batch_size):
+    """Arrays as `PoissonBatches`; those as they are; None for data that we cannot sample.
+
+    Raises:
+        ValueError: for targets or weights beside `PoissonBatches`.
+    """
+    if isinstance(x, PoissonBatches):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Expected y and sample_weight inside of PoissonBatches, got them beside it. Pass "
+                "them to poisson_batches()."
+            )
+        return x
+    arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
+    if isinstance(x, (tf.data.Dataset, keras.utils.Sequence)) or not arrays:
+        return None
+    return poisson_batches(
+        x, y, sample_weight=sample_weight, expected_batch_size=expected_batch_size
+    )
+
+
+def joined_metrics(metrics, weighted):
+    """Metrics and weighted metrics in one list: here all of them are weighted, by the mask."""
+    if not metrics or not weighted:
+        return metrics or weighted
+    if isinstance(metrics, (list, tuple)) and isinstance(weighted, (list, tuple)):
+        return [*metrics, *weighted]
+    raise ValueError(
+        "Expected lists for metrics and weighted_metrics where both are given, got "
+        f"{type(metrics).__name__} and {type(weighted).__name__}. Pass all as metrics: they are "
+        "weighted alike here."
+    )
+
+
+def refuse_fit_arguments(arguments):
+    """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
+    remedies = {
+        "batch_size": "expected_batch_size of make_private() sets the size of a lot",
+        "class_weight": "pass sample_weight, one number for each example",
+        "validation_split": "pass validation_data",
+    }
+    for name, remedy in remedies.items():
+        if arguments.get(name):
+            raise ValueError(
+                f"Expected no {name} for Poisson-sampled lots, got {arguments[name]!r}: {remedy}."
+            )
+
+
+def one_physical_batch(data):
+    """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    count = tf.shape(tf.nest.flatten(x)[0])[0]
+    ones = tf.ones([count])
+    sample_weight = ones if sample_weight is None else tf.cast(sample_weight, tf.float32)
+    lot = Lot(x, y, sample_weight, ones)
+    return tf.nest.map_structure(
+        lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
+    )
