@@ -19,7 +19,7 @@ VALUES = {
     "momentum": 0.5, "ema_decay": 0.75, "statistics": "blend", "statistics_gradient": "stop",
     "pull_back_weight": 2.5,
     "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
-    "insecure_seed": 6, "max_examples": 123,
+    "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
 }
 
 
@@ -27,6 +27,7 @@ def test_help_lists_every_flag(shell):
     result = shell("davody_dp", "--help")
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
+    own |= {"run_dir", "resume", "checkpoint_every"}
     assert listed == own | set(VALUES)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"

@@ -171,6 +171,14 @@ def make_private(
         "noise_generator": noise_generator,
         "insecure_seed": insecure_seed,
     }
+    if checkpoint_every is not None and (
+        not isinstance(checkpoint_every, int)
+        or isinstance(checkpoint_every, bool)
+        or checkpoint_every < 1
+    ):
+        raise ValueError(
+            f"Expected checkpoint_every to be a positive int or None, got {checkpoint_every!r}."
+        )
     folder = None
     if run_dir is not None:
         folder = RunFolder(run_dir, plan, details, resume=resume, insecure_seed=insecure_seed)

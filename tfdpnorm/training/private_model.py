@@ -124,6 +124,11 @@ class PrivateModel(keras.Model):
                 'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '
                 "entry in the ledger and the updates. Pass a number."
             )
+        if kwargs.get("jit_compile") and self._noise.generator == "shake256":
+            raise ValueError(
+                'Expected jit_compile=False with noise_generator="shake256", which runs on the '
+                'host, got True. Use noise_generator="philox", or do not compile.'
+            )
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)

@@ -75,7 +75,9 @@ class RunFolder:
             self.checkpoint = self._last_whole(checkpoints)
         else:
             self.ledger = create_ledger(self.path / LEDGER, plan, details)
-        self.key, is_old = (None, True) if insecure_seed is not None else self._kept_key()
+        self.key, is_old = None, insecure_seed is not None
+        if not is_old and not self._has_ended():
+            self.key, is_old = self._kept_key()
         if self.checkpoint is not None:
             self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
             self.ledger.resume(self.checkpoint["updates"], same_randomness=is_old)
@@ -193,6 +195,13 @@ class RunFolder:
             "what was spent here adds to what another run on the same data spends."
         )
 
+    def _lost_updates(self):
+        """How many updates the ledger counts beyond the checkpoint."""
+        return self.ledger.position - (self.checkpoint or {"updates": 0})["updates"]
+
+    def _has_ended(self):
+        return self.ledger.updates >= self.ledger.plan.steps and not self._lost_updates()
+
     def _kept_key(self):
         """The key in the folder, or a new one, and whether it is the old one."""
         file = self.path / KEY
@@ -203,11 +212,13 @@ class RunFolder:
                     return key, True
             except (OSError, ValueError):
                 pass
-            warnings.warn(
-                f"Expected the secret key of the run in {file}, got none. A new one is drawn: "
-                "updates after the last checkpoint are made anew and counted again.",
-                stacklevel=3,
-            )
+            if self._lost_updates():
+                warnings.warn(
+                    f"Expected the secret key of the run in {file}, got none. A new one is drawn: "
+                    f"the {self._lost_updates()} updates after the last checkpoint are made anew "
+                    "and counted again.",
+                    stacklevel=4,
+                )
         key = secrets.token_bytes(32)
         file.unlink(missing_ok=True)
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:

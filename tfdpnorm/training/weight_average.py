@@ -36,7 +36,8 @@ class WeightAverage(keras.callbacks.Callback):
     def training_state(self, model):
         """The averages and their count, for checkpoints of a run; made at the first call."""
         if self._averages is None:
-            self._averages = [tf.Variable(v, trainable=False) for v in model.trainable_variables]
+            self._variables = list(model.trainable_variables)
+            self._averages = [tf.Variable(v, trainable=False) for v in self._variables]
             self._count = tf.Variable(0.0, trainable=False)
             self._update = tf.function(self._updated)
         return [*self._averages, self._count]
@@ -47,7 +48,7 @@ class WeightAverage(keras.callbacks.Callback):
     def _updated(self):
         self._count.assign_add(1.0)
         decay = tf.minimum(self.decay, (1.0 + self._count) / (10.0 + self._count))
-        for average, variable in zip(self._averages, self.model.trainable_variables, strict=True):
+        for average, variable in zip(self._averages, self._variables, strict=True):
             average.assign_add(
                 tf.cast(1.0 - decay, average.dtype) * (tf.convert_to_tensor(variable) - average)
             )
@@ -57,7 +58,7 @@ class WeightAverage(keras.callbacks.Callback):
         """Context in which the model's weights are the averages."""
         if self._averages is None:
             raise RuntimeError("Expected a model that was trained with this callback.")
-        variables = self.model.trainable_variables
+        variables = self._variables
         kept = [tf.identity(v) for v in variables]
         for variable, average in zip(variables, self._averages, strict=True):
             variable.assign(average)
