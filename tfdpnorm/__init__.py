@@ -11,13 +11,24 @@ from tfdpnorm._version import __version__
 _HOMES = {
     "PrivacyBudget": "tfdpnorm.privacy",
     "PrivateModel": "tfdpnorm.training",
+    "PrivateValidation": "tfdpnorm.training",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "WeightAverage": "tfdpnorm.training",
     "fold_public_statistics": "tfdpnorm.convert",
     "make_private": "tfdpnorm.training",
 }
-_ROOMS = ("convert", "data", "experiments", "gradients", "layers", "models", "privacy", "training")
+_ROOMS = (
+    "audit",
+    "convert",
+    "data",
+    "experiments",
+    "gradients",
+    "layers",
+    "models",
+    "privacy",
+    "training",
+)
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 

@@ -13,6 +13,7 @@ from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.layers.walk import layer_numbers
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
+from tfdpnorm.training.callback_checks import check_callbacks, validations_first
 from tfdpnorm.training.checkpointing import Checkpointing
 from tfdpnorm.training.checks import (
     check_model,
@@ -30,6 +31,7 @@ from tfdpnorm.training.fit_inputs import (
 )
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
+from tfdpnorm.training.private_validation import PrivateValidation
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.update_metrics import Latest
 from tfdpnorm.training.views import Views
@@ -220,7 +222,17 @@ class PrivateModel(keras.Model):
         self.train_function = recorded
         return recorded
 
-    def fit(self, x=None, y=None, *, epochs=None, steps_per_epoch=None, callbacks=None, **kwargs):
+    def fit(
+        self,
+        x=None,
+        y=None,
+        *,
+        epochs=None,
+        steps_per_epoch=None,
+        callbacks=None,
+        validation_is_public=False,
+        **kwargs,
+    ):
         """Trains until `epochs` or the planned updates have passed, whichever is first.
 
         Args:
@@ -230,7 +242,10 @@ class PrivateModel(keras.Model):
             y: Targets [N, ...] for arrays.
             epochs: Number of epochs; by default, enough for all planned updates.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
-            callbacks: As in Keras.
+            callbacks: As in Keras. Those that act on a private quantity are refused, or named in
+                the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
+            validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
+                may act on it.
             **kwargs: As in Keras.
 
         Returns:
@@ -240,7 +255,7 @@ class PrivateModel(keras.Model):
             BudgetExhaustedError: if the planned updates are used up.
             ValueError: if the data's N or expected lot size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
-                Poisson-sampled lots.
+                Poisson-sampled lots, or for a callback that acts on private numbers.
         """
         self._check_compiled_for_training()
         if self.ledger.remaining_updates < 1:
@@ -262,7 +277,16 @@ class PrivateModel(keras.Model):
             self.refresh_public_statistics()
         else:
             self._void_unknown_sampling()
-        callbacks = list(tf.nest.flatten(getattr(callbacks, "callbacks", callbacks) or []))
+        callbacks = validations_first(callbacks)
+        check_callbacks(
+            callbacks,
+            self.ledger,
+            validation_data_given=kwargs.get("validation_data") is not None,
+            validation_is_public=validation_is_public,
+        )
+        for callback in callbacks:
+            if batches is not None and isinstance(callback, PrivateValidation):
+                callback.check_training_data(batches.x)
         self.restore_run(callbacks)
         checkpointing = [] if self._folder is None else [self._checkpointing(callbacks)]
         if batches is not None:

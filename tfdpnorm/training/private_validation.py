@@ -1,0 +1,376 @@
+"""Noisy looks at private validation data, each of them paid for in the ledger."""
+
+import hashlib
+import math
+import numbers
+import random
+import warnings
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import _arrays
+from tfdpnorm.data.public import _row_bytes
+from tfdpnorm.privacy import (
+    BudgetExhaustedError,
+    PrivacyBudget,
+    PrivacyLedger,
+    calibrate_noise_multiplier,
+)
+
+NAME_PREFIX = "private_val_"
+_ROWS_TRIED = 32
+
+
+class PrivateValidation(keras.callbacks.Callback):
+    """Measures accuracy on private validation examples, with noise, while a `PrivateModel` trains.
+
+    After an epoch it counts the validation examples that the model answers correctly, adds
+    Gaussian noise of standard deviation `noise_multiplier`, rounds to a whole number, and puts
+
+        private_val_accuracy = noisy count / number of examples
+
+    into the logs, where `History` keeps it, and `EarlyStopping`, `ReduceLROnPlateau` and
+    `ModelCheckpoint(save_best_only=True)` may act on it: with `monitor="private_val_accuracy"`,
+    and in any order, for `fit` calls this callback first. As in Keras' validation, an epoch that is
+    not asked about has no value.
+
+    The value is not clipped to [0, 1]: it is unbiased, so that values may be averaged or compared,
+    and noise may carry it outside. After a resumption, what the ledger holds an answer to is not
+    asked again.
+
+    Privacy:
+        One example changes the count by at most 1, whatever the batches, so that an answer is one
+        Gaussian mechanism with this noise multiplier, and K answers are K of them composed; they
+        enter the ledger before the noise is drawn. By `disjoint`, they are charged to the
+        validation examples alone, `ledger.validation_epsilon()`, or to the training examples too.
+        An example is one row: several rows of one person are not covered jointly. The number of
+        rows is treated as public; an example is removed by counting it as answered wrong. The noise
+        comes from the operating system's entropy, never from a seed. It is rounded before it is
+        added to the count, a whole number as well, which gives the same answer as rounding the sum
+        and leaves no low-order digits to tell about the count (Mironov 2012).
+
+    Args:
+        x: Inputs [N, ...], or a dict or tuple of such arrays.
+        y: Targets [N, ...]. For the default `correct`: class numbers [N] or [N, 1], or one-hot
+            rows [N, classes].
+        noise_multiplier: Standard deviation of the noise on the count, in examples. 0 gives the
+            accuracy as it is, for runs without guarantee only.
+        budget: `PrivacyBudget`, in place of `noise_multiplier`: the noise is calibrated so that
+            `queries` answers cost just about as much, by Renyi DP, hence at most as much by either
+            accountant. Its delta must be the plan's. With `disjoint=False` it is what the answers
+            would cost by themselves.
+        queries: The most answers ever. Needed with a budget; None for no limit otherwise.
+        every: Epochs from one answer to the next.
+        correct: Function (y, predictions) -> bool [rows], of NumPy arrays. It must judge each row
+            *by itself*: what mixes rows voids the guarantee. None: whether the class of the
+            largest of several outputs, or a single output above the threshold, is the label.
+        from_logits: For a single output per row: whether it is a logit (threshold 0) or a
+            probability (threshold 0.5).
+        disjoint: Whether no validation example is a training example, which `fit` checks.
+        batch_size: Rows predicted at once; changes nothing else.
+        name: Of the value in logs and ledger, beginning with "private_val_". Keras takes a larger
+            value for the better one, without `mode="max"`, if it ends in "accuracy".
+
+    Attributes:
+        x, y: The arrays.
+        examples: N.
+        noise_multiplier: What is used, given or calibrated.
+
+    Raises:
+        TypeError: if an array holds anything but booleans, integers and floats.
+        ValueError: with what was expected, for empty or non-finite data, lengths that differ,
+            targets that the default `correct` cannot judge, or settings out of range.
+    """
+
+    def __init__(
+        self,
+        x,
+        y,
+        *,
+        noise_multiplier=None,
+        budget=None,
+        queries=None,
+        every=1,
+        correct=None,
+        from_logits=None,
+        disjoint=True,
+        batch_size=256,
+        name=NAME_PREFIX + "accuracy",
+    ):
+        super().__init__()
+        self.x = _arrays.map_leaves(_arrays.numeric_array, x, "x")
+        self.y = _arrays.map_leaves(_arrays.numeric_array, y, "y")
+        lengths = [
+            (part, len(leaf))
+            for part, arrays in (("x", self.x), ("y", self.y))
+            for leaf in tf.nest.flatten(arrays)
+        ]
+        self.examples = _arrays.common_length(lengths)
+        _check_whole("every", every)
+        _check_whole("batch_size", batch_size)
+        if queries is not None:
+            _check_whole("queries", queries)
+        if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
+            raise ValueError(
+                f'Expected name to begin with "{NAME_PREFIX}", got {name!r}. Under the name of '
+                "another metric it could be mistaken for one without noise."
+            )
+        if correct is None:
+            self.y = _class_numbers(self.y)
+            correct = lambda y, p: _right_class(y, p, from_logits)  # noqa: E731
+        self.noise_multiplier = _noise_multiplier(noise_multiplier, budget, queries)
+        self.name, self.queries, self.every, self.disjoint = name, queries, every, bool(disjoint)
+        self._budget, self._correct, self._batch_size = budget, correct, batch_size
+        self._planned = None
+
+    def check_training_data(self, x):
+        """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
+
+        A row is one if all of its inputs are the same; a row altered in the least is not
+        recognised.
+
+        Args:
+            x: Structure of arrays [N, ...], the private training inputs.
+
+        Raises:
+            ValueError: giving the numbers of such rows, for the data's curator, not for
+                publication; or if shapes differ, so that nobody can tell.
+        """
+        if not self.disjoint:
+            return
+        ours, theirs = (
+            [np.asarray(leaf) for leaf in tf.nest.flatten(rows)] for rows in (self.x, x)
+        )
+        shapes = [[list(leaf.shape[1:]) for leaf in rows] for rows in (ours, theirs)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"Expected validation rows shaped as the training rows, {shapes[1]}, got "
+                f"{shapes[0]}: whether they are training rows too cannot be told. Bring both to "
+                "one shape, or pass disjoint=False, which charges the training examples as well."
+            )
+        shared = _shared_rows(ours, theirs)
+        if shared:
+            raise ValueError(
+                f"Expected validation rows that are no training rows, got {len(shared)} of "
+                f"{self.examples} that are, the first of them rows {shared[:5]}. Take them out of "
+                "one of the two, or pass disjoint=False, which charges the training examples as "
+                "well."
+            )
+
+    def on_train_begin(self, logs=None):
+        ledger = getattr(self.model, "ledger", None)
+        if not isinstance(ledger, PrivacyLedger):
+            raise ValueError(
+                "Expected PrivateValidation in the fit() of a model from make_private(), got "
+                f"{type(self.model).__name__}, which has no ledger to charge. Use validation_data."
+            )
+        if self._budget is not None and self._budget.delta != ledger.plan.delta:
+            raise ValueError(
+                f"Expected a budget with the plan's delta, {ledger.plan.delta!r}, at which the "
+                f"ledger gives every epsilon, got {self._budget.delta!r}. Use the same for both."
+            )
+        if self.noise_multiplier == 0:
+            if ledger.guarantee_holds:
+                raise ValueError(
+                    "Expected noise_multiplier > 0 in a run that has a guarantee, got 0. Give a "
+                    "noise_multiplier, or a finite budget and queries."
+                )
+            ledger.void(f"{self.name} was computed on private examples without noise")
+        self._try_correct()
+        self._planned = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._planned is None:
+            self._planned = self._plan(epoch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if (epoch + 1) % self.every:
+            return
+        ledger = self.model.ledger
+        answer = ledger.answer(self.name)
+        if answer is None:
+            if self.queries is not None and self._asked() >= self.queries:
+                # An error would lose the epoch, and with it every attempt to take up the run again.
+                warnings.warn(
+                    f"{self.name} was asked for {self.queries} times, as often as planned, since "
+                    "epochs were repeated after a resumption. The remaining ones go without it.",
+                    stacklevel=2,
+                )
+                return
+            answer = self._ask(ledger)
+        logs[self.name] = answer / self.examples
+        if not self.disjoint:
+            logs["epsilon"] = ledger.epsilon()  # What Keras has is from before the answer.
+
+    def _plan(self, epoch):
+        """How many answers there will be after a fit from `epoch` on; refused if too many."""
+        ledger = self.model.ledger
+        epochs = math.ceil(ledger.remaining_updates / (self.params["steps"] or 1))
+        last = min(self.params["epochs"], epoch + epochs)
+        asked, coming = self._asked(), last // self.every - epoch // self.every
+        if self.queries is None:
+            return asked + coming
+        # After a resumption, some of those to come are among those that were asked.
+        before = 0 if ledger.resumes else asked
+        if before + coming > self.queries:
+            raise BudgetExhaustedError(
+                f"Expected at most {self.queries} queries of {self.name}, got {coming} to come in "
+                f"this fit() after {before} before it. Nothing was spent. Plan for "
+                f"{before + coming} with queries=..., or ask less often with every=...."
+            )
+        return self.queries
+
+    def _asked(self):
+        queries = self.model.ledger._queries.items()
+        return sum(asked for (name, *_), (asked, _) in queries if name == self.name)
+
+    def _ask(self, ledger):
+        count = int(self._judge(self.x, self.y).sum())
+        if self.noise_multiplier == 0:
+            return count
+        ledger.record_query(
+            self.name,
+            noise_multiplier=self.noise_multiplier,
+            examples=self.examples,
+            disjoint=self.disjoint,
+            queries_planned=self._planned,
+        )
+        answer = count + _whole_noise(self.noise_multiplier)
+        ledger.record_answer(self.name, answer)
+        return answer
+
+    def _judge(self, x, y):
+        """Whether the model is right, bool [rows]."""
+        predictions = self._predict(x)
+        right = self._checked_correct(y, predictions)
+        for output in tf.nest.flatten(predictions):
+            right = right & ~np.isnan(output).reshape(len(output), -1).any(axis=1)
+        return right
+
+    def _predict(self, x):
+        # A list of its own: otherwise Keras would replace the model's `history`.
+        alone = keras.callbacks.CallbackList()
+        return self.model.predict(x, batch_size=self._batch_size, verbose=0, callbacks=alone)
+
+    def _checked_correct(self, y, predictions):
+        rows = len(tf.nest.flatten(y)[0])
+        right = np.asarray(self._correct(y, predictions))
+        # Anything but one truth value for each row could count an example for more than 1.
+        if right.dtype != bool or right.shape != (rows,):
+            raise ValueError(
+                f"Expected correct(y, predictions) to give bool [{rows}], one for each row, got "
+                f"{right.dtype} {list(right.shape)}. Compare arrays of shape [rows]."
+            )
+        return right
+
+    def _try_correct(self):
+        """Judges a few rows together and one by one, before anything depends on it."""
+        take = lambda rows, s: tf.nest.map_structure(lambda leaf: leaf[s], rows)  # noqa: E731
+        few = slice(0, min(_ROWS_TRIED, self._batch_size))
+        y = take(self.y, few)
+        predictions = self._predict(take(self.x, few))
+        together = self._checked_correct(y, predictions)
+        for row, right in enumerate(together):
+            one = slice(row, row + 1)
+            if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
+                raise ValueError(
+                    "Expected correct(y, predictions) to judge each row by itself, got another "
+                    f"answer for row {row} together with other rows than alone: one example could "
+                    "change the count by more than 1."
+                )
+
+
+def _noise_multiplier(noise_multiplier, budget, queries):
+    if (noise_multiplier is None) == (budget is None):
+        raise ValueError(
+            f"Expected either a noise_multiplier or a budget, got {noise_multiplier!r} and "
+            f"{budget!r}. Give budget=PrivacyBudget(...) and queries=..., for instance."
+        )
+    if budget is None:
+        is_number = isinstance(noise_multiplier, numbers.Real)
+        if not is_number or not 0 <= noise_multiplier < math.inf:  # NaN fails too.
+            raise ValueError(
+                f"Expected a finite noise_multiplier >= 0, got {noise_multiplier!r}. It is the "
+                "standard deviation of the noise, in examples."
+            )
+        return float(noise_multiplier)
+    if not isinstance(budget, PrivacyBudget) or queries is None:
+        raise ValueError(
+            f"Expected a PrivacyBudget and the number of queries it is for, got {budget!r} and "
+            f"queries={queries!r}. One query is made after each epoch, or after `every` of them."
+        )
+    return calibrate_noise_multiplier(budget, 1.0, queries)
+
+
+def _check_whole(name, value):
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"Expected {name} to be a positive int, got {value!r}.")
+
+
+def _whole_noise(stddev):
+    """A rounded Gaussian number, from 2 x 53 bits of the operating system's entropy.
+
+    It reaches 8.5 standard deviations; what an exact one has beyond weighs 1e-17, less than any
+    delta.
+    """
+    return round(random.SystemRandom().gauss(0.0, stddev))
+
+
+def _class_numbers(y):
+    """Class numbers [N] of targets [N], [N, 1] or one-hot [N, classes]."""
+    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
+    if not isinstance(y, np.ndarray) or y.ndim > 2:
+        got = list(y.shape) if isinstance(y, np.ndarray) else f"a {type(y).__name__} of arrays"
+        raise ValueError(f"Expected y of shape [rows] or [rows, classes], got {got}. {remedy}")
+    if y.ndim == 2 and y.shape[1] > 1:
+        if not np.all((y == 0) | (y == 1)) or not np.all((y != 0).sum(axis=1) == 1):
+            raise ValueError(f"Expected one-hot rows in y, got others. {remedy}")
+        return y.argmax(axis=1)
+    y = y.reshape(-1)
+    if np.any(y < 0) or np.any(y != np.floor(y)):
+        raise ValueError(f"Expected class numbers 0, 1, ... in y, got other numbers. {remedy}")
+    return y.astype(np.int64)
+
+
+def _right_class(labels, predictions, from_logits):
+    """Whether the class that a model chooses is the label, bool [rows]."""
+    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
+    if not isinstance(predictions, np.ndarray) or predictions.ndim > 2:
+        raise ValueError(
+            f"Expected a model with one output [rows] or [rows, classes], got another one. {remedy}"
+        )
+    scores = predictions.reshape(len(predictions), -1)
+    if labels.max() >= max(2, scores.shape[1]):
+        raise ValueError(
+            f"Expected class numbers below {max(2, scores.shape[1])}, as many as the model tells "
+            f"apart, got {labels.max()}. {remedy}"
+        )
+    if scores.shape[1] > 1:
+        return scores.argmax(axis=1) == labels
+    if from_logits is None:
+        raise ValueError(
+            "Expected from_logits=True or False for a model with a single output, got None: "
+            "whether class 1 begins at 0 or at 0.5 cannot be told from numbers."
+        )
+    return (scores[:, 0] > (0.0 if from_logits else 0.5)) == (labels == 1)
+
+
+def _shared_rows(ours, theirs):
+    """Numbers of the rows of `ours` that are rows of `theirs`, both lists of arrays [N, ...]."""
+    # The narrower float, so that a copy kept in higher precision is recognised.
+    dtypes = [
+        min(a.dtype, b.dtype, key=lambda d: d.itemsize)
+        if a.dtype.kind == b.dtype.kind == "f"
+        else np.result_type(a, b)
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+
+    def digests(leaves):
+        parts = [_row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        for row in zip(*parts, strict=True):
+            yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
+
+    known = set(digests(theirs))
+    return [row for row, digest in enumerate(digests(ours)) if digest in known]
