@@ -6,8 +6,15 @@ import sys
 
 import pytest
 
-from tfdpnorm.privacy import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy import (
+    create_ledger,
+    dp_sgd_event,
+    epsilon_of,
+    make_plan,
+    privacy_statement,
+)
 from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.rounding import ceil_text
 
 SIZES = ["--num_examples=60000", "--expected_batch_size=600", "--delta=1e-5"]
 
@@ -136,3 +143,101 @@ def test_errors_are_one_line_and_exit_with_2(capsys, arguments, part):
     assert len(captured.err.splitlines()) == 1
     assert captured.err.startswith("tfdpnorm-epsilon: error: ")
     assert part in captured.err
+
+
+PLAN = make_plan(
+    num_examples=60_000,
+    expected_batch_size=600,
+    steps=400,
+    l2_norm_clip=1.0,
+    noise_multiplier=2.684,
+    delta=1e-5,
+)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """Thirty updates were made, five of them twice without being released twice."""
+    opened = create_ledger(tmp_path / "ledger.jsonl", PLAN, {"noise_generator": "shake256"})
+    for _ in range(30):
+        opened.record_updates()
+        opened.record_made(opened.position)
+    opened.resume(25, same_randomness=True)
+    return opened
+
+
+def of_ledger(capsys, ledger, *arguments):
+    assert main([f"--ledger={ledger.path}", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_epsilon_from_a_ledger(capsys, ledger):
+    text = of_ledger(capsys, ledger)
+    printed = float(text[0].split("epsilon = ")[1].split(" ")[0])
+    assert PLAN.epsilon_after(30) <= printed <= 1.001 * PLAN.epsilon_after(30)
+    assert text[0].startswith("rdp: ") and "for 30 updates counted" in text[0]
+    assert "have seen 25 of 400 planned" in text[0]
+    assert text[1] == "Ledger: 62 lines; none of them torn."
+    assert text[2:] == privacy_statement(ledger).splitlines()
+    assert main(["--ledger", ledger.path]) == 0
+    assert capsys.readouterr().out.splitlines() == text
+
+
+def test_a_ledger_as_json(capsys, ledger):
+    ledger.record_query("accuracy", noise_multiplier=9.0, examples=50)
+    lines = of_ledger(capsys, ledger, "--json", "--accountant=both")
+    for name, line in zip(("rdp", "pld"), lines, strict=True):
+        record = json.loads(line)
+        assert record["accountant"] == name
+        assert record["epsilon"] == record["claimed_epsilon"] == ledger.epsilon(name)
+        assert record["whole_plan_epsilon"] == ledger.whole_plan_epsilon(name)
+        assert record["validation_epsilon"] == ledger.validation_epsilon(name) > 0
+        expected = {"updates": 30, "position": 25, "steps": 400, "resumes": 1, "queries": 1}
+        expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "recounted": 0}
+        expected |= {"details": {"noise_generator": "shake256"}, "lines": 63}
+        assert {key: record[key] for key in expected} == expected
+
+
+def test_a_torn_ledger(capsys, ledger):
+    with open(ledger.path, "ab") as file:
+        file.write(b'{"line":63,"ki')
+    assert "torn: what it was to announce has not happened" in of_ledger(capsys, ledger)[1]
+    assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
+
+
+def test_a_ledger_without_guarantee(capsys, ledger):
+    ledger.void("the lots were not Poisson-sampled")
+    text = of_ledger(capsys, ledger, "--accountant=pld")
+    claimed = ceil_text(ledger.claimed_epsilon("pld"))
+    assert text[0].startswith(f"pld: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee)")
+    assert "- the lots were not Poisson-sampled" in text
+    assert "rounded up" not in "".join(text)
+    record = json.loads(of_ledger(capsys, ledger, "--json")[0])
+    assert record["epsilon"] == record["validation_epsilon"] == "inf"
+    assert record["guarantee_holds"] is False
+
+
+@pytest.mark.parametrize("damage", ["changed", "empty", "absent", "folder"])
+def test_a_damaged_ledger_is_one_line_and_exits_with_2(capsys, ledger, tmp_path, damage):
+    path = tmp_path / "absent" if damage == "absent" else tmp_path
+    if damage in ("changed", "empty"):
+        path = tmp_path / "damaged"
+        with open(ledger.path) as file:
+            text = file.read().replace('"count":1', '"count":0', 1) if damage == "changed" else ""
+        path.write_text(text)
+    with pytest.raises(SystemExit) as stopped:
+        main([f"--ledger={path}", "--json"])
+    captured = capsys.readouterr()
+    assert stopped.value.code == 2 and captured.out == ""
+    assert len(captured.err.splitlines()) == 1 and str(path) in captured.err
+    assert captured.err.startswith("tfdpnorm-epsilon: error: ") and "Expected " in captured.err
+
+
+@pytest.mark.parametrize(
+    "other", ["--steps=5", "--epsilon=1", "--delta=1e-5", "--num_examples=5", "--epochs=1"]
+)
+def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
+    with pytest.raises(SystemExit) as stopped:
+        main([f"--ledger={ledger.path}", other])
+    assert stopped.value.code == 2
+    assert f"--ledger without {other.split('=')[0]}, received both" in capsys.readouterr().err

@@ -1,10 +1,13 @@
 """The ledger: written first, never beyond the plan, and never better than the truth."""
 
+import copy
+import dataclasses
 import math
 
+import numpy as np
 import pytest
 
-from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, make_plan
+from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, epsilon_of, make_plan
 
 PLAN = make_plan(
     num_examples=1000,
@@ -95,20 +98,132 @@ def test_resuming():
         PrivacyLedger(None)
 
 
-def test_writing_comes_first_and_a_failed_write_records_nothing():
-    seen = []
+class Recording(PrivacyLedger):
+    """Keeps the entries, and what the ledger said when each was written."""
 
-    class Failing(PrivacyLedger):
-        def _persist(self, updates, reasons):
-            seen.append((self.updates, updates, reasons))
-            if len(seen) > 1:
-                raise OSError("disk full")
+    def __init__(self, *arguments, **named):
+        self.entries, self.seen, self.fails = [], [], False
+        super().__init__(*arguments, **named)
 
-    ledger = Failing(PLAN)
+    def _append(self, entry):
+        if self.fails:
+            raise OSError("disk full")
+        self.entries.append(entry)
+        self.seen.append((self.updates, self.position, self.queries, self.no_guarantee_because))
+
+
+def state_of(ledger):
+    fields = {k: v for k, v in vars(ledger).items() if k not in ("entries", "seen", "fails")}
+    return copy.deepcopy(fields)
+
+
+CALLS = [
+    lambda ledger: ledger.record_updates(4),
+    lambda ledger: ledger.record_made(99),
+    lambda ledger: ledger.resume(2, same_randomness=True),
+    lambda ledger: ledger.record_query("q", noise_multiplier=3.0, examples=10),
+    lambda ledger: ledger.record_answer("asked", 7.5),
+    lambda ledger: ledger.void("a reason"),
+    lambda ledger: ledger.exclude("a sentence"),
+    lambda ledger: ledger.hold_to_plan("a reason"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_writing_comes_first_and_a_failed_write_records_nothing(call):
+    ledger = Recording(PLAN)
     ledger.record_updates(3)
+    ledger.record_query("asked", noise_multiplier=1.0, examples=5)
+    assert ledger.entries[0] == {"kind": "updates", "count": 3}
+    assert ledger.seen == [(0, 0, 0, ()), (3, 3, 0, ())]
+    before = state_of(ledger)
+    ledger.fails = True
     with pytest.raises(OSError):
-        ledger.record_updates(4)
-    with pytest.raises(OSError):
+        call(ledger)
+    assert state_of(ledger) == before
+    ledger.fails = False
+    call(ledger)
+    assert len(ledger.entries) == 3 and state_of(ledger) != before
+
+
+def test_the_same_sentence_is_written_once():
+    ledger = Recording(PLAN)
+    for _ in range(2):
         ledger.void("a reason")
-    assert seen == [(0, 3, ()), (3, 7, ()), (3, 3, ("a reason",))]
-    assert ledger.updates == 3 and ledger.guarantee_holds
+        ledger.exclude(" a sentence ")
+        ledger.hold_to_plan("results decide")
+    assert [entry["kind"] for entry in ledger.entries] == ["void", "exclude", "hold"]
+    assert ledger.excluded == ("a sentence",)
+    assert ledger.held_to_plan_because == ("results decide",)
+
+
+@pytest.mark.parametrize("call", ["exclude", "hold_to_plan"])
+@pytest.mark.parametrize("sentence", ["", "  ", None, 3])
+def test_sentences_are_checked(call, sentence):
+    with pytest.raises(ValueError, match="to be a sentence"):
+        getattr(PrivacyLedger(PLAN), call)(sentence)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_a_run_whose_end_looks_at_results_costs_the_whole_plan(accountant):
+    plan = dataclasses.replace(PLAN, accountant=accountant)
+    ledger = PrivacyLedger(plan)
+    ledger.record_updates(20)
+    whole = plan.epsilon_after(100)
+    assert ledger.epsilon() < whole == ledger.whole_plan_epsilon()
+    ledger.hold_to_plan("training stops when validation falls")
+    assert ledger.epsilon() == ledger.claimed_epsilon() == whole
+    ledger.record_updates(80)
+    assert ledger.epsilon() == whole
+    ledger.void("a reason")
+    assert ledger.epsilon() == ledger.whole_plan_epsilon() == math.inf
+
+
+def test_epsilon_by_the_other_accountant():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_updates(100)
+    exact = epsilon_of(PLAN.event(100), PLAN.delta, "pld")
+    assert ledger.epsilon("pld") == exact < ledger.epsilon("rdp") == ledger.epsilon()
+    with pytest.raises(ValueError, match="Expected accountant to be one of"):
+        ledger.epsilon("moments")
+
+
+def test_details_are_plain_values_by_name():
+    details = {"engine": "bk", "depth": np.int64(16), "weight": 0.5, "seed": None, "half": False}
+    ledger = PrivacyLedger(PLAN, details)
+    assert ledger.details == details and type(ledger.details["depth"]) is int
+    ledger.details["engine"] = "another"
+    assert ledger.details["engine"] == "bk" and PrivacyLedger(PLAN).details == {}
+
+
+@pytest.mark.parametrize(
+    "details", [["a"], {1: "a"}, {"a": [1]}, {"a": math.inf}, {"a": math.nan}, {"a": object()}]
+)
+def test_other_details_are_refused(details):
+    with pytest.raises(ValueError, match="Expected .*details.* received"):
+        PrivacyLedger(PLAN, details)
+
+
+@pytest.mark.parametrize("digest", [1.5, math.nan, math.inf, "1", None, True, 2**64, -(2**63) - 1])
+def test_a_digest_has_64_bits(digest):
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_updates()
+    with pytest.raises(ValueError, match="Expected digest"):
+        ledger.record_made(digest)
+    for good in (-(2**63), 2**64 - 1, np.int64(-3)):
+        ledger.record_made(good)
+        ledger.record_updates()
+
+
+def test_nothing_is_made_that_was_not_announced():
+    ledger = PrivacyLedger(PLAN)
+    with pytest.raises(ValueError, match="Expected an announced update"):
+        ledger.record_made(1)
+    ledger.record_updates(2)
+    ledger.record_made(1)
+    with pytest.raises(ValueError, match="Expected an announced update"):
+        ledger.record_made(1)
+    ledger.record_updates()
+    ledger.resume(3, same_randomness=True)
+    with pytest.raises(ValueError, match="Expected an announced update"):
+        ledger.record_made(1)

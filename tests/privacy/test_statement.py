@@ -112,6 +112,98 @@ def test_no_guarantee(when):
         assert float(CLAIM.search(lines[0])[1]) == float(ceil_text(ledger.claimed_epsilon()))
 
 
+def resumed(digest, same_randomness=True):
+    ledger = PrivacyLedger(make_plan(**SETTINGS))
+    for position in range(1, 11):
+        ledger.record_updates()
+        ledger.record_made(position)
+    ledger.resume(8, same_randomness=same_randomness)
+    ledger.record_updates()
+    ledger.record_made(digest)
+    return ledger
+
+
+def test_a_resumed_run():
+    text = privacy_statement(resumed(9))
+    assert "T = 10 counted, of 4000 planned; the present weights have seen 9." in text
+    assert "resumed once; repeated updates used the same lots and noise and are counted once." in (
+        text
+    )
+
+
+@pytest.mark.parametrize("arguments", [(77,), (9, False)])
+def test_a_resumed_run_that_made_updates_again(arguments):
+    ledger = resumed(*arguments)
+    ledger.resume(9, same_randomness=True)
+    text = privacy_statement(ledger)
+    assert "T = 11 counted, of 4000 planned; the present weights have seen 9." in text
+    assert "resumed 2 times" in text and "but for 1 of them" in text and "counted again" in text
+    assert f"epsilon = {ceil_text(ledger.epsilon())} (rounded up)" in text
+
+
+def test_validation_examples_have_a_guarantee_of_their_own():
+    ledger = ledger_of(4000)
+    trained = ceil_text(ledger.epsilon())
+    for _ in range(3):
+        ledger.record_query("accuracy", noise_multiplier=20.0, examples=5000)
+    text = privacy_statement(ledger)
+    second = ceil_text(ledger.validation_epsilon())
+    assert second != trained
+    assert f"epsilon = {trained} (rounded up) and delta" in text
+    assert f"(3 so far) and whatever was chosen by these, with epsilon = {second} (rounded" in text
+    assert "presumes that none of them is a training example" in text
+    assert "anything but the noisy answers" in text and "are not protected" not in text
+
+
+def test_answers_about_training_examples_are_included():
+    ledger = ledger_of(4000)
+    ledger.record_query("accuracy", noise_multiplier=20.0, examples=500, disjoint=False)
+    text = privacy_statement(ledger)
+    assert "Includes: the noisy answers (1 so far)" in text and "Validation:" not in text
+    assert f"epsilon = {ceil_text(ledger.epsilon())} (rounded up)" in text
+    assert ledger.epsilon() > ledger_of(4000).epsilon()
+
+
+def test_only_answers_before_the_first_update():
+    ledger = ledger_of(0)
+    ledger.record_query("accuracy", noise_multiplier=1.0, examples=500, disjoint=False)
+    text = privacy_statement(ledger)
+    assert text.startswith("Training satisfies") and "No update" not in text
+
+
+@pytest.mark.parametrize("updates", [0, 1000, 4000])
+def test_a_run_that_is_held_to_its_plan(updates):
+    ledger = ledger_of(updates)
+    ledger.hold_to_plan("training stops when the noisy accuracy falls")
+    text = privacy_statement(ledger)
+    assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(4000))} (rounded up)" in text
+    assert "whole plan of 4000 updates" in text and "No update has been made" not in text
+    assert "because: training stops when the noisy accuracy falls." in text
+    assert "If the decision to stop" not in text
+
+
+def test_the_ledgers_exclusions_are_listed_once():
+    ledger = ledger_of(1)
+    ledger.exclude("The vocabulary was built from the data.")
+    text = privacy_statement(ledger, excluded=["The vocabulary was built from the data."])
+    assert text.count("The vocabulary was built") == 1
+    assert text.index("Not covered by this guarantee") < text.index("The vocabulary")
+    ledger.void("a reason")
+    assert "The vocabulary was built" in privacy_statement(ledger)
+
+
+@pytest.mark.parametrize("generator", [None, "philox", "shake256", "another"])
+def test_the_noise_generator_is_the_runs(generator):
+    details = None if generator is None else {"noise_generator": generator}
+    ledger = PrivacyLedger(make_plan(**SETTINGS), details)
+    text = privacy_statement(ledger)
+    weak = "the noise generator, which is not a cryptographic one" in text
+    assert weak == (generator != "shake256")
+    assert ("is a cryptographic one (SHAKE256" in text) != weak
+    for part in ("Floating-point effects (Mironov 2012)", "float32", "key of the noise"):
+        assert part in text
+
+
 @pytest.mark.parametrize("excluded", ["one string", ("",), (3,), 7])
 def test_bad_exclusions_are_refused(excluded):
     with pytest.raises(ValueError, match="Expected excluded"):

@@ -9,6 +9,12 @@ from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 from tfdpnorm.privacy.ledger import BudgetExhaustedError, PrivacyLedger
+from tfdpnorm.privacy.ledger_file import (
+    LedgerCorruptError,
+    create_ledger,
+    read_ledger,
+    reopen_ledger,
+)
 from tfdpnorm.privacy.plan import PrivacyPlan, make_plan
 from tfdpnorm.privacy.statement import privacy_statement
 
@@ -17,12 +23,16 @@ __all__ = [
     "RDP_ORDERS",
     "BudgetExhaustedError",
     "EpsilonCurve",
+    "LedgerCorruptError",
     "PrivacyBudget",
     "PrivacyLedger",
     "PrivacyPlan",
     "calibrate_noise_multiplier",
+    "create_ledger",
     "dp_sgd_event",
     "epsilon_of",
     "make_plan",
     "privacy_statement",
+    "read_ledger",
+    "reopen_ledger",
 ]

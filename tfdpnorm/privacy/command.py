@@ -1,7 +1,8 @@
-"""The console command `tfdpnorm-epsilon`: epsilon from noise, or noise from epsilon.
+"""The console command `tfdpnorm-epsilon`: epsilon from noise, noise from epsilon, or from a ledger.
 
     tfdpnorm-epsilon --num_examples=60000 --expected_batch_size=600 --epochs=40 --delta=1e-5 \
         --epsilon=1 --accountant=both
+    tfdpnorm-epsilon --ledger=run/ledger.jsonl
 
 It loads no TensorFlow.
 """
@@ -16,7 +17,9 @@ from tfdpnorm.privacy import _validate
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.ledger_file import LedgerFile, read_ledger
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.statement import privacy_statement
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,48 +39,131 @@ def main(argv: Sequence[str] | None = None) -> int:
       its own, in which an infinite epsilon is the string "inf".
 
     Raises:
-      SystemExit: With code 2, after one line on standard error, where the arguments are not valid
-        or the epsilon cannot be reached; with code 0 after --help.
+      SystemExit: With code 2, after one line on standard error, where the arguments are not valid,
+        the epsilon cannot be reached, or the ledger is absent or was changed; with code 0 after
+        --help.
     """
-    parser = _make_parser()
+    argv = sys.argv[1:] if argv is None else list(argv)
+    of_ledger = any(argument.split("=")[0] == "--ledger" for argument in argv)
+    parser = _make_parser(of_ledger)
     flags = parser.parse_args(argv)
     try:
-        records = _compute(flags)
-    except ValueError as error:
+        lines = _of_ledger(flags) if of_ledger else _of_settings(flags, parser.prog)
+    except (ValueError, OSError) as error:
         parser.error(str(error))
-    if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
-        print(
-            f"{parser.prog}: warning: delta={flags.delta:g} is not below 1 / num_examples="
-            f"{1 / flags.num_examples:g}; choose a smaller delta.",
-            file=sys.stderr,
-        )
-    for record in records:
-        print(json.dumps(record) if flags.json else _sentence(record))
-    if not flags.json:
-        print("Holds for Poisson-sampled lots, for adding or removing one example.")
+    print("\n".join(lines))
     return 0
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser(of_ledger: bool) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="tfdpnorm-epsilon",
-        description="Epsilon of DP-SGD for a noise multiplier, or the noise multiplier for it.",
+        description="Epsilon of DP-SGD for a noise multiplier, the noise multiplier for it, or the "
+        "epsilon that a run has spent according to its ledger.",
         allow_abbrev=False,
     )
+    needed = not of_ledger
+    parser.add_argument("--ledger", help="a run's ledger file; alone, or with the last two flags")
     parser.add_argument("--num_examples", type=int, help="private training examples")
-    lot = parser.add_mutually_exclusive_group(required=True)
+    lot = parser.add_mutually_exclusive_group(required=needed)
     lot.add_argument("--expected_batch_size", type=float, help="expected lot size")
     lot.add_argument("--sampling_rate", type=float, help="lot size over number of examples")
-    length = parser.add_mutually_exclusive_group(required=True)
+    length = parser.add_mutually_exclusive_group(required=needed)
     length.add_argument("--steps", type=int, help="optimizer updates")
     length.add_argument("--epochs", type=float, help="steps = ceil(epochs / sampling_rate)")
-    parser.add_argument("--delta", type=float, required=True, help="well below 1 / num_examples")
-    noise = parser.add_mutually_exclusive_group(required=True)
+    parser.add_argument("--delta", type=float, required=needed, help="well below 1 / num_examples")
+    noise = parser.add_mutually_exclusive_group(required=needed)
     noise.add_argument("--noise_multiplier", type=float, help="prints the epsilon of this noise")
     noise.add_argument("--epsilon", type=float, help="prints the least noise for this epsilon")
-    parser.add_argument("--accountant", choices=(*ACCOUNTANTS, "both"), default="rdp")
+    parser.add_argument(
+        "--accountant",
+        choices=(*ACCOUNTANTS, "both"),
+        default=None if of_ledger else "rdp",
+        help="rdp if not given, or the ledger's",
+    )
     parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
     return parser
+
+
+def _of_ledger(flags: argparse.Namespace) -> list[str]:
+    alone = ("ledger", "accountant", "json")
+    others = [name for name, value in vars(flags).items() if value is not None]
+    others = [f"--{name}" for name in others if name not in alone]
+    if others:
+        raise ValueError(
+            f"Expected --ledger without {', '.join(others)}, received both. The ledger brings its "
+            "own settings: remove the others."
+        )
+    ledger = read_ledger(flags.ledger)
+    names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
+    records = [_ledger_record(ledger, name or ledger.plan.accountant) for name in names]
+    if flags.json:
+        return [json.dumps(record) for record in records]
+    return [*map(_ledger_sentence, records), *_ledger_remarks(ledger)]
+
+
+def _ledger_record(ledger: LedgerFile, accountant: str) -> dict[str, object]:
+    plan = ledger.plan
+    return {
+        "ledger": ledger.path,
+        "accountant": accountant,
+        "guarantee_holds": ledger.guarantee_holds,
+        "no_guarantee_because": list(ledger.no_guarantee_because),
+        "epsilon": _json_number(ledger.epsilon(accountant)),
+        "claimed_epsilon": _json_number(ledger.claimed_epsilon(accountant)),
+        "whole_plan_epsilon": _json_number(ledger.whole_plan_epsilon(accountant)),
+        "validation_epsilon": _json_number(ledger.validation_epsilon(accountant)),
+        "delta": plan.delta,
+        "updates": ledger.updates,
+        "position": ledger.position,
+        "steps": plan.steps,
+        "recounted": ledger.recounted,
+        "resumes": ledger.resumes,
+        "queries": ledger.queries,
+        "torn": ledger.torn,
+        "lines": ledger.tail[0],
+        "noise_multiplier": plan.noise_multiplier,
+        "l2_norm_clip": _json_number(plan.l2_norm_clip),
+        "sampling_rate": plan.sampling_rate,
+        "num_examples": plan.num_examples,
+        "adjacency": "add_or_remove_one",
+        "sampling": plan.sampling,
+        "held_to_plan_because": list(ledger.held_to_plan_because),
+        "excluded": list(ledger.excluded),
+        "details": ledger.details,
+    }
+
+
+def _ledger_sentence(record: dict[str, object]) -> str:
+    name = record["accountant"]
+    spent = (
+        f"at delta = {record['delta']!r}, for {record['updates']} updates counted; the present "
+        f"weights have seen {record['position']} of {record['steps']} planned"
+    )
+    if record["guarantee_holds"]:
+        return f"{name}: epsilon = {ceil_text(float(record['epsilon']))} (rounded up) {spent}"
+    claimed = ceil_text(float(record["claimed_epsilon"]))
+    return f"{name}: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee) {spent}"
+
+
+def _ledger_remarks(ledger: LedgerFile) -> list[str]:
+    state = "the last line is torn: what it was to announce has not happened and is not counted"
+    state = state if ledger.torn else "none of them torn"
+    return [f"Ledger: {ledger.tail[0]} lines; {state}.", *privacy_statement(ledger).splitlines()]
+
+
+def _of_settings(flags: argparse.Namespace, program: str) -> list[str]:
+    records = _compute(flags)
+    if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
+        print(
+            f"{program}: warning: delta={flags.delta:g} is not below 1 / num_examples="
+            f"{1 / flags.num_examples:g}; choose a smaller delta.",
+            file=sys.stderr,
+        )
+    if flags.json:
+        return [json.dumps(record) for record in records]
+    last = "Holds for Poisson-sampled lots, for adding or removing one example."
+    return [*map(_sentence, records), last]
 
 
 def _compute(flags: argparse.Namespace) -> list[dict[str, object]]:

@@ -18,11 +18,33 @@ _LEFT_OUT = (
     "The training loss and any metric computed on private data during training, wherever they "
     "were printed or logged, and anything chosen by them: a stopping time, a checkpoint, a "
     "learning rate.",
+)
+_VALIDATION_LEFT_OUT = (
     "Private validation data that choices were made by: its examples are not protected by this "
-    "epsilon.",
-    "Floating-point effects (Mironov 2012) and the noise generator, which is not a cryptographic "
-    "one: the accountant presumes exact Gaussian noise.",
-    "It presumes that the key of the noise and the composition of the sampled lots stay secret.",
+    "epsilon."
+)
+_OTHER_VALIDATION_LEFT_OUT = (
+    "Private validation data, as far as choices were made by anything but the noisy answers "
+    "counted above."
+)
+_FLOATING_POINT = (
+    "the accountant presumes exact Gaussian noise on exact sums. The noise is drawn from 32-bit "
+    "random words and computed and added in float32, where not every number can come out; neither "
+    "is it discrete, nor are the noised sums rounded to a coarser grid, so that their last bits "
+    "may say more than epsilon allows."
+)
+_GENERATORS = {
+    "philox": (
+        "Floating-point effects (Mironov 2012) and the noise generator, which is not a "
+        f"cryptographic one: {_FLOATING_POINT}"
+    ),
+    "shake256": (
+        f"Floating-point effects (Mironov 2012): {_FLOATING_POINT} The noise generator is a "
+        "cryptographic one (SHAKE256, FIPS 202)."
+    ),
+}
+_SECRETS = (
+    "It presumes that the key of the noise and the composition of the sampled lots stay secret."
 )
 
 
@@ -31,7 +53,8 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
 
     Args:
       ledger: The ledger of the run.
-      excluded: Further sentences on what the guarantee does not cover in this run.
+      excluded: Further sentences on what the guarantee does not cover in this run, besides those
+        of the ledger.
 
     Returns:
       Several lines of English, one for each point. Epsilon is rounded upwards. Where no guarantee
@@ -45,9 +68,10 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
     if not isinstance(ledger, PrivacyLedger):
         raise ValueError(f"Expected ledger to be a PrivacyLedger, received {ledger!r}.")
     excluded = _validate.reasons("excluded", excluded)
+    excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
     if ledger.guarantee_holds:
         paragraphs = [*_guaranteed(ledger), *_settings(ledger)]
-        left_out = (*_LEFT_OUT, *excluded)
+        left_out = (*_left_out(ledger), *excluded)
         paragraphs += ["Not covered by this guarantee:", *map(_item, left_out)]
     else:
         paragraphs = [*_not_guaranteed(ledger), *_settings(ledger)]
@@ -56,16 +80,27 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
     return "\n".join(paragraphs)
 
 
+def _left_out(ledger: PrivacyLedger) -> list[str]:
+    generator = ledger.details.get("noise_generator")
+    return [
+        *_LEFT_OUT,
+        _OTHER_VALIDATION_LEFT_OUT if ledger.queries else _VALIDATION_LEFT_OUT,
+        _GENERATORS.get(generator, _GENERATORS["philox"]),
+        _SECRETS,
+    ]
+
+
 def _guaranteed(ledger: PrivacyLedger) -> list[str]:
-    plan = ledger.plan
-    if ledger.updates == 0:
+    plan, epsilon = ledger.plan, ledger.epsilon()
+    # An epsilon of 0 may also be one that the accountant cannot tell from it.
+    if ledger.updates == 0 and epsilon == 0:
         first = (
             "No update has been made yet: nothing of the private data has been used, epsilon = 0."
         )
     else:
         first = (
             f"Training satisfies (epsilon, delta)-differential privacy with epsilon = "
-            f"{ceil_text(ledger.epsilon())} (rounded up) and delta = {plan.delta!r}."
+            f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."
         )
     lines = [
         first,
@@ -82,13 +117,21 @@ def _guaranteed(ledger: PrivacyLedger) -> list[str]:
             "function of them that does not use the private data again (predictions, averages, "
             "exported models)."
         ),
+        *map(_item, _validation(ledger)),
     ]
-    if 0 < ledger.updates < plan.steps:
+    if ledger.held_to_plan_because:
+        lines.append(
+            _item(
+                f"This is the epsilon of the whole plan of {plan.steps} updates, however many "
+                f"were made, because: {'; '.join(ledger.held_to_plan_because)}."
+            )
+        )
+    elif 0 < ledger.updates < plan.steps:
         lines.append(
             _item(
                 f"The run was planned for {plan.steps} updates. If the decision to stop earlier "
                 "looked at the model or at private data, state the epsilon of the whole plan "
-                f"instead: {ceil_text(plan.epsilon_after(plan.steps))} (rounded up)."
+                f"instead: {ceil_text(ledger.whole_plan_epsilon())} (rounded up)."
             )
         )
     if plan.delta >= 1 / plan.num_examples:
@@ -97,6 +140,27 @@ def _guaranteed(ledger: PrivacyLedger) -> list[str]:
                 f"Weak: delta is not below 1 / {plan.num_examples}, so that publishing a whole "
                 "example would be allowed. Choose a delta well below that."
             )
+        )
+    return lines
+
+
+def _validation(ledger: PrivacyLedger) -> list[str]:
+    """The second guarantee, for validation examples, and what they add to the first."""
+    lines = []
+    epsilon = ledger.validation_epsilon()
+    apart = ledger.queries_of(disjoint=True)
+    if apart:
+        lines.append(
+            "Validation: a second guarantee holds for any one validation example, for the noisy "
+            f"answers about them ({apart} so far) and whatever was chosen by these, with epsilon = "
+            f"{ceil_text(epsilon)} (rounded up) and delta = {ledger.plan.delta!r}. It presumes "
+            "that none of them is a training example; to those the answers cost nothing."
+        )
+    overlapping = ledger.queries_of(disjoint=False)
+    if overlapping:
+        lines.append(
+            f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
+            "are training examples too, or may be; the epsilon applies to those as well."
         )
     return lines
 
@@ -136,10 +200,32 @@ def _settings(ledger: PrivacyLedger) -> list[str]:
     return [
         "Settings, as planned:",
         _item(f"Sampling: {sampling}."),
-        _item(f"Updates: T = {ledger.updates} done of {plan.steps} planned."),
+        *map(_item, _updates(ledger)),
         _item(f"Noise and clipping: {noise}, l2 clipping norm C = {plan.l2_norm_clip!r}."),
         _item(f"Accountant: {accountant}."),
     ]
+
+
+def _updates(ledger: PrivacyLedger) -> list[str]:
+    updates, planned = ledger.updates, ledger.plan.steps
+    if ledger.position == updates:
+        lines = [f"Updates: T = {updates} done of {planned} planned."]
+    else:
+        lines = [
+            f"Updates: T = {updates} counted, of {planned} planned; the present weights have seen "
+            f"{ledger.position}."
+        ]
+    if not ledger.resumes:
+        return lines
+    times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
+    line = f"The run was resumed {times}; repeated updates used the same lots and noise and are "
+    line += "counted once"
+    if ledger.recounted:
+        line += (
+            f", but for {ledger.recounted} of them that were made with other keys, came out "
+            "otherwise or could not be compared, and are counted again"
+        )
+    return [*lines, f"{line}."]
 
 
 def _item(text: str) -> str:

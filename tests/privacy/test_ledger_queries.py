@@ -1,0 +1,180 @@
+"""Noisy answers about validation examples: whom they cost what, and that each is paid for."""
+
+import math
+
+import dp_accounting
+import pytest
+
+from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, PrivacyLedger, dp_sgd_event, make_plan
+
+PLAN = make_plan(
+    num_examples=1000,
+    expected_batch_size=50,
+    steps=100,
+    l2_norm_clip=1.0,
+    noise_multiplier=2.0,
+    delta=1e-5,
+)
+ASKED = {"noise_multiplier": 20.0, "examples": 500}
+
+
+def reference(accountant, *events):
+    if accountant == "rdp":
+        made = dp_accounting.rdp.RdpAccountant(orders=RDP_ORDERS)
+    else:
+        made = dp_accounting.pld.PLDAccountant()
+    for event in events:
+        made.compose(event)
+    return made.get_epsilon(1e-5)
+
+
+def gaussians(noise, count):
+    return dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(noise), count)
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_validation_examples_have_an_epsilon_of_their_own(accountant):
+    ledger = PrivacyLedger(PLAN)
+    assert ledger.validation_epsilon(accountant) == 0
+    ledger.record_updates(100)
+    trained = ledger.epsilon(accountant)
+    for _ in range(7):
+        ledger.record_query("accuracy", **ASKED)
+    ledger.record_query("top 5", noise_multiplier=10.0, examples=500)
+    expected = reference(accountant, gaussians(20.0, 7), gaussians(10.0, 1))
+    assert ledger.validation_epsilon(accountant) == pytest.approx(expected, rel=0.01)
+    assert ledger.validation_epsilon("rdp") == pytest.approx(
+        reference("rdp", gaussians(20.0, 7), gaussians(10.0, 1)), rel=1e-9
+    )
+    assert ledger.epsilon(accountant) == trained
+    assert ledger.queries == ledger.queries_of(disjoint=True) == 8
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_answers_about_training_examples_add_to_their_epsilon(accountant):
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_query("accuracy", **ASKED, disjoint=False)
+    alone = reference(accountant, gaussians(20.0, 1))
+    assert ledger.epsilon(accountant) == pytest.approx(alone, rel=0.01, abs=1e-6)
+    ledger.record_updates(100)
+    ledger.record_query("accuracy", **ASKED, disjoint=False)
+    trained = dp_sgd_event(0.05, 2.0, 100)
+    expected = reference(accountant, trained, gaussians(20.0, 2))
+    assert ledger.epsilon(accountant) == pytest.approx(expected, rel=0.01)
+    assert ledger.epsilon("rdp") == pytest.approx(
+        reference("rdp", trained, gaussians(20.0, 2)), rel=1e-9
+    )
+    assert ledger.epsilon(accountant) > PLAN.epsilon_after(100) or accountant == "pld"
+    assert ledger.validation_epsilon() == 0 and ledger.queries_of(disjoint=False) == 2
+
+
+def test_between_grid_points_pld_reports_the_next_one():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_query("accuracy", **ASKED, disjoint=False)
+    ledger.record_updates(90)
+    at = reference("pld", dp_sgd_event(0.05, 2.0, 90), gaussians(20.0, 1))
+    assert at <= ledger.epsilon("pld") * 1.002
+    between = ledger.epsilon("pld")
+    ledger.record_updates(10)
+    assert between <= ledger.epsilon("pld")
+
+
+def test_queries_planned_count_where_the_run_is_held_to_its_plan():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_query("accuracy", **ASKED, queries_planned=9)
+    ledger.record_query("overlap", **ASKED, disjoint=False, queries_planned=4)
+    one = reference("rdp", gaussians(20.0, 1))
+    assert ledger.validation_epsilon() == pytest.approx(one, rel=1e-9)
+    ledger.hold_to_plan("training stops when the noisy accuracy falls")
+    nine = reference("rdp", gaussians(20.0, 9))
+    assert ledger.validation_epsilon() == pytest.approx(nine, rel=1e-9)
+    whole = reference("rdp", dp_sgd_event(0.05, 2.0, 100), gaussians(20.0, 4))
+    assert ledger.epsilon() == ledger.whole_plan_epsilon() == pytest.approx(whole, rel=1e-9)
+    for _ in range(10):
+        ledger.record_query("accuracy", **ASKED)
+    eleven = reference("rdp", gaussians(20.0, 11))
+    assert ledger.validation_epsilon() == pytest.approx(eleven, rel=1e-9)
+
+
+def test_without_a_guarantee_there_is_none_for_validation():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_query("accuracy", **ASKED)
+    ledger.void("the seed is known")
+    assert ledger.validation_epsilon() == ledger.epsilon() == math.inf
+
+
+def test_an_answer_is_given_again_at_its_position():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_updates()
+    ledger.record_made(1)
+    assert ledger.answer("accuracy") is None
+    ledger.record_query("accuracy", **ASKED)
+    assert ledger.answer("accuracy") is None
+    ledger.record_answer("accuracy", 431.5)
+    assert ledger.answer("accuracy") == 431.5 and ledger.answer("loss") is None
+    ledger.record_updates()
+    ledger.record_made(2)
+    assert ledger.answer("accuracy") is None
+    ledger.resume(0, same_randomness=True)
+    assert ledger.answer("accuracy") is None
+    ledger.record_updates()
+    ledger.record_made(1)
+    assert ledger.answer("accuracy") == 431.5 and ledger.queries == 1
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_another_run_gives_answers_of_its_own(same):
+    ledger = PrivacyLedger(PLAN)
+    for position in (1, 2, 3):
+        ledger.record_updates()
+        ledger.record_made(position)
+        ledger.record_query("accuracy", **ASKED)
+        ledger.record_answer("accuracy", position)
+    ledger.resume(1, same_randomness=same)
+    assert ledger.answer("accuracy") == 1
+    ledger.record_updates()
+    ledger.record_made(99)
+    assert ledger.answer("accuracy") is None
+    ledger.record_query("accuracy", **ASKED)
+    ledger.record_answer("accuracy", 50.0)
+    assert ledger.answer("accuracy") == 50.0 and ledger.queries == 4
+
+
+def test_every_answer_needs_a_question():
+    ledger = PrivacyLedger(PLAN)
+    ledger.record_query("accuracy", **ASKED)
+    with pytest.raises(ValueError, match="Expected a query named 'loss' without answer"):
+        ledger.record_answer("loss", 3.0)
+    for value in (math.nan, math.inf, "3", None, True):
+        with pytest.raises(ValueError, match="Expected value to be"):
+            ledger.record_answer("accuracy", value)
+    ledger.record_answer("accuracy", 3)
+    with pytest.raises(ValueError, match="without answer"):
+        ledger.record_answer("accuracy", 3.0)
+    ledger.record_query("accuracy", **ASKED)
+    ledger.resume(0, same_randomness=True)
+    with pytest.raises(ValueError, match="without answer"):
+        ledger.record_answer("accuracy", 3.0)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("name", ""),
+        ("name", 3),
+        ("noise_multiplier", 0.0),
+        ("noise_multiplier", -1.0),
+        ("noise_multiplier", math.inf),
+        ("noise_multiplier", math.nan),
+        ("examples", 0),
+        ("examples", 1.5),
+        ("disjoint", 1),
+        ("queries_planned", 0),
+        ("queries_planned", 2.5),
+    ],
+)
+def test_bad_queries_are_refused(name, value):
+    ledger = PrivacyLedger(PLAN)
+    with pytest.raises(ValueError, match=f"Expected {name} .*received"):
+        ledger.record_query(**{"name": "accuracy", **ASKED, name: value})
+    assert ledger.queries == 0
