@@ -5,14 +5,10 @@ import functools
 import math
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping
-
-import dp_accounting
-import numpy as np
+from collections.abc import Mapping
 
 from tfdpnorm.privacy import _validate
-from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of, rdp_of, rdp_to_epsilon
-from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+from tfdpnorm.privacy.composition import composed_epsilon, pld_curve
 from tfdpnorm.privacy.plan import PrivacyPlan
 
 _NONE = range(0)
@@ -317,6 +313,10 @@ class PrivacyLedger:
         self._queries[key] = (asked + 1, max(planned, queries_planned or 0))
         self._asked_at[name] = self._position
 
+    def asked(self, name: str) -> int:
+        """How often a query of that name was recorded."""
+        return sum(asked for (known, *_), (asked, _) in self._queries.items() if known == name)
+
     def record_answer(self, name: str, value: float) -> None:
         """Records the noised answer to the last query of that name; now it may be seen.
 
@@ -398,7 +398,7 @@ class PrivacyLedger:
             return math.inf
         plan = self._plan_by(accountant)
         asked = self._asked(disjoint=True, whole_plan=bool(self._held))
-        return _epsilon(asked, plan.delta, plan.accountant)
+        return composed_epsilon(asked, plan.delta, plan.accountant)
 
     def _append(self, entry: dict[str, object]) -> None:
         """Called before the ledger changes; a ledger with a file writes it here, or raises."""
@@ -417,10 +417,10 @@ class PrivacyLedger:
             return math.inf
         rate, noise = plan.sampling_rate, plan.noise_multiplier
         if plan.accountant == "pld":
-            once = _curve(rate, noise, plan.steps, plan.delta).reported_at(once)
+            once = pld_curve(rate, noise, plan.steps, plan.delta).reported_at(once)
         parts = [(rate, noise, once)]
         parts += [(rate, noise / math.sqrt(m), lots) for m, lots in sorted(repeated)]
-        return _epsilon([*parts, *asked], plan.delta, plan.accountant)
+        return composed_epsilon([*parts, *asked], plan.delta, plan.accountant)
 
     def _rely_on_announced(self) -> None:
         """An entry that follows an announcement may rest on its updates, made or not."""
@@ -473,34 +473,6 @@ class PrivacyLedger:
         if accountant is None or accountant == self._plan.accountant:
             return self._plan
         return _with_accountant(self._plan, accountant)
-
-
-def _epsilon(
-    parts: Iterable[tuple[float, float, int]], delta: float, accountant: str
-) -> float:
-    """Epsilon of parts (sampling rate, noise multiplier, count) composed."""
-    parts = tuple(part for part in parts if part[2])
-    if not parts:
-        return 0.0
-    if accountant == "pld":
-        return _pld_epsilon(parts, delta)
-    return rdp_to_epsilon(sum(count * _rdp(rate, noise) for rate, noise, count in parts), delta)
-
-
-@functools.lru_cache(maxsize=64)
-def _rdp(sampling_rate: float, noise_multiplier: float) -> np.ndarray:
-    return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1))
-
-
-@functools.lru_cache(maxsize=64)
-def _pld_epsilon(parts: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    event = dp_accounting.ComposedDpEvent([dp_sgd_event(*part) for part in parts])
-    return epsilon_of(event, delta, "pld")
-
-
-@functools.lru_cache(maxsize=16)
-def _curve(rate: float, noise_multiplier: float, steps: int, delta: float) -> EpsilonCurve:
-    return EpsilonCurve(rate, noise_multiplier, steps, delta, "pld")
 
 
 @functools.lru_cache(maxsize=16)
