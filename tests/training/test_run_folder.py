@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, read_ledger
-from tfdpnorm.training import WeightAverage, make_private
+from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
 
 
 class Halt(Exception):
@@ -109,6 +109,35 @@ def test_with_another_learning_rate_the_noise_is_another_and_counted(start, data
     assert again.ledger.recounted >= 1
     assert again.ledger.position == 12 - again.ledger.recounted
     assert again.ledger.epsilon() >= again.plan.epsilon_after(12)
+
+
+def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
+    """A run that is killed reduces its rate, and stops, as one that is let alone."""
+    rng = np.random.default_rng(3)
+    validation = rng.normal(size=(30, 5)).astype(np.float32), np.zeros(30, np.int64)
+
+    def callbacks():
+        return [
+            PrivateValidation(*validation, noise_multiplier=1e6, queries=6),
+            keras.callbacks.ReduceLROnPlateau(
+                "private_val_accuracy", mode="max", factor=0.5, patience=2, min_delta=1e9
+            ),
+            keras.callbacks.EarlyStopping(
+                "private_val_accuracy", mode="max", patience=4, min_delta=1e9
+            ),
+        ]
+
+    settings = {"steps": 24, "insecure_seed": 1, "checkpoint_every": None}
+    whole = start(tmp_path / "whole", **settings)
+    history = whole.fit(*data, verbose=0, callbacks=callbacks()).history
+    assert history["lr"][-1] < history["lr"][0] and whole.ledger.position < 24
+    crash(start(tmp_path / "run", **settings), data, 14, callbacks())
+    again = start(tmp_path / "run", resume=True, **settings)
+    rest = again.fit(*data, verbose=0, callbacks=callbacks()).history
+    assert rest["lr"] == history["lr"][3:]
+    assert again.ledger.position == whole.ledger.position
+    assert again.ledger.asked("private_val_accuracy") == len(history["lr"])
+    np.testing.assert_array_equal(weights(again), weights(whole))
 
 
 def test_without_its_key_a_run_counts_repeated_updates(start, data, tmp_path):
@@ -374,7 +403,7 @@ def test_a_ledger_that_cannot_be_written_stops_before_the_update(
 def test_a_checkpoint_tells_no_more_than_weights(start, data, tmp_path):
     crash(start(tmp_path), data, 4)
     state = json.loads((newest(tmp_path) / "state.json").read_text())
-    assert set(state) == {"updates", "ledger", "weights", "files"}
+    assert set(state) == {"updates", "ledger", "weights", "callbacks", "files"}
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
     assert not any("key" in name for name in names)
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2

@@ -151,13 +151,13 @@ def _shared_rows(public, private):
     dtype = (min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f"
              else np.result_type(*both))
     by_bytes = {}
-    for row, content in enumerate(_row_bytes(public, dtype)):
+    for row, content in enumerate(row_bytes(public, dtype)):
         by_bytes.setdefault(content, []).append(row)
-    found = {content for content in _row_bytes(private, dtype) if content in by_bytes}
+    found = {content for content in row_bytes(private, dtype) if content in by_bytes}
     return sorted(row for content in found for row in by_bytes[content])
 
 
-def _row_bytes(array, dtype):
+def row_bytes(array, dtype):
     for start in range(0, len(array), _ROWS_AT_A_TIME):
         rows = np.ascontiguousarray(array[start:start + _ROWS_AT_A_TIME], dtype=dtype)
         if dtype.kind == "f":

@@ -94,6 +94,11 @@ def _refuse(callback, free, validation_data_given):
     for cls, reason in _REFUSED.items():
         if isinstance(callback, cls):
             raise ValueError(f"Expected no {name} in private training, got one: {reason}.")
+    if getattr(callback, "load_weights_on_restart", False):
+        raise ValueError(
+            f"Expected no load_weights_on_restart, got one in {name}: "
+            f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
+        )
     monitor = _monitored(callback)
     if monitor is None or monitor in free:
         return

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.data import Lot
+from tfdpnorm.data import Lot, check_public_batch
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.layers.walk import layer_numbers
@@ -285,8 +285,8 @@ class PrivateModel(keras.Model):
             validation_is_public=validation_is_public,
         )
         for callback in callbacks:
-            if batches is not None and isinstance(callback, PrivateValidation):
-                callback.check_training_data(batches.x)
+            if isinstance(callback, PrivateValidation):
+                self._check_validation_rows(callback, batches)
         self.restore_run(callbacks)
         checkpointing = [] if self._folder is None else [self._checkpointing(callbacks)]
         if batches is not None:
@@ -485,8 +485,16 @@ class PrivateModel(keras.Model):
             raise ValueError(NO_TARGETS)
         return lots
 
+    def _check_validation_rows(self, callback, batches):
+        if batches is not None:
+            callback.check_training_data(batches.x)
+        if self._streams.public_batch is not None:
+            tf.nest.map_structure(check_public_batch, self._streams.public_batch, callback.x)
+
     def _checkpointing(self, callbacks):
-        return Checkpointing(self, self._folder, self._noise, callbacks, self._checkpoint_every)
+        return Checkpointing(
+            self, self._folder, self._noise, callbacks, self._checkpoint_every, self._taken_up
+        )
 
     def _void_unknown_sampling(self):
         reason = "the lots were not Poisson-sampled by this library"

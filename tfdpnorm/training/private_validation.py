@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import _arrays
-from tfdpnorm.data.public import _row_bytes
+from tfdpnorm.data.public import row_bytes
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
@@ -191,7 +191,7 @@ class PrivateValidation(keras.callbacks.Callback):
         ledger = self.model.ledger
         answer = ledger.answer(self.name)
         if answer is None:
-            if self.queries is not None and self._asked() >= self.queries:
+            if self.queries is not None and ledger.asked(self.name) >= self.queries:
                 # An error would lose the epoch, and with it every attempt to take up the run again.
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
@@ -209,7 +209,8 @@ class PrivateValidation(keras.callbacks.Callback):
         ledger = self.model.ledger
         epochs = math.ceil(ledger.remaining_updates / (self.params["steps"] or 1))
         last = min(self.params["epochs"], epoch + epochs)
-        asked, coming = self._asked(), last // self.every - epoch // self.every
+        asked = ledger.asked(self.name)
+        coming = last // self.every - epoch // self.every
         if self.queries is None:
             return asked + coming
         # After a resumption, some of those to come are among those that were asked.
@@ -221,10 +222,6 @@ class PrivateValidation(keras.callbacks.Callback):
                 f"{before + coming} with queries=..., or ask less often with every=...."
             )
         return self.queries
-
-    def _asked(self):
-        queries = self.model.ledger._queries.items()
-        return sum(asked for (name, *_), (asked, _) in queries if name == self.name)
 
     def _ask(self, ledger):
         count = int(self._judge(self.x, self.y).sum())
@@ -368,7 +365,7 @@ def _shared_rows(ours, theirs):
     ]
 
     def digests(leaves):
-        parts = [_row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
         for row in zip(*parts, strict=True):
             yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
 

@@ -82,12 +82,13 @@ class RunFolder:
             self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
             self.ledger.resume(self.checkpoint["updates"], same_randomness=is_old)
 
-    def save(self, model, variables):
+    def save(self, model, variables, callbacks=()):
         """Writes a checkpoint, whole or not at all, and removes old ones.
 
         Args:
             model: The Keras model.
             variables: Dict of lists of variables: "weights", those of the model, and others.
+            callbacks: List of dicts of numbers, what callbacks remember.
 
         Raises:
             OSError: if it cannot be written; then the last checkpoint is still there.
@@ -103,6 +104,7 @@ class RunFolder:
                 "updates": updates,
                 "ledger": list(self.ledger.tail),
                 "weights": _weights(model),
+                "callbacks": list(callbacks),
                 "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
             }
             (partial / STATE).write_text(json.dumps(state, indent=1) + "\n")
