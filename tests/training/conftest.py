@@ -100,6 +100,8 @@ def private():
             "expected_batch_size": 10,
             "steps": 8,
             "l2_norm_clip": 1.0,
+            # It has tests of its own (test_row_checks.py), and takes its time.
+            "validate": False,
             **settings,
         }
         if "budget" not in settings:

@@ -48,6 +48,7 @@ def start(build, data, public, cross_entropy):
             "delta": 1e-5,
             "public_batch": public,
             "checkpoint_every": 3,
+            "validate": False,
             **settings,
         }
         private = make_private(model, run_dir=run_dir, resume=resume, **settings)

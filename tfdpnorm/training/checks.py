@@ -6,68 +6,8 @@ from tensorflow import keras
 
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.gradients.clipping import CLIP_FUNCTIONS
-from tfdpnorm.layers.walk import sublayers
 
 CLIPPINGS = ("flat", "per_layer")
-
-# The common base of the stock layer, its Keras 1 form and the synchronised one.
-_BATCH_NORMALIZATIONS = tuple(
-    base
-    for base in keras.layers.BatchNormalization.__mro__
-    if base.__name__.startswith("BatchNormalization")
-)
-
-
-def check_model(model):
-    """Refuses layers that are known to break the guarantee.
-
-    Raises:
-        ValueError: for batch normalisation that is not frozen, stateful recurrent layers and
-            losses on activities.
-    """
-    for layer in sublayers(model):
-        if isinstance(layer, _BATCH_NORMALIZATIONS) and layer.trainable:
-            raise ValueError(
-                "Expected layers that treat each example by itself, got "
-                f"{type(layer).__name__} {layer.name!r}: its statistics mix the examples of a lot, "
-                "so that clipping bounds nothing, and its moving averages are released without "
-                "noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization or "
-                "LayerNormalization in its place, or freeze it (layer.trainable = False)."
-            )
-        if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
-            raise ValueError(
-                "Expected layers that treat each example by itself, got the stateful recurrent "
-                f"layer {layer.name!r}, which carries its state from one lot to the next. Use "
-                "stateful=False."
-            )
-        if getattr(layer, "activity_regularizer", None) is not None:
-            raise ValueError(
-                f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
-                "taken over the whole lot and cannot be clipped per example. Use a weight "
-                "regularizer, or add the term to the loss of each example."
-            )
-    check_no_added_losses(model)
-
-
-def check_no_added_losses(model):
-    """Refuses losses that the last call of `model` added beside the one of `compile`.
-
-    Raises:
-        ValueError: naming the layers that called `add_loss`.
-    """
-    # Symbolic losses are from the construction of a functional model, eager ones from calls; those
-    # of weight regularizers are in neither.
-    added = [
-        layer.name
-        for layer in (model, *sublayers(model))
-        if getattr(layer, "_losses", None) or getattr(layer, "_eager_losses", None)
-    ]
-    if added:
-        raise ValueError(
-            f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
-            "such a loss is taken over the whole lot and cannot be clipped per example. Add the "
-            "term to the loss of each example."
-        )
 
 
 def check_optimizer(optimizer):

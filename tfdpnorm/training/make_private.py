@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.audit import check_known_layers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks import (
     check_clipping,
-    check_model,
     check_multiplicity,
     check_public_rows,
 )
@@ -43,6 +43,7 @@ def make_private(
     clip_function="abadi",
     augmentation_multiplicity=1,
     augmentation=None,
+    validate=True,
     run_dir=None,
     resume=False,
     checkpoint_every=None,
@@ -86,6 +87,9 @@ def make_private(
             of it. Takes K times the time and memory; the guarantee is the same.
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
             random view of each row *by itself*: what mixes rows voids the guarantee.
+        validate: Whether to run the model, its loss and its augmentation on a few made-up rows, to
+            see whether examples meet in them (`tfdpnorm.audit.validate`). Without it the statement
+            says that nobody looked.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (`tfdpnorm.training.run_folder`). None keeps both in memory.
         resume: Go on with the run that `run_dir` holds; with a new one if it holds none. Everything
@@ -106,7 +110,7 @@ def make_private(
         raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
     if engine is not None:
         check_engine(engine)
-    check_model(model)
+    check_known_layers(model)
     if physical_batch_size is not None and (
         not isinstance(physical_batch_size, int) or physical_batch_size < 1
     ):
@@ -184,7 +188,7 @@ def make_private(
         folder = RunFolder(run_dir, plan, details, resume=resume, insecure_seed=insecure_seed)
     elif resume or checkpoint_every is not None:
         raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
-    return PrivateModel(
+    private = PrivateModel(
         model,
         ledger=PrivacyLedger(plan, details) if folder is None else folder.ledger,
         streams=streams,
@@ -198,7 +202,10 @@ def make_private(
         clipping=clipping,
         clip_function=clip_function,
         views=Views(augmentation_multiplicity, augmentation),
+        validate=validate,
     )
+    private.row_checks.check_model()
+    return private
 
 
 def _keep_float32():

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.audit import check_known_layers, check_no_added_losses
 from tfdpnorm.data import Lot, check_public_batch
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.layers import PublicStatistics
@@ -16,8 +17,6 @@ from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callback_checks import check_callbacks, validations_first
 from tfdpnorm.training.checkpointing import Checkpointing
 from tfdpnorm.training.checks import (
-    check_model,
-    check_no_added_losses,
     check_optimizer,
     check_private_data,
 )
@@ -33,6 +32,7 @@ from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
 from tfdpnorm.training.private_validation import PrivateValidation
 from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.row_checks import RowChecks, row_specs
 from tfdpnorm.training.update_metrics import Latest
 from tfdpnorm.training.views import Views
 
@@ -72,6 +72,7 @@ class PrivateModel(keras.Model):
         views=None,
         run_folder=None,
         checkpoint_every=None,
+        validate=True,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -86,6 +87,7 @@ class PrivateModel(keras.Model):
         self.clipping = clipping
         self.clip_function = clip_function
         self._views = views or Views()
+        self.row_checks = RowChecks(self, self._views.augmentation, validate)
         self._streams = streams
         self._noise = noise
         self._folder = run_folder
@@ -134,6 +136,7 @@ class PrivateModel(keras.Model):
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
+        self.row_checks.forget_loss()
         self._clipped_sum = get_engine(self.engine, self.model, optimizer)
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
         weighted = joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
@@ -272,7 +275,7 @@ class PrivateModel(keras.Model):
             kwargs.pop("sample_weight", None)
             refuse_fit_arguments(kwargs)
             self._build(batches.x)
-            check_model(self.model)
+            check_known_layers(self.model)
             self._streams.check_unchanged()
             self.refresh_public_statistics()
         else:
@@ -291,6 +294,7 @@ class PrivateModel(keras.Model):
         checkpointing = [] if self._folder is None else [self._checkpointing(callbacks)]
         if batches is not None:
             x, y = self._lots(batches), None
+            self._check_rows(x)
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
             if self._taken_up:
@@ -484,6 +488,11 @@ class PrivateModel(keras.Model):
         if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
             raise ValueError(NO_TARGETS)
         return lots
+
+    def _check_rows(self, lots):
+        x, y = row_specs(lots)
+        self.row_checks.check_model(x)
+        self.row_checks.check_loss(self._per_example_loss, y)
 
     def _check_validation_rows(self, callback, batches):
         if batches is not None:

@@ -22,13 +22,13 @@ class Views:
 
     def __init__(self, count=1, augmentation=None):
         self.count = count
-        self._augmentation = augmentation
+        self.augmentation = augmentation
 
     def __call__(self, x):
         """[rows, ...] to views [rows, K, ...], or to [rows, ...] if K is 1."""
-        if self._augmentation is not None or self.count > 1:
+        if self.augmentation is not None or self.count > 1:
             x = self.repeated(x)
-        if self._augmentation is not None:
+        if self.augmentation is not None:
             x = self._augmented(x)
         if self.count == 1:
             return x
@@ -58,10 +58,10 @@ class Views:
         return tf.ensure_shape(mean, [rows, *values.shape[1:]])
 
     def _augmented(self, x):
-        if isinstance(self._augmentation, keras.layers.Layer):
-            found = self._augmentation(x, training=True)
+        if isinstance(self.augmentation, keras.layers.Layer):
+            found = self.augmentation(x, training=True)
         else:
-            found = self._augmentation(x)
+            found = self.augmentation(x)
         given, made = tf.nest.flatten(x), tf.nest.flatten(found)
         if len(given) != len(made) or any(
             not m.shape[:1].is_compatible_with(g.shape[:1])
