@@ -1,0 +1,27 @@
+"""Audits: whether what the guarantee presumes is so."""
+
+from tfdpnorm.audit.finding import Finding, Report
+from tfdpnorm.audit.known_layers import check_known_layers, check_no_added_losses
+from tfdpnorm.audit.validation import (
+    findings,
+    model_rows,
+    probe_augmentation,
+    probe_loss,
+    probe_model,
+    validate,
+    warn_unchecked,
+)
+
+__all__ = [
+    "Finding",
+    "Report",
+    "check_known_layers",
+    "check_no_added_losses",
+    "findings",
+    "model_rows",
+    "probe_augmentation",
+    "probe_loss",
+    "probe_model",
+    "validate",
+    "warn_unchecked",
+]
