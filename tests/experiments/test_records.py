@@ -204,3 +204,13 @@ def test_versions_name_what_results_depend_on():
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert records.source_commit() is None
+
+
+def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):
+    path = write_record(tmp_path, make_record())
+    record = json.loads(path.read_text())
+    for name in ("noise_generator", "insecure_seed", "resumes"):
+        del record[name]
+    path.write_text(json.dumps(record))
+    (found,) = read_records(tmp_path)
+    assert found == make_record()

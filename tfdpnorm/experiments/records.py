@@ -33,6 +33,9 @@ FIELDS = (
     "updates",
     "statistics",
     "engine",
+    "noise_generator",
+    "insecure_seed",
+    "resumes",
     "seed",
     "scale",
     "seconds",
@@ -41,21 +44,24 @@ FIELDS = (
     "versions",
     "commit",
 )
+# What runs were before a field was there to say it.
+_BEFORE = {"noise_generator": "philox", "insecure_seed": None, "resumes": 0}
 _PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
-def write_record(directory, record):
+def write_record(directory, record, fields=FIELDS):
     """Writes a record and returns its path.
 
     Args:
         directory: Folder, made if absent.
-        record: Dict with exactly the keys `FIELDS`.
+        record: Dict with exactly the keys `fields`, among them experiment, cell and seed.
+        fields: The fields of this kind of record, in their order.
 
     Raises:
         ValueError: for missing or unknown fields.
         OSError: if the folder cannot be made or written to.
     """
-    missing, unknown = set(FIELDS) - set(record), set(record) - set(FIELDS)
+    missing, unknown = set(fields) - set(record), set(record) - set(fields)
     if missing or unknown:
         raise ValueError(
             f"Expected the fields of a record, got {sorted(unknown)} unknown and "
@@ -64,7 +70,7 @@ def write_record(directory, record):
     directory = make_folder(directory)
     stem = re.sub(r"[^A-Za-z0-9.=_-]+", "-", f"{record['experiment']}-{record['cell']}")
     stem += f"-seed{record['seed']}"
-    text = json.dumps({name: _plain(record[name]) for name in FIELDS}, indent=1) + "\n"
+    text = json.dumps({name: _plain(record[name]) for name in fields}, indent=1) + "\n"
     # Written beside its place and moved there, so that no reader sees half a record.
     handle, temporary = tempfile.mkstemp(dir=directory, suffix=".partial")
     try:
@@ -110,12 +116,13 @@ def make_folder(directory):
     return path
 
 
-def read_records(directory, experiment=None):
+def read_records(directory, experiment=None, fields=FIELDS):
     """Returns the records of a folder, sorted by file name.
 
     Args:
         directory: Folder of JSON records.
         experiment: Only those of this experiment.
+        fields: What they must have.
 
     Raises:
         ValueError: naming a file that is not a record.
@@ -126,7 +133,8 @@ def read_records(directory, experiment=None):
             record = json.loads(path.read_text())
             if not isinstance(record, dict):
                 raise ValueError(f"a {type(record).__name__}")
-            missing = [name for name in FIELDS if name not in record]
+            record = {**{n: v for n, v in _BEFORE.items() if n in fields}, **record}
+            missing = [name for name in fields if name not in record]
             if missing:
                 raise ValueError(f"without {', '.join(missing)}")
         except ValueError as error:

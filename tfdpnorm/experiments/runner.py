@@ -94,6 +94,8 @@ def run(
     echo(summary(record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
+    if run_options.get("run_dir") is not None:
+        private.ledger.close()  # so that others may read and resume
     return RunResult(record, private, progress.curve)
 
 
@@ -217,10 +219,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
     plan, ledger = private.plan, private.ledger
     holds = ledger.guarantee_holds
     by_accountant = {
-        name: dataclasses.replace(plan, accountant=name).epsilon_after(ledger.updates)
-        if holds
-        else math.inf
-        for name in ("rdp", "pld")
+        name: ledger.epsilon(accountant=name) for name in ("rdp", "pld")
     }
     return {
         "experiment": spec.experiment,
@@ -244,6 +243,9 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
         "updates": ledger.updates,
         "statistics": private.statistics,
         "engine": private.engine,
+        "noise_generator": spec.noise_generator,
+        "insecure_seed": spec.insecure_seed,
+        "resumes": ledger.resumes,
         "seed": spec.seed,
         "scale": data.scale,
         "seconds": round(seconds, 1),
