@@ -28,6 +28,7 @@ INSTALL_REQUIRES = [
     # tensorflow-datasets needs it to download, and does not ask for it.
     "importlib_resources>=5",
     "scikit-learn>=1.3,<2",
+    "scipy>=1.9,<2",
     "matplotlib>=3.7,<4",
 ]
 

@@ -8,6 +8,7 @@ from tfdpnorm.audit.validation import (
     probe_augmentation,
     probe_loss,
     probe_model,
+    refuse,
     validate,
     warn_unchecked,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "probe_augmentation",
     "probe_loss",
     "probe_model",
+    "refuse",
     "validate",
     "warn_unchecked",
 ]

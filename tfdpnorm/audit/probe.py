@@ -68,15 +68,12 @@ def probe_rows(function, rows, subject, *, inference=None, variables=list, resol
     """
     report = Report()
     training = _Mode(function, rows, subject, report, variables, resolution, "in training")
-    trained = training.compare()
-    if trained is not None:
-        report.outputs = training.outputs
-    calm = trained is not None and not training.random
+    calm = training.compare() and not training.random
     if calm:
         training.compare_removal()
     if inference is not None:
         mode = _Mode(inference, rows, subject, report, None, resolution, "in inference")
-        if mode.compare() is not None and trained is not None and not calm:
+        if mode.compare() and not calm and not mode.random:
             mode.compare_removal()
     return report
 
@@ -136,63 +133,56 @@ class _Mode:
         self._traced = None
         self.random = False
 
-    @property
-    def outputs(self):
-        return self._traced.outputs
-
     def compare(self):
-        """Replaces rows; returns None if nothing could be compared."""
+        """Replaces rows; returns whether results could be compared."""
         try:
             self._traced = self._trace(self._rows.base)
             self._repeat()
         except RowsMissing as error:
             self._find("shape", "outputs of shape [rows, ...]", str(error))
-            return None
+            return False
         except Exception as error:  # whatever code of the user's raises
             self._skip(f"it could not be run: {_short(error)}")
-            return None
+            return False
         finally:
             self._restore()
+        self._report.outputs = self._traced.outputs
         if self._wobble is None:
             self._skip(_UNREPEATABLE)
-            return None
+            return False
         try:
             for mask in splits(self._rows.count):
                 self._compare_split(mask)
         finally:
             self._restore()
-        return self
+        return True
 
     def compare_removal(self):
         """Leaves the rows of one group out: also what depends on the batch's size moves."""
         mask = next(iter(splits(self._rows.count)))
+        everyone = mask[mask]
         try:
             less = self._trace(kept(mask, self._rows.base))
             after = less.run(kept(mask, self._rows.base), self._row_weights[mask])
-            less.state.restore()
+            before = self._run(self._rows.base, mask)
         except Exception as error:
             self._skip(f"a smaller batch could not be run: {_short(error)}")
             return
         finally:
             self._restore()
-        before = self._run(self._rows.base, mask)
-        self._restore()
-        limit = min(_MOST, _OTHER_SHAPE * self._resolution)
-        sizes = [
-            moved(of := _of(mask, a), b.reshape(of.shape))
-            for a, b in zip(before.values, after.values, strict=True)
-        ]
-        if max(sizes, default=0) > limit:
-            self._find(
-                "removal", _ANY_SIZE, f"{self._subject.gives} that move {_by(sizes)} {_LESS}"
-            )
-        sizes = [_moved_together(before.by_variables, after.by_variables)]
-        sizes += [
-            moved(of := _of(mask, a), b.reshape(of.shape))
-            for a, b in zip(before.by_inputs, after.by_inputs, strict=True)
-        ]
-        if max(sizes) > limit:
-            got = f"gradients of {self._subject.gives} that move {_by(sizes)} {_LESS}"
+
+        def sizes(before, after):
+            pairs = zip(before, after, strict=True)
+            return [moved(_of(mask, a), _of(everyone, b)) for a, b in pairs]
+
+        gives, limit = self._subject.gives, min(_MOST, _OTHER_SHAPE * self._resolution)
+        of_values = sizes(before.values, after.values)
+        if max(of_values, default=0) > limit:
+            self._find("removal", _ANY_SIZE, f"{gives} that move {_by(of_values)} {_LESS}")
+        of_gradients = sizes(before.by_inputs, after.by_inputs)
+        of_gradients.append(_moved_together(before.by_variables, after.by_variables))
+        if max(of_gradients) > limit:
+            got = f"gradients of {gives} that move {_by(of_gradients)} {_LESS}"
             self._find("removal", _ANY_SIZE, got)
 
     def _trace(self, rows):

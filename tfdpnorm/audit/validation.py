@@ -56,7 +56,11 @@ def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
     Raises:
         ValueError: listing all findings.
     """
-    found = findings(model, loss=loss, x=x, y=y, augmentation=augmentation, forward=forward)
+    refuse(findings(model, loss=loss, x=x, y=y, augmentation=augmentation, forward=forward))
+
+
+def refuse(found):
+    """Raises ValueError with all messages of a list of `Finding`, if there are any."""
     if found:
         raise ValueError("\n".join(finding.message for finding in found))
 
@@ -134,12 +138,16 @@ def probe_model(model, rows, *, forward=None):
     """
     forward = forward or (lambda x, training: model(x, training=training))
     if any(not layer.built for layer in sublayers(model) or [model]):
+        before = [(variable, variable.read_value()) for variable in model.variables]
         try:
             forward(tf.nest.map_structure(tf.convert_to_tensor, rows.base), training=False)
-        except Exception as error:
+        except Exception as error:  # whatever code of the user's raises
             return Report(
                 unchecked=[f"model {model.name!r}: {type(error).__name__} on rows made up for it"]
             )
+        finally:
+            for variable, value in before:
+                variable.assign(value)
     subject = Subject(
         f"model {model.name!r}",
         "outputs",

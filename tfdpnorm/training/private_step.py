@@ -77,6 +77,7 @@ def clipped_lot_sum(
         lambda k, *_: k < count,
         body,
         (tf.constant(1), first.gradients, first.nonfinite, arrays),
+        parallel_iterations=1,  # one physical batch in memory; random layers draw in order
     )
     losses, predictions = tf.nest.map_structure(lambda array: array.concat(), arrays)
     return ClippedSum(gradients, losses, predictions, nonfinite)

@@ -1,0 +1,232 @@
+"""Lower bounds on epsilon from what an attacker was seen to achieve.
+
+An (epsilon, delta)-DP mechanism limits how well anybody can tell two neighbouring data sets apart.
+Counting how well somebody did therefore bounds epsilon from below, with a confidence. A low bound
+proves nothing: another attack may do better.
+"""
+
+import math
+
+import numpy as np
+from scipy import optimize, stats
+
+
+def proportion_upper_bound(successes, trials, confidence):
+    """The one-sided Clopper-Pearson upper bound on a probability.
+
+    Args:
+        successes: How often it happened, an int or an array of them, from 0 to `trials`.
+        trials: Number of independent trials, >= 1.
+        confidence: Probability, whatever the true value, that the bound is not below it.
+
+    Returns:
+        The bound, of the shape of `successes`; 1 where everything was a success.
+
+    Reference:
+        Clopper and Pearson (1934).
+    """
+    successes = np.asarray(successes)
+    failures = trials - successes
+    bound = stats.beta.ppf(confidence, successes + 1, np.maximum(failures, 1))
+    return np.where(failures == 0, 1.0, bound)
+
+
+def epsilon_lower_bound(
+    false_positives, negatives, false_negatives, positives, *, delta, confidence=0.95
+):
+    """The epsilon that a test's two error counts rule out to be smaller.
+
+    Every test of (epsilon, delta)-DP neighbours has FPR >= (1 - delta - FNR) / e^epsilon and, the
+    other way round, FNR >= (1 - delta - FPR) / e^epsilon. Upper bounds on both rates, which hold
+    together with probability `confidence` by the union bound, turn these into bounds on epsilon.
+
+    Args:
+        false_positives: How often the test said "with" on the data set without the example; an int
+            or an array of them.
+        negatives: Number of independent runs on that data set.
+        false_negatives: How often it said "without" on the one with the example.
+        positives: Number of independent runs on that one.
+        delta: The delta of the claim that is audited.
+        confidence: Probability that the bound is not above the true epsilon.
+
+    Returns:
+        The bound, >= 0, a float64 of the shape of the counts.
+
+    Raises:
+        ValueError: for counts, delta or confidence outside of their ranges.
+
+    Reference:
+        Kairouz, Oh and Viswanath (2015), Theorem 2.1; Jagielski, Ullman and Oprea (2020),
+        Section 3, for the use of Clopper-Pearson bounds.
+    """
+    _check_count("false_positives", false_positives, negatives)
+    _check_count("false_negatives", false_negatives, positives)
+    _check_probabilities(delta, confidence)
+    each = (1 + confidence) / 2
+    fpr = proportion_upper_bound(false_positives, negatives, each)
+    fnr = proportion_upper_bound(false_negatives, positives, each)
+    return _epsilon(fpr, fnr, delta)
+
+
+def epsilon_from_samples(with_example, without_example, *, delta, confidence=0.95):
+    """A lower bound on epsilon from samples of one number that a mechanism released.
+
+    The test is a threshold on the number, chosen with its direction on the first half of the
+    samples; the errors are counted on the second half, so that the choice costs no confidence.
+
+    Args:
+        with_example: [n] independent samples on the data set with the example, n >= 2.
+        without_example: [m] independent samples without it, m >= 2.
+        delta: See `epsilon_lower_bound`.
+        confidence: Likewise.
+
+    Returns:
+        The bound, a float >= 0. At most `largest_epsilon` of half of the samples.
+
+    Raises:
+        ValueError: for too few samples, or values that are not finite.
+    """
+    samples = [np.asarray(s, np.float64) for s in (with_example, without_example)]
+    for values in samples:
+        if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+            raise ValueError(
+                f"Expected at least 2 finite samples of each data set, got shape {values.shape}, "
+                f"{int((~np.isfinite(values)).sum())} of them not finite. Draw more."
+            )
+    chosen = [values[: len(values) // 2] for values in samples]
+    scored = [values[len(values) // 2 :] for values in samples]
+    threshold, upwards = _best_threshold(*chosen, delta, confidence)
+    said_with = [(values > threshold) == upwards for values in scored]
+    bound = epsilon_lower_bound(
+        int(said_with[1].sum()),
+        len(scored[1]),
+        int((~said_with[0]).sum()),
+        len(scored[0]),
+        delta=delta,
+        confidence=confidence,
+    )
+    return float(bound)
+
+
+def largest_epsilon(scored, *, delta, confidence=0.95):
+    """What `epsilon_lower_bound` says of a test without any error: no audit can say more.
+
+    Args:
+        scored: Number of runs on each data set on which errors are counted.
+        delta: See `epsilon_lower_bound`.
+        confidence: Likewise.
+
+    Returns:
+        A float, about log(scored / 3.7) at confidence 0.95.
+    """
+    bound = epsilon_lower_bound(0, scored, 0, scored, delta=delta, confidence=confidence)
+    return float(bound)
+
+
+def _best_threshold(with_example, without_example, delta, confidence):
+    """The best threshold on these samples themselves, and whether "with" lies above it."""
+    ordered = [np.sort(values) for values in (with_example, without_example)]
+    thresholds = np.unique(np.concatenate(ordered))
+    # The rates' bounds for "above the threshold means with", by the number of errors.
+    rates = []
+    for values in ordered:
+        count = len(values)
+        errors = np.arange(count + 1)
+        bound = proportion_upper_bound(errors, count, (1 + confidence) / 2)
+        below = np.searchsorted(values, thresholds, side="right")
+        rates.append((bound[below], bound[count - below]))
+    (missed, caught), (quiet, alarmed) = rates
+    upwards = _epsilon(alarmed, missed, delta)
+    downwards = _epsilon(quiet, caught, delta)
+    if upwards.max() >= downwards.max():
+        return thresholds[upwards.argmax()], True
+    return thresholds[downwards.argmax()], False
+
+
+def _epsilon(fpr, fnr, delta):
+    """The epsilon below which no mechanism allows both error rates at once, in either direction."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        bounds = [np.log((1 - delta - b) / a) for a, b in ((fpr, fnr), (fnr, fpr))]
+    # Not a number: the test did nothing that delta alone would not allow.
+    return np.fmax(np.fmax(*bounds), 0.0)
+
+
+def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
+    """How probable it is at most that an (epsilon, delta)-DP training lets so many guesses succeed.
+
+    Each of m canaries was in the data or not, by the toss of a fair coin. Whoever sees what was
+    trained guesses r of the m coins. Under (epsilon, 0)-DP the number of correct guesses is
+    dominated by r independent ones, each correct with probability p = e^epsilon / (1 + e^epsilon);
+    delta adds at most 2 m delta max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
+
+    Args:
+        canaries: m, number of canaries, each with a coin of its own.
+        guesses: r <= m, how many coins were guessed; the others are abstentions.
+        correct: v <= r, how many guesses were correct.
+        epsilon: The claim that is tested, >= 0.
+        delta: The delta of the claim.
+
+    Returns:
+        A float, at most 1.
+
+    Raises:
+        ValueError: for counts that are out of order.
+
+    Reference:
+        Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",
+        Theorem 5.2.
+    """
+    _check_count("guesses", guesses, canaries)
+    _check_count("correct", correct, guesses)
+    success = 1 / (1 + math.exp(-epsilon))
+    tail = stats.binom.sf(correct - 1, guesses, success)
+    ways = np.arange(1, correct + 1)
+    near = np.cumsum(stats.binom.pmf(correct - ways, guesses, success)) / ways
+    return float(min(1.0, tail + 2 * canaries * delta * near.max(initial=0.0)))
+
+
+def one_run_epsilon_lower_bound(canaries, guesses, correct, *, delta, confidence=0.95):
+    """The largest epsilon that the guesses on one training rule out.
+
+    Args:
+        canaries: m.
+        guesses: r, fixed before the coins are looked at.
+        correct: v.
+        delta: The delta of the claim that is audited.
+        confidence: Probability that the bound is not above the true epsilon.
+
+    Returns:
+        A float >= 0.
+
+    Raises:
+        ValueError: for counts, delta or confidence outside of their ranges.
+
+    Reference:
+        As `one_run_p_value`.
+    """
+    _check_probabilities(delta, confidence)
+
+    def excess(epsilon):
+        p_value = one_run_p_value(canaries, guesses, correct, epsilon=epsilon, delta=delta)
+        return p_value - (1 - confidence)
+
+    if excess(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) < 0:
+        high *= 2
+    # Any epsilon that is ruled out is a valid bound: the root's lower side.
+    root = optimize.bisect(excess, 0.0, high, xtol=1e-9)
+    return max(0.0, root - 1e-9)
+
+
+def _check_count(name, count, total):
+    if total < 1 or np.any(np.less(count, 0)) or np.any(np.greater(count, total)):
+        raise ValueError(f"Expected 0 <= {name} <= {total}, and at least 1 trial, got {count}.")
+
+
+def _check_probabilities(delta, confidence):
+    if not 0 <= delta < 1:
+        raise ValueError(f"Expected 0 <= delta < 1, got {delta!r}.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"Expected confidence strictly between 0 and 1, got {confidence!r}.")

@@ -1,0 +1,184 @@
+"""Does the guarantee hold? Attacks on one private step, on clipped sums, and on a training.
+
+    python -m trainers.audit --model=lenet5 --epsilon=1
+    python -m trainers.audit --model=lenet5 --norm=public_batch --statistics=lot --epsilon=1
+    python -m trainers.audit --check=sensitivity --models=mlp,lenet5
+    python -m trainers.audit --check=canaries --norm=layer
+
+An attack gives a lower bound on epsilon. One above the claim refutes it; one below proves nothing.
+Records, table and plot go to --output_dir. The exit code is 1 if a path that has a guarantee is
+caught breaking it.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+import pathlib
+import sys
+
+from absl import flags, logging
+
+from tfdpnorm.audit.canaries import KINDS
+from tfdpnorm.experiments import audit_report, audits, sensitivity_grid
+from tfdpnorm.experiments.records import make_folder, write_record
+from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
+from tfdpnorm.models import NORMS, names
+from tfdpnorm.training import ENGINES
+
+FLAGS = flags.FLAGS
+_CHECKS = ("epsilon", "sensitivity", "canaries")
+_MECHANISM_SAMPLES, _BLACK_BOX_SAMPLES = 200_000, 2_000
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_enum(
+        "check",
+        "epsilon",
+        _CHECKS,
+        "epsilon: one update on neighbouring lots; sensitivity: how far one row moves the clipped "
+        "sum, over a grid of paths; canaries: a whole training, in one run.",
+    )
+    flags.DEFINE_enum("model", "lenet5", names(), "Network; not for sensitivity.")
+    flags.DEFINE_list(
+        "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
+    )
+    flags.DEFINE_enum("norm", "public_batch", NORMS, "Its normalisation; not for sensitivity.")
+    flags.DEFINE_enum(
+        "statistics",
+        None,
+        STATISTICS,
+        "Whose moments public-batch normalisation takes; lot is NOT private. Default: all, one "
+        "after the other; with canaries: public.",
+    )
+    flags.DEFINE_enum(
+        "statistics_gradient", "full", STATISTICS_GRADIENTS, "Gradient through the statistics."
+    )
+    flags.DEFINE_enum(
+        "engine", None, ENGINES, "How clipped sums are computed; default: the fitting one."
+    )
+    flags.DEFINE_float("epsilon", 1.0, "The claim: the noise is calibrated to it.")
+    flags.DEFINE_float("delta", 1e-5, "Delta of the claim.")
+    flags.DEFINE_float("l2_norm_clip", 1.0, "Clipping norm.")
+    flags.DEFINE_integer(
+        "expected_batch_size", None, "Lot size; default: 64, with canaries half of the data."
+    )
+    flags.DEFINE_integer(
+        "samples",
+        None,
+        f"Released numbers from each lot; default: {_MECHANISM_SAMPLES:,}, {_BLACK_BOX_SAMPLES:,} "
+        "with --black_box.",
+    )
+    flags.DEFINE_float("confidence", 0.95, "Of the lower bound on epsilon.")
+    flags.DEFINE_bool(
+        "black_box", False, "Runs the real training step, with its own noise, for every sample."
+    )
+    flags.DEFINE_integer(
+        "ascent_steps",
+        None,
+        "Steps of gradient ascent to the worst row; default: 0, but 5 for sensitivity of mlp.",
+        lower_bound=0,
+    )
+    flags.DEFINE_integer("canaries", 200, "Canaries, each in the data with probability 1/2.")
+    flags.DEFINE_integer("guesses", None, "Coins guessed, even; default: half of the canaries.")
+    flags.DEFINE_enum("canary_kind", "mislabelled", KINDS, "What canaries are.")
+    flags.DEFINE_integer("num_examples", 200, "Private rows beside the canaries.")
+    flags.DEFINE_integer("steps", 40, "Updates of the training with canaries.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Seeds weights, rows and the audit's samples; never noise.")
+    flags.DEFINE_string("dataset", "digits", "Where the rows come from.")
+    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
+    flags.DEFINE_string("output_dir", "results/audits", "Folder of records, table and plot.")
+
+
+def main():
+    """Runs the check that the flags ask for."""
+    # TensorFlow and tensorflow-privacy report at length how they vectorise.
+    logging.set_verbosity(logging.ERROR)
+    folder = make_folder(FLAGS.output_dir)
+    check = {"epsilon": _epsilon, "sensitivity": _sensitivity, "canaries": _canaries}
+    if check[FLAGS.check](folder):
+        sys.exit(1)
+
+
+def _spec(**values):
+    fields = ("model", "norm", "statistics_gradient", "engine", "epsilon", "delta", "l2_norm_clip",
+              "dataset", "seed")  # fmt: skip
+    given = {name: FLAGS[name].value for name in fields}
+    return audits.AuditSpec(**{**given, **values})
+
+
+def _epsilon(folder):
+    """Audits one step in each mode; returns whether a guarantee was broken."""
+    modes = [FLAGS.statistics] if FLAGS.statistics else list(STATISTICS)
+    if FLAGS.norm != "public_batch":
+        modes = modes[:1]
+    default = _BLACK_BOX_SAMPLES if FLAGS.black_box else _MECHANISM_SAMPLES
+    records = []
+    for mode in modes:
+        spec = _spec(statistics=mode, expected_batch_size=FLAGS.expected_batch_size or 64)
+        record = audits.run_one_step(
+            spec,
+            samples=default if FLAGS.samples is None else FLAGS.samples,
+            confidence=FLAGS.confidence,
+            black_box=FLAGS.black_box,
+            ascent_steps=FLAGS.ascent_steps or 0,
+            data_dir=FLAGS.data_dir,
+        )
+        records.append(record)
+        _show(record, folder)
+    print()
+    print(audit_report.audit_table(records))
+    title = f"One step of {FLAGS.model}, epsilon {FLAGS.epsilon:g} claimed"
+    stem = "-".join([FLAGS.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
+    print(f"\nPlot: {audit_report.plot_audits(records, folder / f'{stem}.png', title)}")
+    return any(record["violation"] and record["guarantee_holds"] for record in records)
+
+
+def _canaries(folder):
+    total = FLAGS.num_examples + FLAGS.canaries
+    spec = _spec(
+        statistics=FLAGS.statistics or "public",
+        expected_batch_size=FLAGS.expected_batch_size or total // 2,
+    )
+    record = audits.run_canaries(
+        spec,
+        canaries=FLAGS.canaries,
+        guesses=FLAGS.canaries // 4 * 2 if FLAGS.guesses is None else FLAGS.guesses,
+        num_examples=FLAGS.num_examples,
+        steps=FLAGS.steps,
+        kind=FLAGS.canary_kind,
+        confidence=FLAGS.confidence,
+        data_dir=FLAGS.data_dir,
+    )
+    details = record["details"]
+    print(
+        f"{details['canaries']} canaries, {details['guesses']} guesses, {details['correct']} of "
+        "them correct."
+    )
+    _show(record, folder)
+    print()
+    print(audit_report.audit_table([record]))
+    return record["violation"] and record["guarantee_holds"]
+
+
+def _sensitivity(folder):
+    specs = sensitivity_grid.sensitivity_grid(FLAGS.models)
+    record = sensitivity_grid.run_grid(
+        specs, ascent_steps=FLAGS.ascent_steps, data_dir=FLAGS.data_dir
+    )
+    table = audit_report.sensitivity_table(record["rows"])
+    print(f"\n{table}\n\n{audit_report.rounding_summary(record['rows'])}")
+    text = pathlib.Path(folder) / "sensitivity.md"
+    text.write_text(table + "\n")
+    path = write_record(folder, record, audits.SENSITIVITY_FIELDS)
+    print(f"Record: {path}, {text}; {record['seconds']:.0f} s")
+    return any(row["guarantee_holds"] and not row["bound_holds"] for row in record["rows"])
+
+
+def _show(record, folder):
+    print(f"{record['cell']}, {record['seconds']:.0f} s. {audit_report.audit_summary(record)}")
+    print(f"  Record: {write_record(folder, record, audits.AUDIT_FIELDS)}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
