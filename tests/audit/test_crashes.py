@@ -68,9 +68,19 @@ def test_the_witness_tells_different_things_apart(tmp_path):
 @pytest.mark.slow
 def test_the_program_survives_its_kills(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "trainers.crashes", "--kills=6", "--kills_per_run=2",
-         "--steps=20", f"--scratch_dir={tmp_path}"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        [
+            sys.executable,
+            "-m",
+            "trainers.crashes",
+            "--kills=6",
+            "--kills_per_run=2",
+            "--steps=20",
+            f"--scratch_dir={tmp_path}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 kills survived" in done.stdout

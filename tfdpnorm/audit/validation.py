@@ -46,9 +46,9 @@ def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
         model: A Keras model, or a `tfdpnorm.PrivateModel`. Built by a call on made-up rows if it is
             not built yet and its inputs' shapes are known.
         loss: A Keras loss, its name, or a function `(y, predictions) -> [rows, ...]`.
-        x: Rows to probe with, arrays [m, ...], m >= 8 or so, for inputs with constraints; they may
-            be shown in error messages' numbers, so take public or made-up ones. Or
-            `tf.TensorSpec`s [None, ...] to make rows up from. None: as the model's inputs.
+        x: Rows to probe with, arrays [m, ...], m >= 8 or so, for inputs with constraints: public
+            or made-up ones, for what is found about them is shown. Or `tf.TensorSpec`s [None, ...]
+            to make rows up from. None: as the model's inputs.
         y: Likewise for targets. None tries numbers in the outputs' shape, then class labels.
         augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...].
         forward: `(x, training) -> predictions`, instead of a call of the model.
@@ -208,11 +208,12 @@ def probe_loss(loss, predictions, y=None):
         if all(len(t.shape) > 1 for t in tf.nest.flatten(specs)):
             targets.append(_rows(labels, bound=min(classes), rows=n))
     reports = []
-    for target in targets:
-        both = target.joined_with(predictions)
-        reports.append(probe_rows(lambda pair: unreduced(*pair), both, subject))
-        if reports[-1].outputs is not None or reports[-1].findings:
-            return reports[-1]
+    with undisturbed(loss):
+        for target in targets:
+            both = target.joined_with(predictions)
+            reports.append(probe_rows(lambda pair: unreduced(*pair), both, subject))
+            if reports[-1].outputs is not None or reports[-1].findings:
+                return reports[-1]
     return sum(reports, Report())
 
 
@@ -253,12 +254,13 @@ def _last(like):
 def _resolution(model):
     """Machine epsilon of the coarsest float type that a layer computes in."""
     kinds = {tf.as_dtype(layer.compute_dtype) for layer in (model, *sublayers(model))}
-    kinds = [kind for kind in kinds if kind.is_floating]
-    return (
-        max(float(np.finfo(k.as_numpy_dtype).eps) if k != tf.bfloat16 else 2.0**-7 for k in kinds)
-        if kinds
-        else 0.0
-    )
+    # NumPy does not know bfloat16.
+    known = [
+        2.0**-7 if k == tf.bfloat16 else np.finfo(k.as_numpy_dtype).eps
+        for k in kinds
+        if k.is_floating
+    ]
+    return float(max(known, default=0.0))
 
 
 def _unreduced(loss):
