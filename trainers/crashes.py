@@ -15,8 +15,10 @@ import itertools
 import pathlib
 import random
 import tempfile
+import warnings
 
 import numpy as np
+import tensorflow as tf
 from absl import flags
 from tensorflow import keras
 
@@ -82,6 +84,9 @@ def _train(folder, kind):
     fields, loses_key = _KINDS[kind]
 
     def train(alive):
+        # That a witness slows the training down, and that a lost key costs, is what this is about.
+        tf.get_logger().setLevel("ERROR")
+        warnings.simplefilter("ignore")
         spec = davody.spec(
             "digits", "public_batch", 3.0, model="mlp", model_options=(), steps=FLAGS.steps,
             expected_batch_size=64, optimizer="adam", learning_rate=0.01, **fields,

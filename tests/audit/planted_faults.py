@@ -40,7 +40,7 @@ def _in_a_model(*checks, where=None):
             model = keras.Sequential(
                 [
                     keras.Input((FEATURES,)),
-                    keras.layers.Dense(6, activation="tanh", name="before"),
+                    keras.layers.Dense(6, name="before"),
                     layer,
                     keras.layers.Dense(CLASSES, name="after"),
                 ]
@@ -211,6 +211,14 @@ def attention_over_the_batch():
 @_in_a_model("gradient")
 def a_small_leak():
     return _layer(lambda x: x + 1e-7 * tf.reverse(x, [0]))
+
+
+@_in_a_model("values")
+def a_small_leak_behind_stop_gradient():
+    """Too small to be seen but in the company of an outlier."""
+    others = keras.layers.Lambda(lambda x: 1e-8 * tf.stop_gradient(tf.reverse(x, [0])))
+    inputs = keras.Input((6,))
+    return keras.Model(inputs, inputs + others(inputs))
 
 
 @_in_a_model("values", "gradient")

@@ -339,6 +339,16 @@ class TestMessages:
     def test_sound_models_are_not_refused(self):
         assert audit.validate(sequential(), loss="mse", augmentation=lambda x: x) is None
 
+    def test_the_loss_meets_predictions_not_views(self):
+        met = []
+
+        def loss(y, p):
+            met.append(tuple(p.shape))
+            return tf.reduce_mean((y - p) ** 2, -1)
+
+        assert audit.findings(sequential(), loss=loss, augmentation=lambda x: x) == []
+        assert set(met) == {(4, CLASSES), (2, CLASSES)}
+
     def test_each_part_is_probed(self):
         def loss(y, p):
             return tf.reduce_mean((y - p) ** 2, -1) - tf.reduce_mean(p)
@@ -408,6 +418,21 @@ class TestRows:
 
         with pytest.warns(UserWarning, match="other values for the same rows"):
             audit.findings(sequential(layers.Lambda(drifting)))
+
+    def test_what_stops_being_repeatable_is_said(self):
+        """As loops whose iterations draw from one stream in an order that changes at times."""
+        calls = [0]
+
+        def late(a):
+            calls[0] += 1
+            return a + np.float32(max(0, calls[0] - 12))
+
+        def noisy(x):
+            late_x = tf.numpy_function(late, [x], tf.float32)
+            return tf.ensure_shape(late_x, x.shape) + tf.random.normal([])
+
+        with pytest.warns(UserWarning, match="other values for the same rows"):
+            assert audit.findings(sequential(layers.Lambda(noisy))) == []
 
     def test_integers_are_ids_that_embeddings_know(self):
         rows = audit.model_rows(SOUND["masked_lstm"]())

@@ -34,8 +34,9 @@ class Report:
     outputs: Any = None
 
     def __add__(self, more):
+        """Both together; `outputs` are those of the first that has any."""
         return Report(
             self.findings + more.findings,
             self.unchecked + more.unchecked,
-            self.outputs if more.outputs is None else more.outputs,
+            more.outputs if self.outputs is None else self.outputs,
         )
