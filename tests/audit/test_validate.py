@@ -255,7 +255,7 @@ class TestLosses:
         lambda y, p: tf.reduce_sum(tf.abs(y - p), -1),
     ]
 
-    @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: getattr(loss, "name", str(loss)))
+    @pytest.mark.parametrize("loss", LOSSES, ids=range(len(LOSSES)))
     def test_sound_ones_pass_without_targets_to_go_by(self, loss):
         report = audit.probe_loss(loss, tf.TensorSpec([None, 4]))
         assert (report.findings, report.unchecked) == ([], [])
