@@ -4,17 +4,19 @@
 #   PYTHON=...       the Python to make .venv with (3.10 or 3.11)
 #   PYTEST_ARGS=...  more arguments for pytest, for example  PYTEST_ARGS="-k privacy"
 #   WORKERS=...      test processes side by side
+#   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; fewer for those that train
 #   UPGRADE=yes      with `make lock`: take the newest versions that setup.py allows
 #   LOCKED=no        install the ranges of setup.py instead of the lock; this is what
 #                    happens outside Linux x86_64, for which the locks are made
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint lock clean env check-python
+.PHONY: help demo test test-all fuzz lint lock clean env check-python
 
 PYTHON ?=
 PYTEST_ARGS ?=
 WORKERS ?= 2
+FUZZ_EXAMPLES ?= 2000
 UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
@@ -120,6 +122,9 @@ test: env ## the tests, but the slow ones
 
 test-all: env ## all tests
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+fuzz: env ## random settings, data, flags and damaged files: how many held, and what did not
+	TFDPNORM_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV_PYTHON) -m pytest tests/fuzz $(PYTEST_ARGS)
 
 lint: env ## ruff
 	$(VENV_PYTHON) -m ruff check .

@@ -25,7 +25,7 @@ BUILDERS = {
     "resnet9": lambda: models.build("resnet9", input_shape=(16, 16, 1), num_classes=3),
     "wrn_16_4": lambda: models.build("wrn_16_4", input_shape=(8, 8, 1), num_classes=3),
 }
-SLOW = ("resnet9", "wrn_16_4", "transformer", "bilstm")
+SLOW = ("resnet9", "wrn_16_4", "transformer", "bilstm", "lenet5, layer")
 
 
 def under(policy, build):

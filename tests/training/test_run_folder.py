@@ -72,7 +72,7 @@ def crash(private, data, after, callbacks=()):
 def test_a_run_taken_up_again_ends_as_if_nothing_had_happened(start, data, tmp_path):
     whole, whole_average = start(tmp_path / "whole", insecure_seed=1), WeightAverage(0.9)
     whole.fit(*data, verbose=0, callbacks=[whole_average])
-    for after in (1, 3, 5, 11):
+    for after in (1, 8):
         folder = tmp_path / str(after)
         crash(start(folder, insecure_seed=1), data, after, [WeightAverage(0.9)])
         again, average = start(folder, resume=True, insecure_seed=1), WeightAverage(0.9)
