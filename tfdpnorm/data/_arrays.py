@@ -27,7 +27,7 @@ def numeric_array(value, name):
     """Returns `value` as an array of shape [N, ...] whose entries are booleans or numbers.
 
     Raises:
-      ValueError: if it is ragged, a scalar, or holds NaN or infinity.
+      ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
       TypeError: if it holds anything but booleans, integers and floats.
     """
     try:
@@ -43,6 +43,9 @@ def numeric_array(value, name):
         raise ValueError(f"Expected {name} to be an array of shape [N, ...], received the scalar "
                          f"{value!r}. A tuple is read as several arrays; for one array, "
                          f"pass a list or `np.array(...)`.")
+    if 0 in array.shape[1:]:
+        raise ValueError(f"Expected {name} to hold at least one number in each row, received shape "
+                         f"{list(array.shape)}.")
     require_finite(array, name)
     return array
 

@@ -47,11 +47,17 @@ def prepared_folder(name, data_dir=None, *, download_from=None):
     return folder
 
 
-def read(folder, split):
+def read(folder, split, kinds, num_classes):
     """Reads one split whole, in the order of its files.
 
+    Args:
+      folder: folder of one version of a set.
+      split: name of the split.
+      kinds: what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is one.
+      num_classes: the number of labels.
+
     Returns:
-      (columns, num_classes): a dict from feature to array [N, ...], and the number of labels.
+      A dict from feature to array [N, ...].
 
     Raises:
       DatasetCorruptError: if a file is missing, cut short or altered.
@@ -60,17 +66,45 @@ def read(folder, split):
     tfds = _import_tfds()
     try:
         builder = tfds.builder_from_directory(folder)
-        num_classes = builder.info.features["label"].num_classes
         # One file after the other: interleaving would make the order depend on their number.
         dataset = builder.as_dataset(split=split, batch_size=-1, shuffle_files=False,
                                      read_config=tfds.ReadConfig(interleave_cycle_length=1))
         # TFDS itself compares the number of examples with its information, and raises.
         columns = {key: np.asarray(value) for key, value in tfds.as_numpy(dataset).items()}
+        _check_size(builder, split)
+        _check_features(builder.info.features, columns, kinds, num_classes)
     except (MemoryError, tf.errors.ResourceExhaustedError):
         raise
     except Exception as error:  # TFDS, TensorFlow, JSON and the file system each raise their own.
         raise _corrupt(folder, split, _first_line(error)) from None
-    return columns, num_classes
+    return columns
+
+
+def _check_features(features, columns, kinds, num_classes):
+    """Raises ValueError unless the features are those of the set."""
+    for name, kind in kinds.items():
+        dtype = columns[name].dtype if name in columns else "none"
+        if name not in columns or not (dtype.str[1:].startswith(kind) or dtype.kind == kind):
+            raise ValueError(f"feature {name!r} has dtype {dtype}")
+        if kind == "u1" and features[name].shape != columns[name].shape[1:]:
+            raise ValueError(f"feature {name!r} has shape {columns[name].shape}")
+    if features["label"].num_classes != num_classes:
+        raise ValueError(f"there are {features['label'].num_classes} labels, not {num_classes}")
+    labels = columns["label"]
+    if labels.ndim != 1 or len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
+        raise ValueError("there are other labels")
+
+
+def _check_size(builder, split):
+    """Raises ValueError if the files of a split are not as long as when they were written.
+
+    TFDS counts records, but does not see that a file has another one's content.
+    """
+    info = builder.info.splits[split]
+    # A record is 16 bytes longer than its example.
+    found = sum(os.path.getsize(path) for path in info.filepaths) - 16 * info.num_examples
+    if found != info.num_bytes:
+        raise ValueError(f"its examples have {found} bytes instead of {info.num_bytes}")
 
 
 def _newest_version(parent):

@@ -15,15 +15,16 @@ class _TfdsSource:
     train: int
     test: int
     host: str
+    num_classes: int
     is_text: bool = False
 
 
 _TFDS_SOURCES = {
-    "mnist": _TfdsSource(60_000, 10_000, "storage.googleapis.com"),
-    "kmnist": _TfdsSource(60_000, 10_000, "codh.rois.ac.jp"),
-    "cifar10": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu"),
-    "cifar100": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu"),
-    "ag_news_subset": _TfdsSource(120_000, 7_600, "drive.google.com", is_text=True),
+    "mnist": _TfdsSource(60_000, 10_000, "storage.googleapis.com", 10),
+    "kmnist": _TfdsSource(60_000, 10_000, "codh.rois.ac.jp", 10),
+    "cifar10": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 10),
+    "cifar100": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 100),
+    "ag_news_subset": _TfdsSource(120_000, 7_600, "drive.google.com", 4, is_text=True),
 }
 _SPLITS = ("train", "test")
 
@@ -69,10 +70,12 @@ def load_examples(name, split, data_dir=None, *, download=False):
 
     source = _TFDS_SOURCES[name]
     folder = _tfds.prepared_folder(name, data_dir, download_from=source.host if download else None)
-    columns, num_classes = _tfds.read(folder, split)
-    y = columns["label"].astype(np.int32)
+    kinds = {"label": "i", **({"title": "O", "description": "O"} if source.is_text
+                              else {"image": "u1"})}
+    columns = _tfds.read(folder, split, kinds, source.num_classes)
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
-    return Examples(name, split, x, y, num_classes=num_classes,
+    y = columns["label"].astype(np.int32)
+    return Examples(name, split, x, y, num_classes=source.num_classes,
                     is_complete=len(y) == getattr(source, split))
 
 

@@ -137,7 +137,7 @@ def read_records(directory, experiment=None, fields=FIELDS):
             missing = [name for name in fields if name not in record]
             if missing:
                 raise ValueError(f"without {', '.join(missing)}")
-        except ValueError as error:
+        except (ValueError, RecursionError, OSError) as error:
             raise ValueError(
                 f"Expected a record of a run in {path}, got something else ({error}). Move the "
                 "file away."

@@ -16,9 +16,15 @@ def _refuse(name: str, expected: str, received: object, remedy: str) -> ValueErr
 
 def real(name: str, value: object, expected: str = "to be a number", remedy: str = "") -> float:
     """Returns `value` as a float; refuses NaN, booleans and all but real numbers."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise _refuse(name, expected, value, remedy)
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # An integer or a fraction beyond the range of floats.
+        raise _refuse(name, f"{expected}, within the range of floats", "more", remedy) from None
+    if math.isnan(number):
+        raise _refuse(name, expected, value, remedy)
+    return number
 
 
 def positive(name: str, value: object, *, allow_inf: bool = False, remedy: str = "") -> float:
@@ -65,6 +71,14 @@ def whole(name: str, value: object, *, at_least: int, remedy: str = "") -> int:
         raise _refuse(name, expected, value, remedy)
     # Through `value`, not the float: a float holds integers exactly only up to 2**53.
     return int(value)
+
+
+def updates(name: str, value: object, *, at_least: int) -> int:
+    """Returns `value` as an int in [at_least, 2**53], as many updates as floats can count."""
+    number = whole(name, value, at_least=at_least)
+    if number > 2**53:
+        raise _refuse(name, "<= 2**53", value, "Nobody makes as many updates.")
+    return number
 
 
 def choice(name: str, value: object, allowed: Collection[str], *, remedy: str = "") -> str:

@@ -47,7 +47,7 @@ def dp_sgd_event(
     """
     sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
     noise_multiplier = _validate.nonnegative("noise_multiplier", noise_multiplier)
-    updates = _validate.whole("updates", updates, at_least=0)
+    updates = _validate.updates("updates", updates, at_least=0)
     if updates == 0:
         return dp_accounting.NoOpDpEvent()
     if noise_multiplier == 0:

@@ -51,7 +51,7 @@ def calibrate_noise_multiplier(
             "Write PrivacyBudget(epsilon=..., delta=...)."
         )
     sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
-    updates = _validate.whole("updates", updates, at_least=1)
+    updates = _validate.updates("updates", updates, at_least=1)
     _validate.choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(budget.epsilon):
         return 0.0
@@ -92,7 +92,8 @@ def _first_guess(budget: PrivacyBudget, sampling_rate: float, updates: int) -> f
     """
     log_term = -2 * math.log(budget.delta)
     mu = 2 * budget.epsilon / (math.sqrt(log_term + 2 * budget.epsilon) + math.sqrt(log_term))
-    guess = 1 / math.sqrt(math.log1p(mu**2 / (sampling_rate**2 * updates)))
+    spread = math.log1p(mu**2 / max(sampling_rate**2 * updates, 1e-300))
+    guess = 1 / math.sqrt(spread) if spread > 0 else math.inf
     return min(max(guess, 2 * _SMALLEST_NOISE), _LARGEST_NOISE / 2)
 
 

@@ -60,7 +60,7 @@ class PrivacyPlan:
             "expected_batch_size": _validate.positive(
                 "expected_batch_size", self.expected_batch_size
             ),
-            "steps": _validate.whole("steps", self.steps, at_least=1),
+            "steps": _validate.updates("steps", self.steps, at_least=1),
             "noise_multiplier": _validate.nonnegative(
                 "noise_multiplier",
                 self.noise_multiplier,
@@ -81,6 +81,13 @@ class PrivacyPlan:
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
                 "num_examples it makes every lot the whole data set."
+            )
+        if values["expected_batch_size"] / values["num_examples"] < 1e-300:
+            raise ValueError(
+                "Expected expected_batch_size / num_examples >= 1e-300, received "
+                f"expected_batch_size={self.expected_batch_size!r} and "
+                f"num_examples={self.num_examples!r}. Give the number of examples that a lot is "
+                "to have on the average."
             )
         if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
             raise ValueError(

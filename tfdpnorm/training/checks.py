@@ -1,5 +1,8 @@
 """What private training refuses, each with its remedy."""
 
+import math
+import numbers
+
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -56,6 +59,61 @@ def check_clipping(engine, clipping, clip_function, l2_norm_clip):
         )
 
 
+# Beyond these, squares of ordinary gradients leave the range of float32.
+_CLIP_RANGE = (1e-12, 1e12)
+_FACTOR_RANGE = (1e-6, 1e6)
+_NOISE_RANGE = (1e-30, 1e30)
+
+
+def check_factor(name, value):
+    """Refuses what is no factor > 0 that float32 can take.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+        raise ValueError(f"Expected a finite {name} > 0, got {value!r}.")
+    least, most = _FACTOR_RANGE
+    if not least <= value <= most:
+        raise ValueError(
+            f"Expected {name} in [{least:g}, {most:g}], got {value!r}: with it, squares of "
+            "gradients leave the range of float32, and clipping would bound nothing."
+        )
+
+
+def check_float32(plan):
+    """Refuses clipping norms and noise that float32 cannot represent beside gradients.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    least, most = _CLIP_RANGE
+    if not least <= plan.l2_norm_clip <= most and math.isfinite(plan.l2_norm_clip):
+        raise ValueError(
+            f"Expected l2_norm_clip in [{least:g}, {most:g}], got {plan.l2_norm_clip!r}: squares "
+            "of such norms leave the range of float32. Scale the loss instead."
+        )
+    least, most = _NOISE_RANGE
+    if plan.noise_multiplier and not least <= plan.noise_multiplier * plan.l2_norm_clip <= most:
+        raise ValueError(
+            "Expected noise with a standard deviation noise_multiplier * l2_norm_clip in "
+            f"[{least:g}, {most:g}], got {plan.noise_multiplier!r} * {plan.l2_norm_clip!r}: "
+            "float32 does not hold it."
+        )
+
+
+def check_insecure_seed(seed):
+    """Refuses what cannot seed noise and lots.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if seed is not None and (
+        isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0
+    ):
+        raise ValueError(f"Expected insecure_seed to be an int >= 0 or None, got {seed!r}.")
+
+
 def check_multiplicity(multiplicity, augmentation, mode):
     """Refuses augmentations that cannot be.
 
@@ -98,6 +156,11 @@ def check_public_rows(public_batch):
             f"Expected a public_batch of at least 2 rows, got {rows}: one row alone has variance 0 "
             "in every channel of a dense layer. Pass some 128 rows or more."
         )
+    if public_batch.dtype.kind not in "biuf":
+        raise ValueError(
+            "Expected a public_batch of booleans, integers or floats, got dtype "
+            f"{public_batch.dtype}."
+        )
     if public_batch.dtype.kind == "f" and not np.isfinite(public_batch).all():
         count = int((~np.isfinite(public_batch)).sum())
         raise ValueError(
@@ -121,4 +184,11 @@ def check_private_data(batches, plan, public_batch):
                 "number only: make the two agree."
             )
     if public_batch is not None:
+        try:
+            tf.nest.assert_same_structure(public_batch, batches.x, check_types=False)
+        except (ValueError, TypeError):
+            raise ValueError(
+                "Expected a public_batch of as many arrays as x, in the same structure, got "
+                f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
+            ) from None
         tf.nest.map_structure(check_public_batch, public_batch, batches.x)

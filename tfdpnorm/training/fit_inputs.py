@@ -1,10 +1,14 @@
 """What `PrivateModel.fit` and `compile` are given, brought into the form that training takes."""
 
+import numbers
+
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 
+_NO_DATA = (list, tuple, dict, str, bytes, numbers.Number, np.generic, tf.Tensor, type(None))
 NO_TARGETS = (
     "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
     "loss needs no targets, pass zeros."
@@ -25,7 +29,14 @@ def as_poisson_batches(x, y, sample_weight, expected_batch_size):
             )
         return x
     arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
-    if isinstance(x, (tf.data.Dataset, keras.utils.Sequence)) or not arrays:
+    if isinstance(x, (tf.data.Dataset, keras.utils.Sequence)):
+        return None
+    if not arrays:
+        if isinstance(x, _NO_DATA):
+            raise ValueError(
+                "Expected x to be arrays [N, ...], PoissonBatches or a tf.data.Dataset, got a "
+                f"{type(x).__name__} without arrays. Pass np.asarray(x)."
+            )
         return None
     return poisson_batches(
         x, y, sample_weight=sample_weight, expected_batch_size=expected_batch_size

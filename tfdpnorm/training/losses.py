@@ -1,5 +1,6 @@
 """A Keras loss as one value per example."""
 
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
@@ -24,6 +25,7 @@ class PerExampleLoss:
         self._loss = loss
         self._weights = loss_weights
         self._output_names = output_names
+        self._apart = set()  # Shapes that rows were found to be apart for.
         tf.nest.map_structure(_function, loss)  # unknown names fail here, not in the first step
 
     def __call__(self, y, predictions, sample_weight=None):
@@ -41,24 +43,32 @@ class PerExampleLoss:
         flat_y, flat_predictions = _by_output(y, names), _by_output(predictions, names)
         if isinstance(self._loss, (list, tuple, dict)):
             flat_losses = _by_output(self._loss, names)
-            if not len(flat_losses) == len(flat_y) == len(flat_predictions):
-                raise ValueError(
-                    "Expected as many losses as targets and outputs, got "
-                    f"{len(flat_losses)}, {len(flat_y)} and {len(flat_predictions)}."
-                )
         else:
             flat_losses = [self._loss] * len(flat_predictions)
+        if not len(flat_losses) == len(flat_y) == len(flat_predictions):
+            raise ValueError(
+                "Expected as many losses as targets and outputs, got "
+                f"{len(flat_losses)}, {len(flat_y)} and {len(flat_predictions)}."
+            )
         weights = [1.0] * len(flat_losses)
         if self._weights:
             weights = _by_output(self._weights, names)
         each = [
-            _values(loss, target, prediction)
+            self._values(loss, target, prediction)
             for loss, target, prediction in zip(flat_losses, flat_y, flat_predictions, strict=True)
         ]
         total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in zip(weights, each, strict=True)])
         if sample_weight is None:
             return total
         return total * tf.cast(sample_weight, total.dtype)
+
+    def _values(self, loss, y, predictions):
+        y, predictions = _matched(y, predictions)
+        key = (id(loss), tuple(y.shape[1:]), tuple(predictions.shape[1:]), y.dtype)
+        if key not in self._apart:
+            _check_rows_apart(loss, y, predictions)
+            self._apart.add(key)
+        return _values(loss, y, predictions)
 
 
 def _by_output(structure, names):
@@ -81,7 +91,47 @@ def _function(loss):
     return loss.call if isinstance(loss, keras.losses.Loss) else loss
 
 
-def _values(loss, y, predictions):
+def _check_rows_apart(loss, y, predictions):
+    """Refuses a loss that broadcasts targets across rows.
+
+    Targets [rows] beside predictions [rows, outputs] are an error of TensorFlow's, but for as many
+    outputs as rows: then each row's loss would be taken against all rows' targets. It is tried with
+    another number of rows, on random numbers.
+    """
+    sizes = {*y.shape[1:], *predictions.shape[1:]}
+    rows = next(n for n in range(2, len(sizes) + 4) if n not in sizes)
+    given = f"targets of shape {['rows', *y.shape[1:]]} beside predictions of shape "
+    given += f"{['rows', *predictions.shape[1:]]}"
+    shapes = [[rows, *(3 if n is None else n for n in t.shape[1:])] for t in (y, predictions)]
+    rng = np.random.default_rng(0)
+    both = [rng.random(shape).astype(np.float32) for shape in shapes]
+    changed = [np.concatenate([t[:1], rng.random(t[1:].shape).astype(np.float32)]) for t in both]
+    function = _function(loss)
+    try:
+        with tf.init_scope():
+            tried = [
+                tf.convert_to_tensor(function(*map(tf.constant, pair))).numpy()
+                for pair in (both, changed, both)
+            ]
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        if not isinstance(error, ValueError) and "ncompatible shapes" not in str(error):
+            return  # It wants other numbers than random ones.
+        raise ValueError(
+            f"Expected targets that the loss can compare with the predictions, got {given}. "
+            "Give targets the shape of the model's outputs."
+        ) from None
+    if tried[0].ndim == 0:
+        return  # Refused where its value is used.
+    first, other, again = (values[0] for values in tried)
+    if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
+        raise ValueError(
+            "Expected a loss that takes each row by itself, got one that compares rows with other "
+            f"rows, for {given}. Give targets the shape of the model's outputs."
+        )
+
+
+def _matched(y, predictions):
+    """Targets and predictions in shapes that the losses of Keras compare row by row."""
     if predictions.dtype in (tf.float16, tf.bfloat16):
         predictions = tf.cast(predictions, tf.float32)
     y = tf.convert_to_tensor(y)
@@ -92,6 +142,10 @@ def _values(loss, y, predictions):
         y = y[..., tf.newaxis]
     elif y.shape.rank == predictions.shape.rank + 1 and y.shape[-1] == 1:
         y = tf.squeeze(y, -1)
+    return y, predictions
+
+
+def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
         raise ValueError(

@@ -1,5 +1,6 @@
 """The way from a Keras model to private training."""
 
+import numbers
 import warnings
 
 import numpy as np
@@ -10,11 +11,14 @@ from tfdpnorm.audit import check_known_layers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks import (
     check_clipping,
+    check_factor,
+    check_float32,
+    check_insecure_seed,
     check_multiplicity,
     check_public_rows,
 )
 from tfdpnorm.training.engines import check_engine, default_engine
-from tfdpnorm.training.noise import GaussianNoise
+from tfdpnorm.training.noise import GaussianNoise, check_generator
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.run_folder import RunFolder
 from tfdpnorm.training.streams import Streams
@@ -112,7 +116,9 @@ def make_private(
         check_engine(engine)
     check_known_layers(model)
     if physical_batch_size is not None and (
-        not isinstance(physical_batch_size, int) or physical_batch_size < 1
+        not isinstance(physical_batch_size, numbers.Integral)
+        or isinstance(physical_batch_size, bool)
+        or physical_batch_size < 1
     ):
         raise ValueError(
             "Expected physical_batch_size to be a positive int or None, got "
@@ -137,8 +143,11 @@ def make_private(
         )
     check_clipping(engine, clipping, clip_function, l2_norm_clip)
     check_multiplicity(augmentation_multiplicity, augmentation, streams.mode)
-    if not 0 < pull_back_weight < float("inf"):
-        raise ValueError(f"Expected a finite pull_back_weight > 0, got {pull_back_weight!r}.")
+    check_factor("pull_back_weight", pull_back_weight)
+    if loss_scale is not None:
+        check_factor("loss_scale", loss_scale)
+    check_insecure_seed(insecure_seed)
+    check_generator(noise_generator)
     reasons = []
     if streams.mode == "lot":
         reasons.append(
@@ -158,6 +167,7 @@ def make_private(
         accountant=accountant,
         no_guarantee_because=tuple(reasons),
     )
+    check_float32(plan)
     _keep_float32()
     if loss_scale is None:
         half = any(

@@ -39,10 +39,7 @@ class GaussianNoise:
     """
 
     def __init__(self, insecure_seed=None, key=None, generator="philox"):
-        if generator not in GENERATORS:
-            raise ValueError(
-                f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}."
-            )
+        check_generator(generator)
         self.insecure_seed = insecure_seed
         self.generator = generator
         if insecure_seed is not None:
@@ -101,6 +98,12 @@ class GaussianNoise:
             return np.frombuffer(state.digest(4 * count), np.int32).reshape(shape)
 
         return tf.ensure_shape(tf.numpy_function(digest, [place], tf.int32), shape)
+
+
+def check_generator(generator):
+    """Raises ValueError unless `generator` is one of `GENERATORS`."""
+    if generator not in GENERATORS:
+        raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
 
 
 def normals(bits):

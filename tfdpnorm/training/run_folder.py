@@ -178,7 +178,7 @@ class RunFolder:
         for folder in checkpoints:
             try:
                 state = _whole_state(folder)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 damaged.append(f"{folder.name} ({_first_line(error)})")
                 continue
             if damaged:
@@ -222,9 +222,16 @@ class RunFolder:
                     stacklevel=4,
                 )
         key = secrets.token_bytes(32)
-        file.unlink(missing_ok=True)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-            opened.write(key.hex())
+        try:
+            file.unlink(missing_ok=True)
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as opened:
+                opened.write(key.hex())
+        except OSError as error:
+            raise OSError(
+                f"Expected to write the secret key of the run to {file}, got: {_reason(error)}. "
+                "Remove what is there."
+            ) from error
         _flush(file)
         _flush(self.path)
         return key, False
@@ -260,6 +267,11 @@ def _whole_state(folder):
     for name, digest in state["files"].items():
         if _digest(folder / name) != digest:
             raise ValueError(f"{name} is not what was written")
+    lines, checksum = state["ledger"]
+    if not isinstance(lines, int) or not isinstance(checksum, str):
+        raise ValueError(f"{STATE} has no place in the ledger")
+    if not all(isinstance(line, str) for line in state["weights"]):
+        raise ValueError(f"{STATE} has no weights")
     if folder.name != f"checkpoint-{state['updates']:08d}" or not state["files"]:
         raise ValueError(f"{STATE} is of another checkpoint")
     return state

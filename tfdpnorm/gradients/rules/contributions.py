@@ -149,9 +149,18 @@ def sum_of_squares(x, axis=None):
     """The squared L2 norm over `axis`, or of each row of x, [rows, ...]."""
     axis = list(range(1, x.shape.rank)) if axis is None else axis
     if in_xla():
-        return tf.reduce_sum(tf.square(x), axis)
+        return tf.reduce_sum(tf.square(x), axis) + lost_squares(x.dtype)
     # By the norm: squaring x first would write a copy of it, and take twice as long.
-    return tf.square(tf.math.reduce_euclidean_norm(x, axis))
+    return tf.square(tf.math.reduce_euclidean_norm(x, axis)) + lost_squares(x.dtype)
+
+
+def lost_squares(dtype):
+    """At least what a sum of up to 2^24 squares may lose to underflow.
+
+    A factor of a gradient that is too small to be squared (1e-19 and less in float32) may stand
+    beside one of 1e19: without this, their product would pass for a gradient of norm 0.
+    """
+    return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny
 
 
 def gram_norms(gram_a, gram_b, removed=0.0):
@@ -172,8 +181,10 @@ def gram_norms(gram_a, gram_b, removed=0.0):
         [rows].
     """
     norms = tf.reduce_sum(gram_a * gram_b, axis=[1, 2]) - removed
-    bound = tf.linalg.trace(gram_a) * tf.linalg.trace(gram_b)
-    return tf.maximum(norms, 0.0) + np.finfo(norms.dtype.as_numpy_dtype).eps * bound
+    lost = lost_squares(norms.dtype)
+    a, b = tf.linalg.trace(gram_a) + lost, tf.linalg.trace(gram_b) + lost
+    rounded = np.finfo(norms.dtype.as_numpy_dtype).eps * a * b
+    return tf.maximum(norms, 0.0) + rounded + lost * (a + b)
 
 
 def weighted(x, factors):

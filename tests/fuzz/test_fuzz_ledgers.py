@@ -1,0 +1,242 @@
+"""Damaged ledgers: refused, or a prefix of what was written; never another exception."""
+
+import contextlib
+import io
+import json
+import math
+import shutil
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.damage import JSON_VALUES, damaged_bytes, damaged_lines, damaged_text
+from tests.fuzz.targets import Refusal, attempt, fuzz
+from tfdpnorm.privacy import (
+    LedgerCorruptError,
+    create_ledger,
+    ledger_file,
+    make_plan,
+    read_ledger,
+    reopen_ledger,
+)
+from tfdpnorm.privacy.command import main
+
+PLAN = make_plan(
+    num_examples=1000,
+    expected_batch_size=50,
+    steps=60,
+    l2_norm_clip=1.5,
+    noise_multiplier=2.0,
+    delta=1e-5,
+)
+DETAILS = {"engine": "book_keeping", "noise_generator": "philox", "seed": None}
+REFUSALS = (LedgerCorruptError,)
+
+
+def made(ledger, *digests):
+    for digest in digests:
+        ledger.record_updates()
+        ledger.record_made(digest)
+
+
+def plain(ledger):
+    made(ledger, 1, 2, 3)
+
+
+def eventful(ledger):
+    """Entries of every kind but those of a run that lost its guarantee."""
+    made(ledger, 1, -2, 2**63)
+    ledger.record_query("accuracy", noise_multiplier=5.0, examples=50, queries_planned=7)
+    ledger.record_answer("accuracy", 41.25)
+    ledger.resume(1, same_randomness=True)
+    made(ledger, -2, 77)
+    ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
+    ledger.exclude("Caf\u00e9.")
+    ledger.resume(2, same_randomness=False)
+    ledger.record_updates(5)
+
+
+def voided(ledger):
+    made(ledger, 1, 2)
+    ledger.void("a reason")
+    ledger.hold_to_plan("results decide")
+    made(ledger, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("ledgers")
+    for fill in (plain, eventful, voided):
+        ledger = create_ledger(place / f"{fill.__name__}.jsonl", PLAN, DETAILS)
+        fill(ledger)
+        ledger.close()
+    return place
+
+
+def told(arguments):
+    """The command's exit code, and its lines on standard output and error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = end.code
+    return code, out.getvalue().splitlines(), err.getvalue().splitlines()
+
+
+@fuzz(
+    data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=150
+)
+def test_ledgers(data, name, folder):
+    true = (folder / f"{name}.jsonl").read_bytes()
+    damaged = data.draw(
+        st.one_of(damaged_bytes(true), damaged_lines(true), spliced(folder, true))
+    )
+    path = folder / "damaged.jsonl"
+    path.write_bytes(damaged)
+    read = attempt(lambda: read_ledger(path), REFUSALS)
+    code, out, err = told([f"--ledger={path}", "--json"])
+    # Both the reader and the one who goes on with the run say the same.
+    again = attempt(lambda: reopen_ledger(path, PLAN, DETAILS), REFUSALS)
+    if isinstance(read, Refusal):
+        assert isinstance(again, Refusal) and path.read_bytes() == damaged
+        assert code == 2 and not out and len(err) == 1 and "Expected" in err[0]
+        return "refused"
+    again.close()
+    assert code == 0 and not err
+    lines = true.splitlines(keepends=True)
+    kept = read.tail[0]
+    prefix = b"".join(lines[:kept])
+    rest = damaged[len(prefix) :]
+    assert damaged.startswith(prefix) and path.read_bytes() == prefix
+    # Nothing is left out but a line that has lost its end, and those behind it.
+    assert b"\n" not in rest and read.torn == bool(rest)
+    path.write_bytes(prefix)
+    truth = read_ledger(path)
+    assert read.tail == truth.tail == again.tail
+    for of in (read, again):
+        assert (of.updates, of.position, of.recounted, of.queries) == (
+            truth.updates, truth.position, truth.recounted, truth.queries
+        )  # fmt: skip
+        assert of.no_guarantee_because == truth.no_guarantee_because
+        assert of.epsilon() == truth.epsilon()
+        assert of.claimed_epsilon() == truth.claimed_epsilon()
+    record = json.loads(out[0])
+    assert record["updates"] == truth.updates
+    assert float(record["epsilon"]) == truth.epsilon()
+    return "whole" if prefix == true else "prefix"
+
+
+@st.composite
+def spliced(draw, folder, data):
+    """A part of a ledger in the place of a part of another one."""
+    name = draw(st.sampled_from(["plain", "eventful", "voided"]))
+    other = (folder / f"{name}.jsonl").read_bytes()
+    begin, end = sorted(draw(st.integers(0, len(data))) for _ in range(2))
+    first, last = sorted(draw(st.integers(0, len(other))) for _ in range(2))
+    if draw(st.booleans()):  # Along the lines.
+        begin, end = (data.rfind(b"\n", 0, at) + 1 for at in (begin, end))
+        first, last = (other.rfind(b"\n", 0, at) + 1 for at in (first, last))
+    return data[:begin] + other[first:last] + data[end:]
+
+
+KINDS = [*ledger_file._CALLS, "header", "no such kind"]
+FIELDS = [
+    "count", "digest", "position", "same_randomness", "name", "noise_multiplier", "examples",
+    "disjoint", "queries_planned", "value", "reason", "sentence", "kind", "self", "line",
+]  # fmt: skip
+SENSIBLE = {
+    "updates": {"count": 1},
+    "made": {"digest": 7},
+    "differs": {"digest": 8},
+    "resume": {"position": 1, "same_randomness": True},
+    "query": {
+        "name": "accuracy", "noise_multiplier": 5.0, "examples": 9, "disjoint": True,
+        "queries_planned": None,
+    },
+    "answer": {"name": "accuracy", "value": 1.5},
+    "void": {"reason": "a reason"},
+    "exclude": {"sentence": "A sentence."},
+    "hold": {"reason": "results decide"},
+}  # fmt: skip
+
+
+@st.composite
+def entries(draw):
+    """An entry of a ledger, sensible or with other fields and types."""
+    kind = draw(st.sampled_from(KINDS))
+    entry = {"kind": kind, **SENSIBLE.get(kind, {})}
+    for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
+        entry[draw(st.sampled_from([*entry, *FIELDS]))] = draw(JSON_VALUES)
+    if draw(st.integers(0, 9)) == 0:
+        del entry[draw(st.sampled_from(sorted(entry)))]
+    return entry
+
+
+def forged_line(number, entry, before):
+    """A line with the right checksum, whatever it holds."""
+    text = json.dumps({"line": number, **entry}, separators=(",", ":"))[:-1].encode()
+    return text + f',"sum":"{ledger_file._checksum(before, text)}"}}\n'.encode()
+
+
+@fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=300)
+def test_ledgers_with_right_checksums(rest, folder):
+    """What no accident makes; yet nothing but an error, or a count of what is there, may follow."""
+    path = folder / "forged.jsonl"
+    create_ledger(path, PLAN).close()
+    try:
+        data = path.read_bytes()
+        for number, entry in enumerate(rest, 2):
+            data += forged_line(number, entry, json.loads(data.splitlines()[-1])["sum"])
+        path.write_bytes(data)
+        read = attempt(lambda: read_ledger(path), REFUSALS)
+        code, out, err = told([f"--ledger={path}", "--json"])
+    finally:
+        path.unlink()
+    if isinstance(read, Refusal):
+        assert code == 2 and not out and len(err) == 1
+        return "refused"
+    assert code == 0 and not err
+    assert read.updates <= PLAN.steps and read.updates >= read.position
+    assert math.isinf(read.epsilon()) == (not read.guarantee_holds)
+    counts = [e["count"] for e in rest if e["kind"] == "updates"]
+    if not any(e["kind"] == "resume" for e in rest):
+        assert read.updates == sum(counts)
+        if read.guarantee_holds and not read.queries and not read.held_to_plan_because:
+            assert read.epsilon() == PLAN.epsilon_after(read.updates)
+    return "read"
+
+
+@fuzz(data=st.data(), quick=200)
+def test_ledger_headers_with_right_checksums(data, folder):
+    text = json.loads((folder / "plain.jsonl").read_bytes().splitlines()[0])
+    del text["sum"], text["line"]
+    damaged = data.draw(damaged_text(json.dumps(text).encode()))
+    line = b'{"line":1,' + damaged.strip()[1:-1].replace(b"\n", b"")
+    path = folder / "header.jsonl"
+    end = f',"sum":"{ledger_file._checksum(ledger_file._NO_SUM, line)}"}}\n'
+    path.write_bytes(line + end.encode())
+    read = attempt(lambda: read_ledger(path), REFUSALS)
+    if isinstance(read, Refusal):
+        return "refused"
+    assert read.updates == 0 and read.epsilon() == (0 if read.guarantee_holds else math.inf)
+    return "read"
+
+
+@pytest.mark.parametrize("kind", ["folder", "absent", "unreadable link"])
+def test_ledgers_that_are_no_files(kind, folder):
+    path = folder / "place"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "unreadable link":
+        path.symlink_to(path)
+    try:
+        for opening in (read_ledger, lambda place: reopen_ledger(place, PLAN)):
+            assert isinstance(attempt(lambda: opening(path), OSError), Refusal)  # noqa: B023
+        code, out, err = told([f"--ledger={path}"])
+        assert code == 2 and not out and len(err) == 1
+    finally:
+        if kind == "folder":
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
