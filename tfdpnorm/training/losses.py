@@ -120,7 +120,7 @@ def _check_rows_apart(loss, y, predictions):
             f"Expected targets that the loss can compare with the predictions, got {given}. "
             "Give targets the shape of the model's outputs."
         ) from None
-    if tried[0].ndim == 0:
+    if tried[0].shape[:1] != (rows,):
         return  # Refused where its value is used.
     first, other, again = (values[0] for values in tried)
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
