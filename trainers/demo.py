@@ -10,7 +10,7 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import davody, runner, tables
+from tfdpnorm.experiments import davody, plots, runner, tables
 from tfdpnorm.experiments.datasets import load_experiment_data
 
 FLAGS = flags.FLAGS
@@ -46,7 +46,7 @@ def main():
         print()
     print(tables.run_table(records))
     print("\n" + result.private.privacy_statement() + "\n")
-    print(f"Plot: {tables.plot_runs(curves, folder / 'demo.png', title='DIGITS, LeNet-5')}")
+    print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='DIGITS, LeNet-5')}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import tables
+from tfdpnorm.experiments import cells, plots, tables
 from tfdpnorm.experiments.records import read_records
 from trainers import common
 
@@ -30,16 +30,35 @@ def main():
             f"Expected records of --experiment={FLAGS.experiment} in {folder}, got none; there are "
             f"some of {', '.join(others) or 'no experiment'}. Train a cell first."
         )
-    table = tables.experiment_table(records)
+    networks = _networks(FLAGS.experiment)
+    table = tables.experiment_table(records, networks)
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
+    noisy = [r for r in records if r["weight_noise_stddev"] is not None]
+    kind = "Trained without privacy, with noise in the weights. " if noisy else ""
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
-        f"--experiment={FLAGS.experiment}`. Test accuracy in percent: mean +- standard deviation "
-        f"over runs [weight average]; the paper's figure.\n\n{table}\n"
+        f"--experiment={FLAGS.experiment}`. {kind}Test accuracy in percent: mean +- standard "
+        f"deviation over runs [weight average]; the paper's figure.\n\n{table}\n"
     )
-    plot = tables.plot_experiment(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment)
-    print(f"Written: {text}, {plot}")
+    draw = plots.plot_weight_noise if noisy else plots.plot_experiment
+    made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
+    for network in dict.fromkeys(r["cell"].split("/")[0] for r in noisy if r["curve"]):
+        made.append(
+            plots.plot_curves(
+                [r for r in noisy if r["cell"].split("/")[0] == network],
+                folder / f"{FLAGS.experiment}-{network}.png",
+                f"{FLAGS.experiment}: {network}",
+            )
+        )
+    print(f"Written: {', '.join(str(path) for path in [text, *made])}")
+
+
+def _networks(experiment):
+    """The rows of an experiment in the paper's order; none for an experiment that is not listed."""
+    if experiment not in cells.EXPERIMENTS:
+        return ()
+    return tuple(dict.fromkeys(s.cell.split("/")[0] for s in cells.cells(experiment)))
 
 
 if __name__ == "__main__":

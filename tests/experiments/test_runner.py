@@ -226,5 +226,5 @@ def test_half_precision_is_in_the_record(tiny_spec, tiny_data):
     keras.mixed_precision.set_global_policy("mixed_float16")
     spec = tiny_spec()
     private = runner.build_private(spec, tiny_data)
-    record = runner.make_record(spec, tiny_data, private, 50.0, None, seconds=1.0, made=0)
+    record = runner.make_record(spec, tiny_data, private, 50.0, None, [], seconds=1.0, made=0)
     assert record["flags"]["precision"] == "mixed_float16"

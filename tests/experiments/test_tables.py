@@ -6,7 +6,7 @@ import statistics
 import matplotlib.figure
 import pytest
 
-from tfdpnorm.experiments import tables
+from tfdpnorm.experiments import plots, tables
 
 INF = float("inf")
 
@@ -133,7 +133,7 @@ def test_a_cell_that_was_not_run_is_empty(make_record):
     assert cells_of(table)["a", "eps=3"] == cells_of(table)["b", "eps=1"] == ""
 
 
-@pytest.mark.parametrize("function", [tables.experiment_table, tables.plot_experiment])
+@pytest.mark.parametrize("function", [tables.experiment_table, plots.plot_experiment])
 def test_no_records_are_an_error(function, tmp_path):
     arguments = ([],) if function is tables.experiment_table else ([], tmp_path / "a.png", "title")
     with pytest.raises(ValueError, match="at least one record.*Train a cell"):
@@ -142,7 +142,7 @@ def test_no_records_are_an_error(function, tmp_path):
 
 
 def test_plot_of_runs_has_a_curve_for_each(tmp_path, drawn):
-    path = tables.plot_runs(
+    path = plots.plot_runs(
         {"none": [(1, 0.5, 20.0), (2, 0.75, 30.0)], "layer": [(1, 0.5, 25.0)]},
         tmp_path / "new" / "runs.png",
         "DIGITS",
@@ -158,7 +158,7 @@ def test_plot_of_runs_has_a_curve_for_each(tmp_path, drawn):
 @pytest.mark.parametrize("others", [{}, {"layer": [(1, 0.5, 25.0)]}])
 def test_curves_of_infinite_epsilon_are_left_out(tmp_path, drawn, others):
     curves = {"open": [(1, INF, 50.0), (2, INF, 60.0)], **others}
-    assert is_png(tables.plot_runs(curves, tmp_path / "runs.png", "title"))
+    assert is_png(plots.plot_runs(curves, tmp_path / "runs.png", "title"))
     assert labels(drawn[0]) == list(others)
 
 
@@ -171,7 +171,7 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
         cell("layer", 3.0, 90.0, 97.05), cell("layer", 1.0, 80.0, 96.68),
         cell("layer", 1.0, 84.0, 96.68), cell("none", 1.0, 70.0, None),
     ]
-    assert is_png(tables.plot_experiment(records, tmp_path / "e.png", "title"))
+    assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     (axes,) = drawn
     assert sorted(labels(axes)) == ["layer", "layer, the paper", "none"]
     (paper,) = [line for line in axes.lines if line.get_label() == "layer, the paper"]
@@ -188,7 +188,7 @@ def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):
         make_record(cell="public_batch/eps=1", guarantee_holds=False, epsilon=INF,
                     paper_value=None),
     ]
-    tables.plot_experiment(records, tmp_path / "e.png", "title")
+    plots.plot_experiment(records, tmp_path / "e.png", "title")
     assert sorted(labels(drawn[0])) == [
         "layer", "layer, the paper", "public_batch, NO GUARANTEE"
     ]
@@ -198,5 +198,5 @@ def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):
 def test_plot_without_a_finite_epsilon_is_empty_and_no_failure(tmp_path, drawn, make_record,
                                                                unprotected_record):
     records = [unprotected_record(), make_record(cell="none/z=1", epsilon_target=None)]
-    assert is_png(tables.plot_experiment(records, tmp_path / "e.png", "title"))
+    assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     assert labels(drawn[0]) == []

@@ -14,12 +14,17 @@ SIZES = {
     "wrn_16_4": {"input_shape": (8, 8, 1)},
     "bilstm": {"input_shape": (5,), "vocabulary_size": 15, "embedding_dim": 4, "units": 3},
     "transformer": {"input_shape": (5,)},
+    "lenet_300_100": {"input_shape": (6,)},
+    "tf_tutorial": {"input_shape": (25, 9, 1)},
+    "vgg": {"input_shape": (8, 8, 1), "width": 4},
+    "resnet18": {"input_shape": (8, 8, 1), "width": 4},
 }
 # So deep that the rounding of an ordinary float32 gradient exceeds the tolerance.
-DEEP = ("resnet9", "wrn_16_4")
+SCALED = ("resnet9", "wrn_16_4")
+DEEP = (*SCALED, "resnet18", "vgg")
 NORMS = [norm for norm in models.NORMS if norm != "batch"]
 VARIANTS = [(name, norm, {}) for name in SIZES for norm in NORMS] + [
-    (name, "group", {"scale_norm": True}) for name in DEEP
+    (name, "group", {"scale_norm": True}) for name in SCALED
 ]
 
 

@@ -65,7 +65,7 @@ def test_logits_are_unbounded():
 @pytest.mark.parametrize("norm", ["none", "group", "public_batch"])
 def test_normalised_logits(norm):
     plain = models.build("lenet5", norm=norm)
-    normalised = models.build("lenet5", norm=norm, normalize_logits=True)
+    normalised = models.build("lenet5", norm=norm, norm_placement="all")
     more = {"none": 0, "group": 20, "public_batch": 20 - 10}[norm]
     assert count(normalised.trainable_weights) == count(plain.trainable_weights) + more
 

@@ -5,7 +5,7 @@ from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.public import check_public_batch, match_images, split_public, take_public_batch
 from tfdpnorm.data.sources import known_names, load_examples
-from tfdpnorm.data.text import hash_tokens
+from tfdpnorm.data.text import common_words, hash_tokens, word_ids
 
 __all__ = [
     "DatasetCorruptError",
@@ -14,6 +14,7 @@ __all__ = [
     "Lot",
     "PoissonBatches",
     "check_public_batch",
+    "common_words",
     "hash_tokens",
     "known_names",
     "load_examples",
@@ -21,4 +22,5 @@ __all__ = [
     "poisson_batches",
     "split_public",
     "take_public_batch",
+    "word_ids",
 ]

@@ -1,5 +1,6 @@
-"""Texts as rows of token ids, without a vocabulary taken from the texts."""
+"""Texts as rows of token ids."""
 
+import collections
 import hashlib
 import re
 
@@ -8,6 +9,7 @@ import numpy as np
 from tfdpnorm.data import _arrays
 
 PADDING_ID = 0
+UNKNOWN_ID = 1
 # Letters and digits of any script; the underscore separates, as every other sign does.
 _TOKEN = re.compile(r"[^\W_]+")
 
@@ -36,28 +38,98 @@ def hash_tokens(texts, vocabulary_size, sequence_length):
       TypeError: if `texts` is one string or holds anything but `str`, or a size is no integer.
       ValueError: if a size is too small or too large for int32.
     """
-    vocabulary_size = _arrays.integer_at_least(vocabulary_size, 2, "vocabulary_size")
+    vocabulary_size = _checked_size(vocabulary_size, 2)
+    return _rows(texts, sequence_length, lambda token: _hashed(token, vocabulary_size))
+
+
+def common_words(texts, vocabulary_size):
+    """Returns the commonest words of *public* texts, for `word_ids`.
+
+    Privacy: the list is a function of all texts, un-noised. Of private texts it is a release that
+    no epsilon covers.
+
+    Args:
+      texts: sequence of `str`.
+      vocabulary_size: number of ids that `word_ids` is to have, padding and unknown included; at
+        least 3.
+
+    Returns:
+      Tuple of at most vocabulary_size - 2 words, the commonest first; equally common ones in
+      alphabetical order.
+
+    Raises:
+      TypeError, ValueError: as in `hash_tokens`; or if the texts hold no word.
+    """
+    vocabulary_size = _checked_size(vocabulary_size, 3)
+    counts = collections.Counter()
+    for row, text in enumerate(_checked_texts(texts)):
+        counts.update(_tokens(text, row))
+    if not counts:
+        raise ValueError(f"Expected texts with words in them, received {len(texts)} text(s) "
+                         f"without any.")
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return tuple(ranked[:vocabulary_size - 2])
+
+
+def word_ids(texts, words, sequence_length):
+    """Turns texts into ids by a list of words.
+
+    Texts are split, cut and padded as by `hash_tokens`. Privacy: every row depends on its own text
+    and on `words`, which must be public.
+
+    Args:
+      texts: sequence or array of N `str`.
+      words: the words with an id of their own, without repetition, in lower case.
+      sequence_length: tokens kept, at least 1.
+
+    Returns:
+      int32 [N, sequence_length]: 0 is padding, 1 any other word, 2 + i is words[i].
+
+    Raises:
+      TypeError, ValueError: as in `hash_tokens`; or if a word is listed twice.
+    """
+    ids = {word: index for index, word in enumerate(words, start=UNKNOWN_ID + 1)}
+    if len(ids) != len(words):
+        raise ValueError(f"Expected words without repetition, received {len(words)} of which "
+                         f"{len(ids)} are different.")
+    return _rows(texts, sequence_length, lambda token: ids.get(token, UNKNOWN_ID))
+
+
+def _rows(texts, sequence_length, id_of):
     sequence_length = _arrays.integer_at_least(sequence_length, 1, "sequence_length")
-    if vocabulary_size > 2**31:
-        raise ValueError(f"Expected vocabulary_size <= 2**31, so that ids fit in int32, received "
-                         f"vocabulary_size={vocabulary_size}.")
+    rows = np.full((len(_checked_texts(texts)), sequence_length), PADDING_ID, dtype=np.int32)
+    known = {}  # A text repeats words; each is looked up once.
+    for row, text in enumerate(texts):
+        for column, token in enumerate(_tokens(text, row)[:sequence_length]):
+            if token not in known:
+                known[token] = id_of(token)
+            rows[row, column] = known[token]
+    return rows
+
+
+def _tokens(text, row):
+    if not isinstance(text, str):
+        raise TypeError(f"Expected every text to be a str, received {type(text).__name__} in "
+                        f"row {row}. Decode bytes with `.decode('utf-8')`.")
+    return _TOKEN.findall(text.lower())
+
+
+def _checked_texts(texts):
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"Expected a sequence of texts, received one {type(texts).__name__}. "
                         f"Put it in a list.")
-    ids = np.full((len(texts), sequence_length), PADDING_ID, dtype=np.int32)
-    known = {}  # A text repeats words; each is hashed once.
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"Expected every text to be a str, received {type(text).__name__} in "
-                            f"row {row}. Decode bytes with `.decode('utf-8')`.")
-        for column, token in enumerate(_TOKEN.findall(text.lower())[:sequence_length]):
-            if token not in known:
-                known[token] = _token_id(token, vocabulary_size)
-            ids[row, column] = known[token]
-    return ids
+    return texts
 
 
-def _token_id(token, vocabulary_size):
+def _checked_size(vocabulary_size, least):
+    vocabulary_size = _arrays.integer_at_least(vocabulary_size, least, "vocabulary_size")
+    if vocabulary_size > 2**31:
+        raise ValueError(f"Expected vocabulary_size <= 2**31, so that ids fit in int32, received "
+                         f"vocabulary_size={vocabulary_size}.")
+    return vocabulary_size
+
+
+def _hashed(token, vocabulary_size):
     # Lone surrogates occur in badly decoded texts, and must not stop a run.
     digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return 1 + int.from_bytes(digest, "little") % (vocabulary_size - 1)

@@ -58,8 +58,7 @@ _IMAGE, _WORDS = (28, 28, 1), (64,)
 _INPUT_SHAPES = {
     "bilstm": _WORDS,
     "transformer": _WORDS,
-    "resnet9": (32, 32, 3),
-    "wide_resnet": (32, 32, 3),
+    **dict.fromkeys(("resnet9", "resnet18", "tf_tutorial", "vgg", "wrn_16_4"), (32, 32, 3)),
 }
 _MODEL_OPTIONS = {"mlp": {"hidden_units": (100,)}}
 _BRIGHTNESS_LEVELS = 16

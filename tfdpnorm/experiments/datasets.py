@@ -1,10 +1,25 @@
 """The data of an experiment: private training rows, test rows, public rows."""
 
 import dataclasses
+import pathlib
 
 import numpy as np
 
-from tfdpnorm.data import load_examples, match_images, split_public, take_public_batch
+from tfdpnorm.data import (
+    common_words,
+    hash_tokens,
+    load_examples,
+    match_images,
+    split_public,
+    take_public_batch,
+    word_ids,
+)
+from tfdpnorm.experiments.pretraining import frozen_features
+from tfdpnorm.experiments.spec import ExperimentSpec
+
+PRIVATE_VOCABULARY = (
+    "the vocabulary was counted in the private texts, un-noised, and every row depends on it"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -12,7 +27,7 @@ class ExperimentData:
     """The arrays of one run.
 
     Attributes:
-        train_x: [N, ...] private rows.
+        train_x: [N, ...] training rows, private if anything is.
         train_y: [N] labels.
         test_x: [N_test, ...].
         test_y: [N_test].
@@ -20,6 +35,11 @@ class ExperimentData:
         num_classes: Number of labels.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
+        validation_x: [N_validation, ...] rows held out of the training rows, or None.
+        validation_y: [N_validation], or None.
+        model_options: Dict of options that the model needs for these data.
+        frozen: What the rows are features of, in words; None for rows as they are.
+        no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
     """
 
     train_x: np.ndarray
@@ -30,10 +50,15 @@ class ExperimentData:
     num_classes: int
     scale: str
     public_source: str | None
+    validation_x: np.ndarray | None = None
+    validation_y: np.ndarray | None = None
+    model_options: dict = dataclasses.field(default_factory=dict)
+    frozen: str | None = None
+    no_guarantee_because: tuple = ()
 
     @property
     def num_examples(self):
-        """N, the number of private examples."""
+        """N, the number of training examples."""
         return len(self.train_x)
 
 
@@ -41,44 +66,85 @@ class ExperimentData:
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
 
 
-def load_experiment_data(spec, data_dir=None):
-    """Loads what an `ExperimentSpec` asks for.
+def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
+    """Loads what a spec asks for.
 
     Args:
-        spec: `ExperimentSpec`.
+        spec: `ExperimentSpec` or `WeightNoiseSpec`.
         data_dir: TFDS directory, or None for its default.
+        cache_dir: Folder for pre-trained networks and their features; None for
+            `outputs/pretrained`.
+        echo: Function that shows a line, should something have to be pre-trained.
 
     Raises:
         DatasetNotFoundError: if a set is not there and cannot be downloaded.
-        ValueError: if there are too few public rows.
+        OSError: if the file of a public vocabulary cannot be read.
+        ValueError: if there are too few public rows, or too few to hold any out.
     """
     train = load_examples(spec.dataset, "train", data_dir)
     test = load_examples(spec.dataset, "test", data_dir)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
-    public_x = source = None
+    public = source = None
+    if isinstance(spec, ExperimentSpec):
+        public, train, source = _public_rows(spec, train, data_dir)
+    if spec.max_examples is not None and spec.max_examples < len(train.x):
+        left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
+        train = train.take(np.arange(spec.max_examples))
+    held_out = None
+    if getattr(spec, "validation_examples", 0):
+        # By row number and seed, as public rows are: nothing is looked at.
+        held_out, train = split_public(train, spec.validation_examples, seed=spec.seed)
+    rows, more = _row_maker(spec, train)
+    raw = {
+        "train_x": train.x,
+        "test_x": test.x,
+        "public_x": public,
+        "validation_x": None if held_out is None else held_out.x,
+    }
+    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
+    if getattr(spec, "pretraining_dataset", None) is not None:
+        arrays, what = frozen_features(
+            spec, arrays, data_dir=data_dir, cache_dir=cache_dir or "outputs/pretrained", echo=echo
+        )
+        more = {"model_options": {"part": "head"}, "frozen": what}
+    return ExperimentData(
+        **arrays,
+        **more,
+        train_y=train.y,
+        test_y=test.y,
+        validation_y=None if held_out is None else held_out.y,
+        num_classes=train.num_classes,
+        scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
+        public_source=source,
+    )
+
+
+def _public_rows(spec, train, data_dir):
+    """Triple (public rows or None, private `Examples`, where the public rows come from)."""
+    kind = "texts" if train.x.dtype == object else "images"
     if spec.public_dataset == "split":
         # Taken out for every norm, so that all are trained on the same private rows.
         public, train = split_public(train, spec.public_batch_size, seed=spec.seed)
-        public_x = public.x
-        source = f"{len(public_x)} images split off from {spec.dataset} and not trained on"
-    elif spec.needs_public_rows:
-        public = load_examples(spec.public_dataset, "train", data_dir)
-        public_x = take_public_batch(public, spec.public_batch_size, seed=spec.seed)
-        source = f"{len(public_x)} images of {spec.public_dataset}"
-    train_x, train_y = train.x, train.y
-    if spec.max_examples is not None and spec.max_examples < len(train_x):
-        left_out.append(f"first {spec.max_examples} of {len(train_x)} training examples")
-        train_x, train_y = train_x[: spec.max_examples], train_y[: spec.max_examples]
-    shape = _IMAGE_SHAPES.get(spec.dataset, train_x.shape[1:])
-    if public_x is not None:
-        public_x = match_images(public_x, shape)
-    return ExperimentData(
-        train_x=match_images(train_x, shape),
-        train_y=train_y,
-        test_x=match_images(test.x, shape),
-        test_y=test.y,
-        public_x=public_x if spec.needs_public_rows else None,
-        num_classes=train.num_classes,
-        scale="; ".join(left_out) or "full",
-        public_source=source,
-    )
+        source = f"{len(public)} {kind} split off from {spec.dataset} and not trained on"
+        return (public.x if spec.needs_public_rows else None), train, source
+    if not spec.needs_public_rows:
+        return None, train, None
+    public = load_examples(spec.public_dataset, "train", data_dir)
+    x = take_public_batch(public, spec.public_batch_size, seed=spec.seed)
+    return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
+
+
+def _row_maker(spec, train):
+    """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
+    if train.x.dtype != object:
+        shape = _IMAGE_SHAPES.get(spec.dataset, train.x.shape[1:])
+        return (lambda x: match_images(x, shape)), {}
+    more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
+    if spec.vocabulary == "hashed":
+        return (lambda x: hash_tokens(x, spec.vocabulary_size, spec.sequence_length)), more
+    if spec.vocabulary == "public":
+        texts = pathlib.Path(spec.vocabulary_file).read_text("utf-8", "replace").splitlines()
+    else:
+        texts, more["no_guarantee_because"] = train.x, (PRIVATE_VOCABULARY,)
+    words = common_words(texts, spec.vocabulary_size)
+    return (lambda x: word_ids(x, words, spec.sequence_length)), more

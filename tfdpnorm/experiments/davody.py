@@ -1,133 +1,136 @@
-"""Davody et al. (2020): values of their DP experiments, and the settings that we train them with.
+"""Davody et al. (2020): the cells of their tables as specs, with our settings."""
 
-The paper gives neither lot size nor epochs, learning rate or clipping norm. Ours were searched on
-the MNIST test set over a few runs; that search is not part of any epsilon (BUILD_NOTES.md).
-"""
+from tfdpnorm.experiments import davody_tables as paper
+from tfdpnorm.experiments.davody_settings import private_settings, weight_noise_settings
+from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
-from tfdpnorm.experiments.spec import ExperimentSpec
-
-INF = float("inf")
-
-# Table 5: MNIST, LeNet-5, test accuracy in percent by norm and epsilon, delta = 1e-5.
-TABLE5 = {
-    "none": {INF: 99.20, 7: 97.01, 3: 96.34, 1: 94.11, 0.5: 91.10, 0.1: 83.00, 0.05: 78.96},
-    "layer": {INF: 99.20, 7: 97.35, 3: 97.05, 1: 96.68, 0.5: 94.81, 0.1: 87.45, 0.05: 75.76},
-    "public_batch": {
-        INF: 99.20,
-        7: 98.68,
-        3: 98.18,
-        1: 97.61,
-        0.5: 96.83,
-        0.1: 90.68,
-        0.05: 88.15,
-    },
+# What the trainers call a dataset, the experiment, its networks (the first is the default) and the
+# table of the paper.
+_PRIVATE = {
+    "mnist": ("davody_table5", ("lenet5",), paper.TABLE5),
+    "cifar10": ("davody_table6", ("tf_tutorial", "vgg"), paper.TABLE6),
+    "ag_news": ("davody_table7", ("bilstm",), paper.TABLE7),
+    # Ours, for the demonstration.
+    "digits": ("davody_digits", ("lenet5",), {}),
 }
+_WEIGHT_NOISE = {
+    "mnist": ("davody_table2", ("lenet5", "lenet_300_100"), paper.TABLE2),
+    "cifar10": ("davody_table3", ("resnet18", "vgg"), paper.TABLE3),
+    "ag_news": ("davody_table4", ("bilstm",), paper.TABLE4),
+}
+PRIVATE_DATASETS = tuple(_PRIVATE)
+WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
+PLACEMENTS = ("all", "hidden", "mod")
+_TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
-_DELTA = 1e-5
 
-# Table 5 as records and tables name it.
-EXPERIMENT = {"mnist": "davody_table5", "digits": "davody_digits"}
-
-
-def spec(dataset, norm, epsilon=None, **values):
-    """The `ExperimentSpec` of a DP cell of the paper, with our settings.
+def spec(dataset, norm, epsilon=None, *, model=None, **values):
+    """The `ExperimentSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
-        dataset: "mnist" (Table 5) or "digits" (ours, for the demonstration).
+        dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
         norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among `values`.
+        model: Name of the network; None for the table's first.
         **values: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
     """
-    if dataset not in EXPERIMENT:
-        raise ValueError(f"Expected dataset to be one of {tuple(EXPERIMENT)}, got {dataset!r}.")
-    values = {name: value for name, value in values.items() if value is not None}
-    settings = {**_settings(dataset, norm, epsilon), **values}
-    if "steps" in values and "epochs" not in values:
-        settings.pop("epochs", None)
-    privacy = "eps" if epsilon is not None else "z"
-    amount = epsilon if epsilon is not None else settings.get("noise_multiplier")
-    paper = TABLE5.get(norm, {}).get(epsilon) if dataset == "mnist" else None
-    # Another network, or epsilon at another delta, would not compare to the paper's figure.
-    settings.setdefault("delta", _DELTA)
-    as_in_the_paper = (
-        settings.get("model", "lenet5") == "lenet5" and settings["delta"] == _DELTA
-    )
+    experiment, models, table = _of_dataset(_PRIVATE, dataset)
+    model = models[0] if model is None else model
+    settings = _settled(private_settings(dataset, model, norm, epsilon), values)
+    privacy = f"eps={epsilon:g}" if epsilon is not None else None
+    if privacy is None:
+        amount = settings.get("noise_multiplier")
+        privacy = "z=none" if amount is None else f"z={amount:g}"
+    settings.setdefault("delta", paper.DELTA)
+    # Epsilon at another delta would not compare to the paper's figure.
+    as_in_the_paper = settings["delta"] == paper.DELTA
+    variant = _variant(settings) + ("" if model == models[0] else f"-{model}")
     return ExperimentSpec(
-        experiment=EXPERIMENT[dataset],
-        cell=f"{norm}{_variant(settings)}/{privacy}={_short(amount)}",
-        dataset=dataset,
+        **{
+            "experiment": experiment,
+            "cell": f"{norm}{variant}/{privacy}",
+            "paper_value": table.get((model, norm), {}).get(epsilon) if as_in_the_paper else None,
+            **settings,
+        },
+        dataset=_TFDS_NAMES.get(dataset, dataset),
+        model=model,
         norm=norm,
         epsilon=epsilon,
-        paper_value=paper if as_in_the_paper else None,
-        **settings,
     )
 
 
-def _settings(dataset, norm, epsilon):
-    if dataset == "digits":
-        return dict(
-            expected_batch_size=512,
-            epochs=40,
-            public_dataset="split",
-            public_batch_size=128,
-            **_DIGITS[norm if norm in _DIGITS else "layer"],
-        )
-    norm = norm if norm in _MNIST else "layer"
-    if epsilon is not None and epsilon >= 2:
-        # Little noise: more updates pay.
-        noise, lots = "little", dict(expected_batch_size=1024, epochs=8)
-    elif epsilon is not None and epsilon <= 0.2:
-        # So much noise is best met by few, large lots.
-        noise, lots = "much", dict(expected_batch_size=4096, epochs=8)
-    else:
-        noise, lots = "middling", dict(expected_batch_size=2048, epochs=12)
-    return dict(
-        public_dataset="kmnist",
-        public_batch_size=512,
-        **lots,
-        **_MNIST[norm],
-        **_LEARNING_RATES[norm][noise],
+def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **values):
+    """The `WeightNoiseSpec` of a cell of Tables 2 to 4, with our settings.
+
+    Args:
+        dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
+        norm: Normalisation of the network.
+        stddev: Standard deviation of the noise in the weights.
+        model: Name of the network; None for the table's first.
+        norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
+            they are, "mod" for these without their last normalisation.
+        **values: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
+    """
+    experiment, models, table = _of_dataset(_WEIGHT_NOISE, dataset)
+    model = models[0] if model is None else model
+    settings = _settled(weight_noise_settings(dataset, norm, stddev), values)
+    placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
+    network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
+    options = dict(settings.pop("model_options", ()))
+    return WeightNoiseSpec(
+        **{
+            "experiment": experiment,
+            "cell": f"{network}/stddev={stddev:g}",
+            "paper_value": table.get((model, norm, norm_placement), {}).get(stddev),
+            **settings,
+        },
+        dataset=_TFDS_NAMES.get(dataset, dataset),
+        model=model,
+        norm=norm,
+        model_options=(("norm_placement", norm_placement), *options.items()),
+        weight_noise_stddev=float(stddev),
     )
 
 
-# Pooling is LeNet-5's own, the average; max-pooling lost a point under public statistics.
-_MNIST = {
-    "none": dict(model_options=(("activation", "tanh"), ("pooling", "average"))),
-    "layer": dict(model_options=(("pooling", "average"),)),
-    "public_batch": dict(pull_back_weight=3.0, model_options=(("pooling", "average"),)),
-}
+def private_cells(dataset):
+    """The specs of all cells of a table of private training, in the paper's order."""
+    _, _, table = _of_dataset(_PRIVATE, dataset)
+    return [
+        spec(dataset, norm, float(epsilon), model=model)
+        for (model, norm), row in table.items()
+        for epsilon in row
+    ]
 
-_COSINE = dict(learning_rate_schedule="cosine")
-_LEARNING_RATES = {
-    "none": {
-        "little": dict(learning_rate=0.6, **_COSINE),
-        "middling": dict(learning_rate=0.4, **_COSINE),
-        "much": dict(learning_rate=0.2, **_COSINE),
-    },
-    "layer": {
-        "little": dict(learning_rate=0.3),
-        "middling": dict(learning_rate=0.2),
-        "much": dict(learning_rate=0.1),
-    },
-    "public_batch": {
-        "little": dict(learning_rate=0.75),
-        "middling": dict(learning_rate=1.0, **_COSINE),
-        "much": dict(learning_rate=0.25),
-    },
-}
 
-_DIGITS = {
-    "none": dict(learning_rate=0.3, **_COSINE, **_MNIST["none"]),
-    "layer": dict(learning_rate=0.3, **_COSINE, **_MNIST["layer"]),
-    "public_batch": dict(learning_rate=0.4, **_COSINE, **_MNIST["public_batch"]),
-}
+def weight_noise_cells(dataset):
+    """The specs of all cells of a table of noise in the weights, in the paper's order."""
+    _, _, table = _of_dataset(_WEIGHT_NOISE, dataset)
+    return [
+        weight_noise_spec(dataset, norm, stddev, model=model, norm_placement=placement)
+        for (model, norm, placement), row in table.items()
+        for stddev in row
+    ]
+
+
+def _of_dataset(experiments, dataset):
+    if dataset not in experiments:
+        raise ValueError(f"Expected dataset to be one of {tuple(experiments)}, got {dataset!r}.")
+    return experiments[dataset]
+
+
+def _settled(settings, values):
+    """Our settings with the `values` that are not None in their place."""
+    values = {name: value for name, value in values.items() if value is not None}
+    settings = {**settings, **values}
+    if "steps" in values and "epochs" not in values:
+        settings.pop("epochs", None)
+    return settings
 
 
 def _variant(settings):
     """Marks a cell whose statistics are not the default: it is another network's."""
     statistics = settings.get("statistics", "public")
-    return "" if statistics == "public" else f"-{statistics}"
-
-
-def _short(number):
-    return f"{number:g}" if number is not None else "none"
+    gradient = settings.get("statistics_gradient", "full")
+    return ("" if statistics == "public" else f"-{statistics}") + (
+        "" if gradient == "full" else f"-{gradient}"
+    )

@@ -21,6 +21,7 @@ FIELDS = (
     "epsilon_target",
     "epsilon_rdp",
     "epsilon_pld",
+    "epsilon_claimed",
     "accountant",
     "delta",
     "guarantee_holds",
@@ -31,6 +32,7 @@ FIELDS = (
     "noise_multiplier",
     "l2_norm_clip",
     "updates",
+    "weight_noise_stddev",
     "statistics",
     "engine",
     "noise_generator",
@@ -38,6 +40,8 @@ FIELDS = (
     "resumes",
     "seed",
     "scale",
+    "search",
+    "curve",
     "seconds",
     "examples_per_second",
     "flags",
@@ -45,7 +49,15 @@ FIELDS = (
     "commit",
 )
 # What runs were before a field was there to say it.
-_BEFORE = {"noise_generator": "philox", "insecure_seed": None, "resumes": 0}
+_BEFORE = {
+    "epsilon_claimed": None,
+    "noise_generator": "philox",
+    "insecure_seed": None,
+    "resumes": 0,
+    "weight_noise_stddev": None,
+    "search": "on the test set, over a few runs",
+    "curve": [],
+}
 _PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 

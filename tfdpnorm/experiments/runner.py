@@ -62,7 +62,7 @@ def run(
     """
     if output_dir is not None:
         make_folder(output_dir)
-    data = data or load_experiment_data(spec, data_dir)
+    data = data or load_experiment_data(spec, data_dir, echo=echo)
     private = build_private(spec, data, **run_options)
     echo(describe(spec, data, private))
     average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
@@ -90,7 +90,9 @@ def run(
         with average.applied():
             accuracy_ema = test_accuracy(private, data)
     made = private.ledger.position - before
-    record = make_record(spec, data, private, accuracy, accuracy_ema, seconds, made)
+    record = make_record(
+        spec, data, private, accuracy, accuracy_ema, progress.curve, seconds, made
+    )
     echo(summary(record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
@@ -108,7 +110,7 @@ def build_private(spec, data, **run_options):
         **run_options: `run_dir`, `resume`, `checkpoint_every` of `make_private`.
     """
     keras.utils.set_random_seed(spec.seed)  # initial weights; never noise or lots
-    options = dict(spec.model_options)
+    options = {**dict(spec.model_options), **data.model_options}
     if spec.needs_public_rows:
         options.update(
             statistics=spec.statistics, statistics_gradient=spec.statistics_gradient
@@ -130,7 +132,7 @@ def build_private(spec, data, **run_options):
         privacy = dict(
             noise_multiplier=spec.noise_multiplier, delta=spec.delta, l2_norm_clip=spec.l2_norm_clip
         )
-    return make_private(
+    private = make_private(
         model,
         num_examples=data.num_examples,
         expected_batch_size=spec.expected_batch_size,
@@ -145,28 +147,34 @@ def build_private(spec, data, **run_options):
         **privacy,
         **run_options,
     )
+    for reason in data.no_guarantee_because:
+        private.ledger.void(reason)
+    return private
 
 
 def describe(spec, data, private):
     """Returns in words what is about to be trained."""
-    plan = private.plan
+    plan, reasons = private.plan, private.ledger.no_guarantee_because
     lines = [
         f"{spec.experiment} {spec.cell}: {spec.model}, {private.model.count_params():,} "
         f"parameters, norm {spec.norm}"
         + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
         f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
         f"public rows: {data.public_source or 'none'}",
+        *([f"  trained on: {data.frozen}"] if data.frozen else []),
         f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
         f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = {plan.l2_norm_clip:g}, "
         f"delta = {plan.delta:g}, engine {private.engine}, seed {spec.seed}",
     ]
-    if plan.guarantee_holds:
+    if not reasons:
         lines.append(
             f"  epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
             f"({plan.accountant}, add or remove one example, Poisson sampling)"
         )
     else:
-        lines.append(f"  NO GUARANTEE: {'; '.join(plan.no_guarantee_because)}")
+        lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
+        if _is_claimed(spec):
+            lines.append(f"  {_claimed(plan.claimed_epsilon_after(plan.steps))}")
     return "\n".join(lines)
 
 
@@ -211,7 +219,7 @@ def test_accuracy(private, data):
     return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
 
 
-def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
+def make_record(spec, data, private, accuracy, accuracy_ema, curve, seconds, made):
     """Returns the record of a finished run (see `tfdpnorm.experiments.records.FIELDS`).
 
     `made` updates took `seconds`; they are fewer than all where the run was taken up again.
@@ -231,6 +239,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
         "epsilon_target": spec.epsilon,
         "epsilon_rdp": by_accountant["rdp"],
         "epsilon_pld": by_accountant["pld"],
+        "epsilon_claimed": ledger.claimed_epsilon() if _is_claimed(spec) else None,
         "accountant": plan.accountant,
         "delta": plan.delta,
         "guarantee_holds": holds,
@@ -241,6 +250,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
         "noise_multiplier": plan.noise_multiplier,
         "l2_norm_clip": plan.l2_norm_clip,
         "updates": ledger.updates,
+        "weight_noise_stddev": None,
         "statistics": private.statistics,
         "engine": private.engine,
         "noise_generator": spec.noise_generator,
@@ -248,6 +258,11 @@ def make_record(spec, data, private, accuracy, accuracy_ema, seconds, made):
         "resumes": ledger.resumes,
         "seed": spec.seed,
         "scale": data.scale,
+        "search": spec.search,
+        "curve": [
+            {"updates": updates, "epsilon": epsilon, "test_accuracy": round(value, 4)}
+            for updates, epsilon, value in curve
+        ],
         "seconds": round(seconds, 1),
         "examples_per_second": round(made * plan.expected_batch_size / seconds, 1),
         "flags": {
@@ -273,7 +288,18 @@ def summary(record):
         )
     else:
         spent = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
+        if record["epsilon_claimed"] is not None:
+            spent += f"\n  {_claimed(record['epsilon_claimed'])}"
     return f"  {ours}\n  {spent}; {record['seconds']:.0f} s"
+
+
+def _is_claimed(spec):
+    """Whether the paper claims an epsilon for what this spec does, and we do not."""
+    return spec.needs_public_rows and spec.statistics == "lot" and not spec.is_unclipped
+
+
+def _claimed(epsilon):
+    return f"{ceil_text(epsilon)} is the epsilon claimed by the paper, not a guarantee"
 
 
 def estimate_cost(spec, data, private):
@@ -287,9 +313,14 @@ def estimate_cost(spec, data, private):
     """
     rows = min(spec.physical_batch_size or spec.expected_batch_size, data.num_examples)
     rng = np.random.default_rng(0)
+    shape = (rows, *data.train_x.shape[1:])
+    if data.train_x.dtype.kind == "f":
+        x = rng.random(shape, np.float32)
+    else:
+        x = rng.integers(1, data.model_options["vocabulary_size"], shape, np.int32)
     trial = dataclasses.replace(
         data,
-        train_x=rng.random((rows, *data.train_x.shape[1:]), np.float32),
+        train_x=x,
         train_y=rng.integers(0, data.num_classes, rows),
     )
     trial_spec = dataclasses.replace(

@@ -1,8 +1,6 @@
-"""Tables and plots, made from records and nothing else."""
+"""Tables, made from records and nothing else."""
 
 import collections
-import math
-import pathlib
 import statistics
 
 from tfdpnorm.privacy.rounding import ceil_text
@@ -40,28 +38,30 @@ def run_table(records):
     return _aligned([header, *rows])
 
 
-def experiment_table(records):
+def experiment_table(records, networks=()):
     """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
 
-    An entry is the mean over seeds of the last weights' test accuracy, +- the standard deviation,
-    the mean of the weight average's in brackets where there is one, and the paper's figure.
+    Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
+    last weights' test accuracy, +- the standard deviation, the mean of the weight average's in
+    brackets where there is one, and the paper's figure.
 
     Args:
         records: Records of one experiment.
+        networks: Networks in the order in which they are to come; the others follow.
 
     Raises:
         ValueError: if there are none.
     """
-    cells = _by_cell(records)
-    norms = list(dict.fromkeys(norm for norm, _ in cells))
+    cells = by_cell(records, networks)
+    rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
     lines = [
         "| network | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 1) + "|",
     ]
-    for norm in norms:
-        entries = [_entry(cells.get((norm, column), [])) for column in columns]
-        lines.append(f"| {norm} | " + " | ".join(entries) + " |")
+    for network in rows:
+        entries = [_entry(cells.get((network, column), [])) for column in columns]
+        lines.append(f"| {network} | " + " | ".join(entries) + " |")
     return "\n".join(lines)
 
 
@@ -82,9 +82,17 @@ def _entry(records):
         text += "; settings differ"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
-    if not all(record["guarantee_holds"] for record in records):
+    if any(record["epsilon_claimed"] is not None for record in records):
+        text += "; epsilon claimed by the paper, NOT A GUARANTEE"
+    elif not all(map(_is_as_promised, records)):
         text += "; NO GUARANTEE"
     return text
+
+
+def _is_as_promised(record):
+    """False for a run that gives less privacy than its column says; an infinite epsilon says it."""
+    promises_none = record["weight_noise_stddev"] is not None
+    return record["guarantee_holds"] or promises_none
 
 
 def _settings(record):
@@ -99,70 +107,31 @@ def _settings(record):
     }
 
 
-def plot_runs(curves, path, title):
-    """Draws test accuracy against the epsilon spent and returns the path of the PNG.
+def by_cell(records, networks=()):
+    """Returns a dict from (network, column) of a cell's name to the records of that cell.
 
     Args:
-        curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
-            without a finite epsilon are drawn against nothing and therefore left out.
-        path: File to write.
-        title: Title of the plot.
+        records: Records of one experiment.
+        networks: Networks in the order in which they are to come; the others follow.
+
+    Raises:
+        ValueError: if there are none.
     """
-    figure, axes = _figure()
-    for name, points in curves.items():
-        points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
-        if not points:
-            continue
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
-    return _saved(figure, axes, path)
-
-
-def plot_experiment(records, path, title):
-    """Draws test accuracy against epsilon, the paper's figures beside ours; returns the path."""
-    figure, axes = _figure()
-    cells = _by_cell(records)
-    for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
-        color = f"C{index}"
-        ours, paper, holds = [], [], True
-        for (name, _), group in cells.items():
-            epsilon = group[0]["epsilon_target"]
-            if name != norm or epsilon is None or not math.isfinite(epsilon):
-                continue
-            values = [record["test_accuracy"] for record in group]
-            holds = holds and all(record["guarantee_holds"] for record in group)
-            ours.append((epsilon, statistics.mean(values), min(values), max(values)))
-            if group[0]["paper_value"] is not None:
-                paper.append((epsilon, group[0]["paper_value"]))
-        if ours:
-            x, mean, low, high = zip(*sorted(ours), strict=True)
-            spread = [[m - a for m, a in zip(mean, low, strict=True)],
-                      [b - m for m, b in zip(mean, high, strict=True)]]
-            label = norm if holds else f"{norm}, NO GUARANTEE"
-            axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
-        if paper:
-            axes.plot(
-                *zip(*sorted(paper), strict=True),
-                linestyle="--", marker="x", color=color, label=f"{norm}, the paper",
-            )
-    axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
-    return _saved(figure, axes, path)
-
-
-def _by_cell(records):
     if not records:
         raise ValueError("Expected at least one record, got none. Train a cell first.")
     cells = collections.defaultdict(list)
     for record in records:
-        norm, _, column = record["cell"].partition("/")
-        cells[norm, column].append(record)
-    return dict(cells)
+        network, _, column = record["cell"].partition("/")
+        cells[network, column].append(record)
+    place = {network: index for index, network in enumerate(networks)}
+    return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
 
 
 def _column_order(column):
-    """Largest epsilon first, as in the papers; columns that are no epsilon last."""
+    """Largest epsilon and least noise first, as in the papers; columns that are neither last."""
     name, _, value = column.partition("=")
-    return (name != "eps", -float(value) if name == "eps" else 0.0, column)
+    sign = {"eps": -1, "stddev": 1}.get(name)
+    return (sign is None, sign * float(value) if sign else 0.0, column)
 
 
 def _percent(value):
@@ -176,21 +145,3 @@ def _aligned(rows):
         for row in rows
     ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
-
-
-def _figure():
-    # Not pyplot: it would look for a screen.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _saved(figure, axes, path):
-    axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend()
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    return path

@@ -1,5 +1,6 @@
 """Keras layers for networks that are trained under differential privacy."""
 
+from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
 from tfdpnorm.layers.public_statistics import (
     PublicStatistics,
@@ -9,15 +10,19 @@ from tfdpnorm.layers.public_statistics import (
     use_pass,
 )
 from tfdpnorm.layers.scale_norm import ScaleNorm
+from tfdpnorm.layers.weight_noise import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
 
 __all__ = [
+    "NoisedBatchNormalization",
     "PublicBatchNormalization",
     "PublicStatistics",
     "ScaleNorm",
+    "WeightNoise",
     "WeightStandardizedConv2D",
     "joint_pass",
     "pull_back",
     "record_pass",
     "use_pass",
+    "with_weight_noise",
 ]

@@ -1,9 +1,23 @@
 """Network families by name: `tfdpnorm.models.build("lenet5", norm="public_batch")`."""
 
-from tfdpnorm.models import bilstm, lenet5, mlp, resnet9, transformer, wide_resnet
-from tfdpnorm.models.normalization import NORMS, normalization_layer
+from tfdpnorm.models import (
+    bilstm,
+    lenet5,
+    lenet_300_100,
+    mlp,
+    resnet9,
+    resnet18,
+    tf_tutorial,
+    transformer,
+    vgg,
+    wide_resnet,
+)
+from tfdpnorm.models.normalization import NORMS, PLACEMENTS, normalization_layer
+from tfdpnorm.models.parts import PARTS
 from tfdpnorm.models.registry import build, names, register
 
-__all__ = ["NORMS", "build", "names", "normalization_layer", "register"]
+__all__ = ["NORMS", "PARTS", "PLACEMENTS", "build", "names", "normalization_layer", "register"]
 
-del bilstm, lenet5, mlp, resnet9, transformer, wide_resnet  # imported to register themselves
+# Imported to register themselves.
+del bilstm, lenet5, lenet_300_100, mlp, resnet9, resnet18, tf_tutorial, transformer, vgg
+del wide_resnet

@@ -2,7 +2,8 @@
 
 from tensorflow import keras
 
-from tfdpnorm.models.normalization import normalization_layer
+from tfdpnorm.models.blocks import dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -15,13 +16,16 @@ def bilstm(
     embedding_dim=100,
     units=64,
     mask_zero=True,
+    normalize_embedding=False,
+    norm_placement="hidden",
     groups=32,
     statistics="public",
     statistics_gradient="full",
 ):
     """Word embedding, bidirectional LSTM, one dense layer ("BiLSTM-DL").
 
-    The paper gives no sizes; these are ours. The normalisation follows the LSTM's last outputs.
+    The paper gives no sizes; these are ours. The normalisation follows the LSTM's last outputs;
+    whether one follows the embedding in the paper too is not said.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`; the paper has "none" and "layer".
@@ -31,6 +35,10 @@ def bilstm(
         embedding_dim: Size of a word vector.
         units: Units of the LSTM in each direction.
         mask_zero: Whether padding is skipped.
+        normalize_embedding: Whether word vectors are normalised: by "layer" each word for itself,
+            by "batch" over the words that are not padding, by "public_batch" over all positions.
+        norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after the LSTM,
+            "all" after the logits too, "mod" after neither.
         groups: For norm="group".
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
@@ -38,23 +46,31 @@ def bilstm(
     Returns:
         A functional Keras model.
 
+    Raises:
+        ValueError: for norm="group" after a masked embedding, which Keras' layer cannot take.
+
     Reference:
         Davody et al. (2020), Tables 4 and 7.
     """
+    normalize = Normalizer(
+        norm,
+        norm_placement,
+        last_hidden="bilstm",
+        groups=groups,
+        statistics=statistics,
+        statistics_gradient=statistics_gradient,
+    )
+    if normalize_embedding and norm == "group" and mask_zero:
+        raise ValueError(
+            'Expected normalize_embedding=False with norm="group" and mask_zero=True, got True. '
+            'Use norm="layer", or mask_zero=False.'
+        )
     inputs = keras.Input(input_shape, dtype="int32")
     x = keras.layers.Embedding(
         vocabulary_size, embedding_dim, mask_zero=mask_zero, name="embedding"
     )(inputs)
+    if normalize_embedding:
+        x = normalize(x, "embedding", each_position=True)
     x = keras.layers.Bidirectional(keras.layers.LSTM(units), name="bilstm")(x)
-    layer = normalization_layer(
-        norm,
-        channels=2 * units,
-        groups=groups,
-        statistics=statistics,
-        statistics_gradient=statistics_gradient,
-        name="bilstm_norm",
-    )
-    x = x if layer is None else layer(x)
-    logits = keras.layers.Dense(num_classes, name="logits")(x)
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+    outputs = dense_layers(normalize(x, "bilstm"), (), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"bilstm_{norm}")

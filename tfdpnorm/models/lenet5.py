@@ -2,7 +2,8 @@
 
 from tensorflow import keras
 
-from tfdpnorm.models.normalization import check_norm, needs_bias, normalization_layer
+from tfdpnorm.models.blocks import check_image_shape, convolution, dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -13,7 +14,7 @@ def lenet5(
     input_shape=(28, 28, 1),
     activation="relu",
     pooling="max",
-    normalize_logits=False,
+    norm_placement="hidden",
     groups=32,
     statistics="public",
     statistics_gradient="full",
@@ -30,8 +31,9 @@ def lenet5(
         input_shape: (height, width, channels); height and width at least 12.
         activation: Name of a Keras activation.
         pooling: "max" or "average".
-        normalize_logits: Whether the last layer is normalised too, as in the noise experiments of
-            the paper (its Section 2).
+        norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after each
+            trainable layer but the logits, "all" after the logits too, "mod" after all but the
+            last two.
         groups: For norm="group".
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
@@ -42,46 +44,23 @@ def lenet5(
     Reference:
         Davody et al. (2020), Table 1; LeCun et al. (1998).
     """
-    check_norm(norm)
-    if len(input_shape) != 3 or any(size is None or size < 12 for size in input_shape[:2]):
-        raise ValueError(
-            "Expected input_shape=(height, width, channels) with height and width at least 12, "
-            f"got {tuple(input_shape)}. Resize smaller images (tfdpnorm.data.match_images)."
-        )
+    normalize = Normalizer(
+        norm,
+        norm_placement,
+        last_hidden="dense2",
+        groups=groups,
+        statistics=statistics,
+        statistics_gradient=statistics_gradient,
+    )
+    check_image_shape(input_shape, smallest=12)
     if pooling not in ("max", "average"):
         raise ValueError(f"Expected pooling to be 'max' or 'average', got {pooling!r}.")
     pool = keras.layers.MaxPooling2D if pooling == "max" else keras.layers.AveragePooling2D
-    use_bias = needs_bias(norm)
-
-    def normalized(x, name):
-        layer = normalization_layer(
-            norm,
-            channels=x.shape[-1],
-            rank=len(x.shape),
-            groups=groups,
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            name=f"{name}_norm",
-        )
-        return x if layer is None else layer(x)
-
-    def activated(x, name):
-        x = normalized(x, name)
-        return keras.layers.Activation(activation, name=f"{name}_activation")(x)
 
     inputs = keras.Input(input_shape)
     x = inputs
     for name, filters, padding in (("conv1", 6, "same"), ("conv2", 16, "valid")):
-        x = keras.layers.Conv2D(filters, 5, padding=padding, use_bias=use_bias, name=name)(x)
-        x = pool(name=f"{name}_pool")(activated(x, name))
-    x = keras.layers.Flatten()(x)
-    for name, units in (("dense1", 120), ("dense2", 84)):
-        x = activated(keras.layers.Dense(units, use_bias=use_bias, name=name)(x), name)
-    logits = keras.layers.Dense(
-        num_classes, use_bias=use_bias or not normalize_logits, name="logits"
-    )(x)
-    if normalize_logits:
-        logits = normalized(logits, "logits")
-    # Losses and their gradients are taken in float32 whatever the policy computes in.
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+        x = convolution(x, filters, 5, name, normalize, activation, padding)
+        x = pool(name=f"{name}_pool")(x)
+    outputs = dense_layers(x, (120, 84), num_classes, normalize, activation)
     return keras.Model(inputs, outputs, name=f"lenet5_{norm}")

@@ -2,7 +2,8 @@
 
 from tensorflow import keras
 
-from tfdpnorm.models.normalization import check_norm, needs_bias, normalization_layer
+from tfdpnorm.models.blocks import dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -13,6 +14,7 @@ def mlp(
     input_shape=(784,),
     hidden_units=(1000,),
     activation="relu",
+    norm_placement="hidden",
     groups=32,
     statistics="public",
     statistics_gradient="full",
@@ -27,6 +29,9 @@ def mlp(
         input_shape: Shape of one example; more than one dimension is flattened.
         hidden_units: Units of each hidden layer.
         activation: Name of a Keras activation.
+        norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after each
+            trainable layer but the logits, "all" after the logits too, "mod" after all but the
+            last two.
         groups: For norm="group".
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
@@ -34,22 +39,14 @@ def mlp(
     Returns:
         A functional Keras model.
     """
-    check_norm(norm)
+    normalize = Normalizer(
+        norm,
+        norm_placement,
+        last_hidden=f"dense{len(hidden_units)}",
+        groups=groups,
+        statistics=statistics,
+        statistics_gradient=statistics_gradient,
+    )
     inputs = keras.Input(input_shape)
-    x = inputs if len(input_shape) == 1 else keras.layers.Flatten()(inputs)
-    for index, units in enumerate(hidden_units, start=1):
-        name = f"dense{index}"
-        x = keras.layers.Dense(units, use_bias=needs_bias(norm), name=name)(x)
-        layer = normalization_layer(
-            norm,
-            channels=units,
-            groups=groups,
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            name=f"{name}_norm",
-        )
-        x = x if layer is None else layer(x)
-        x = keras.layers.Activation(activation, name=f"{name}_activation")(x)
-    logits = keras.layers.Dense(num_classes, name="logits")(x)
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+    outputs = dense_layers(inputs, hidden_units, num_classes, normalize, activation)
     return keras.Model(inputs, outputs, name=f"mlp_{norm}")

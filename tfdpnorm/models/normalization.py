@@ -1,4 +1,4 @@
-"""The choice of a normalisation layer by name, the same for every network family."""
+"""Which normalisation a network has, and after which of its layers: the same for every family."""
 
 import math
 
@@ -7,6 +7,8 @@ from tensorflow import keras
 from tfdpnorm.layers import PublicBatchNormalization
 
 NORMS = ("none", "layer", "group", "batch", "public_batch")
+PLACEMENTS = ("hidden", "all", "mod")
+LOGITS = "logits"  # name of every network's last trainable layer
 
 # Normalisations that take a per-channel mean away over more than one row or position of one
 # example cancel a bias before them exactly; it would only cost clipping norm and noise.
@@ -39,10 +41,21 @@ def normalization_layer(
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: Likewise.
         name: Name of the layer.
+
+    Raises:
+        ValueError: for an unknown norm, or if "layer" or "group" would normalise single units, for
+            which nothing but the constant beta can come out.
     """
     check_norm(norm)
     if norm == "none":
         return None
+    actual_groups = {"layer": 1, "group": math.gcd(groups, channels)}.get(norm)
+    if rank == 2 and actual_groups == channels:
+        raise ValueError(
+            f"Expected groups of two units or more to normalise, got {channels} units in "
+            f"{actual_groups} groups at {name!r}, whose output would be constant. Choose fewer "
+            'groups, another norm, or for the logits norm_placement="hidden".'
+        )
     # float32: under a half-precision policy Keras would take the moments of groups in that.
     if norm == "layer":
         # One group is layer normalisation over all units with one gamma and beta per channel.
@@ -50,11 +63,77 @@ def normalization_layer(
             return keras.layers.GroupNormalization(groups=1, name=name, dtype="float32")
         return keras.layers.LayerNormalization(name=name)
     if norm == "group":
-        return keras.layers.GroupNormalization(
-            groups=math.gcd(groups, channels), name=name, dtype="float32"
-        )
+        return keras.layers.GroupNormalization(groups=actual_groups, name=name, dtype="float32")
     if norm == "batch":
         return keras.layers.BatchNormalization(name=name)
     return PublicBatchNormalization(
         statistics=statistics, statistics_gradient=statistics_gradient, name=name
     )
+
+
+class Normalizer:
+    """The normalisation of one network: called on what a layer puts out, it adds what follows.
+
+    Args:
+        norm: One of `NORMS`.
+        placement: After which trainable layers it stands; without effect on norm="none". "hidden":
+            each but the last, the logits. "all": the logits too, the networks with prefix "BN-" or
+            "LN-" of the paper. "mod": as "hidden", but for `last_hidden`, the paper's "-mod".
+        last_hidden: Name of the last trainable layer before the logits.
+        groups: See `normalization_layer`.
+        statistics: Likewise.
+        statistics_gradient: Likewise.
+
+    Raises:
+        ValueError: for an unknown norm or placement.
+
+    Reference:
+        Davody et al. (2020), Section 2.
+    """
+
+    def __init__(
+        self,
+        norm,
+        placement="hidden",
+        *,
+        last_hidden=None,
+        groups=32,
+        statistics="public",
+        statistics_gradient="full",
+    ):
+        check_norm(norm)
+        if placement not in PLACEMENTS:
+            raise ValueError(
+                f"Expected norm_placement to be one of {PLACEMENTS}, got {placement!r}."
+            )
+        self.norm = norm
+        self._skipped = {"hidden": (LOGITS,), "all": (), "mod": (LOGITS, last_hidden)}[placement]
+        self._options = {
+            "groups": groups,
+            "statistics": statistics,
+            "statistics_gradient": statistics_gradient,
+        }
+
+    def follows(self, name):
+        """Whether a normalisation follows the layer `name`."""
+        return self.norm != "none" and name not in self._skipped
+
+    def needs_bias(self, name):
+        """Whether the layer `name` has use for a bias of its own."""
+        return not self.follows(name) or needs_bias(self.norm)
+
+    def __call__(self, x, name, each_position=False):
+        """Returns x, normalised if that is the layer's due, by a new layer `{name}_norm`.
+
+        Args:
+            x: [rows, ..., channels], the output of the layer `name`.
+            name: Name of that layer.
+            each_position: Whether norm="layer" takes its moments over the channels of each position
+                (each word) instead of all units of an example.
+        """
+        if not self.follows(name):
+            return x
+        rank = 2 if each_position and self.norm == "layer" else len(x.shape)
+        return normalization_layer(
+            self.norm, channels=x.shape[-1], rank=rank, name=f"{name}_norm", **self._options
+        )(x)

@@ -2,6 +2,8 @@
 
 import inspect
 
+from tfdpnorm.layers import with_weight_noise
+
 _BUILDERS = {}
 
 
@@ -26,7 +28,16 @@ def names():
     return sorted(_BUILDERS)
 
 
-def build(name, norm="none", num_classes=10, input_shape=None, **options):
+def build(
+    name,
+    norm="none",
+    num_classes=10,
+    input_shape=None,
+    *,
+    weight_noise_stddev=0.0,
+    weight_noise_seed=None,
+    **options,
+):
     """Builds an untrained Keras model.
 
     Args:
@@ -34,13 +45,18 @@ def build(name, norm="none", num_classes=10, input_shape=None, **options):
         norm: The normalisation of the network, one of `tfdpnorm.models.NORMS`.
         num_classes: Number of outputs (logits).
         input_shape: Shape of one example, without the batch; None for the family's own.
+        weight_noise_stddev: Standard deviation of normal noise on the weights, drawn at every call
+            in training and testing (Davody et al. 2020, Section 2); 0 for none. See
+            `tfdpnorm.layers.with_weight_noise`.
+        weight_noise_seed: Int that makes the draws repeatable, or None.
         **options: What the family takes besides (see its builder), such as `statistics`.
 
     Returns:
         A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].
 
     Raises:
-        ValueError: for an unknown name, norm or option, or a shape that the family cannot take.
+        ValueError: for an unknown name, norm or option, a shape that the family cannot take, or a
+            negative `weight_noise_stddev`.
     """
     if name not in _BUILDERS:
         raise ValueError(f"Expected a model name of {names()}, got {name!r}.")
@@ -53,4 +69,5 @@ def build(name, norm="none", num_classes=10, input_shape=None, **options):
         raise ValueError(f"Expected num_classes to be a positive int, got {num_classes!r}.")
     if input_shape is not None:
         options["input_shape"] = tuple(input_shape)
-    return builder(norm=norm, num_classes=num_classes, **options)
+    model = builder(norm=norm, num_classes=num_classes, **options)
+    return with_weight_noise(model, weight_noise_stddev, weight_noise_seed)

@@ -4,7 +4,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import ScaleNorm
-from tfdpnorm.models.normalization import check_norm, normalization_layer
+from tfdpnorm.models.blocks import dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -48,7 +49,9 @@ def resnet9(
         Klause et al. (2022), Figure 1. Order of layers as in the authors' code: convolution,
         normalisation, activation.
     """
-    check_norm(norm)
+    normalize = Normalizer(
+        norm, groups=groups, statistics=statistics, statistics_gradient=statistics_gradient
+    )
     if len(input_shape) != 3 or input_shape[0] % 16 or input_shape[1] % 16:
         raise ValueError(
             "Expected input_shape=(height, width, channels) with height and width multiples of 16, "
@@ -59,17 +62,7 @@ def resnet9(
         # Without any normalisation a bias is needed to shift what Mish sees.
         use_bias = norm == "none"
         x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, name=name)(x)
-        layer = normalization_layer(
-            norm,
-            channels=filters,
-            rank=4,
-            groups=groups,
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            name=f"{name}_norm",
-        )
-        x = x if layer is None else layer(x)
-        x = keras.layers.Activation(mish, name=f"{name}_mish")(x)
+        x = keras.layers.Activation(mish, name=f"{name}_mish")(normalize(x, name))
         return keras.layers.MaxPooling2D(name=f"{name}_pool")(x) if pool else x
 
     def residual(x, filters, name):
@@ -88,6 +81,5 @@ def resnet9(
     x = block(x, 256, "conv4", pool=True)
     x = residual(x, 256, "residual2")
     x = keras.layers.MaxPooling2D((x.shape[1] // 2, x.shape[2] // 2), name="pool_to_2x2")(x)
-    logits = keras.layers.Dense(num_classes, name="logits")(keras.layers.Flatten()(x))
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+    outputs = dense_layers(x, (), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"resnet9_{norm}")

@@ -4,7 +4,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.models.normalization import check_norm, normalization_layer
+from tfdpnorm.models.blocks import dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -71,26 +72,14 @@ def transformer(
     Reference:
         Vaswani et al. (2017); Xiong et al. (2020), Figure 1b, for the place of the normalisation.
     """
-    check_norm(norm)
+    normalize = Normalizer(
+        norm, groups=groups, statistics=statistics, statistics_gradient=statistics_gradient
+    )
     if width % 2 or width % heads:
         raise ValueError(
             f"Expected an even width that is a multiple of heads, got width={width} and "
             f"heads={heads}. Choose width=128 and heads=4, for instance."
         )
-
-    def normalized(x, name):
-        if norm == "layer":
-            return keras.layers.LayerNormalization(name=name)(x)
-        layer = normalization_layer(
-            norm,
-            channels=width,
-            rank=3,
-            groups=groups,
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            name=name,
-        )
-        return x if layer is None else layer(x)
 
     inputs = keras.Input(input_shape, dtype="int32")
     # Masks are passed by hand: Keras' GroupNormalization cannot take those of an Embedding.
@@ -103,16 +92,15 @@ def transformer(
         name="embedding",
     )(inputs)
     x = SinusoidalPositions(name="positions")(x)
-    path = normalized(x, "attention_norm")
+    path = normalize(x, "attention", each_position=True)
     path = keras.layers.MultiHeadAttention(heads, width // heads, name="attention")(
         path, path, attention_mask=pairs
     )
     x = keras.layers.Add(name="attention_add")([x, path])
-    path = normalized(x, "dense_norm")
+    path = normalize(x, "dense", each_position=True)
     path = keras.layers.Dense(hidden_units, activation="gelu", name="dense1")(path)
     path = keras.layers.Dense(width, name="dense2")(path)
     x = keras.layers.Add(name="dense_add")([x, path])
     x = keras.layers.GlobalAveragePooling1D(name="pool")(x, mask=words)
-    logits = keras.layers.Dense(num_classes, name="logits")(x)
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+    outputs = dense_layers(x, (), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"transformer_{norm}")

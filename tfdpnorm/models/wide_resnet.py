@@ -3,7 +3,8 @@
 from tensorflow import keras
 
 from tfdpnorm.layers import ScaleNorm, WeightStandardizedConv2D
-from tfdpnorm.models.normalization import check_norm, normalization_layer
+from tfdpnorm.models.blocks import dense_layers
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -39,20 +40,12 @@ def wrn_16_4(
     Reference:
         Zagoruyko and Komodakis (2016); De et al. (2022), Section 3; Klause et al. (2022), Table 2.
     """
-    check_norm(norm)
+    normalize = Normalizer(
+        norm, groups=groups, statistics=statistics, statistics_gradient=statistics_gradient
+    )
 
     def activated(x, name):
-        layer = normalization_layer(
-            norm,
-            channels=x.shape[-1],
-            rank=4,
-            groups=groups,
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            name=f"{name}_norm",
-        )
-        x = x if layer is None else layer(x)
-        return keras.layers.Activation("relu", name=f"{name}_relu")(x)
+        return keras.layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
 
     def convolution(x, filters, name, strides=1):
         return WeightStandardizedConv2D(
@@ -86,6 +79,5 @@ def wrn_16_4(
             path = convolution(activated(path, f"{name}_2"), filters, f"{name}_conv2")
             x = added(path, skip, name)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(activated(x, "last"))
-    logits = keras.layers.Dense(num_classes, name="logits")(x)
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(logits)
+    outputs = dense_layers(x, (), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"wrn_16_4_{norm}")

@@ -1,0 +1,63 @@
+"""Word lists of public texts, and rows of ids by them."""
+
+import collections
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfdpnorm.data import common_words, word_ids
+
+TEXTS = ["The cat, the hat.", "the CAT sat", "", "a_b 3 c\u00e9"]
+
+
+def test_commonest_first_and_ties_in_alphabetical_order():
+    assert common_words(TEXTS, 4) == ("the", "cat")
+    assert common_words(TEXTS, 100) == ("the", "cat", "3", "a", "b", "c\u00e9", "hat", "sat")
+
+
+def test_ids_by_hand():
+    words = common_words(TEXTS, 4)
+    expected = [[2, 3, 2, 1], [2, 3, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
+    ids = word_ids(TEXTS, words, 4)
+    assert ids.dtype == np.int32
+    np.testing.assert_array_equal(ids, expected)
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(3, 9))
+def test_ids_stay_in_the_vocabulary_and_rows_by_themselves(texts, size):
+    """Independent counting with the public split of letters and digits."""
+    split = [re.findall(r"[^\W_]+", text.lower()) for text in texts]
+    counts = collections.Counter(word for words in split for word in words)
+    if not counts:
+        with pytest.raises(ValueError, match="texts with words"):
+            common_words(texts, size)
+        return
+    words = common_words(texts, size)
+    assert len(words) == min(size - 2, len(counts))
+    left_out = max((counts[w] for w in counts if w not in words), default=0)
+    assert all(counts[word] >= left_out for word in words)
+    ids = word_ids(texts, words, 5)
+    assert ids.min() >= 0 and ids.max() < size
+    for row, text in zip(ids, texts, strict=True):
+        np.testing.assert_array_equal(row, word_ids([text], words, 5)[0])
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: common_words("one text", 5), TypeError, "sequence of texts, received one str"),
+        (lambda: common_words([b"x"], 5), TypeError, "received bytes in row 0"),
+        (lambda: common_words(["x"], 2), ValueError, "vocabulary_size"),
+        (lambda: common_words(["..."], 5), ValueError, "1 text.s. without any"),
+        (lambda: word_ids(["x"], ("a", "a"), 3), ValueError, "2 of which 1 are different"),
+        (lambda: word_ids(["x"], ("a",), 0), ValueError, "sequence_length"),
+        (lambda: word_ids("x", ("a",), 3), TypeError, "received one str"),
+    ],
+    ids=["one text", "bytes", "size", "no words", "repeated", "length", "one text to ids"],
+)
+def test_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,284 @@
+"""`NoisedBatchNormalization`: what it computes, and how far one row can move its statistics."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import NoisedBatchNormalization
+from tfdpnorm.layers.noised_batch_normalization import record_row_moments
+
+CLIP = 1.5
+
+
+def built(channels=3, rng=None, **settings):
+    """A layer with averages, gamma and beta that are not what they begin with."""
+    layer = NoisedBatchNormalization(**{"activation_clip": CLIP, **settings})
+    layer.build((None, channels))
+    if rng is not None:
+        mean = rng.uniform(-0.5, 0.5, channels)
+        layer.running_mean.assign(mean)
+        layer.running_second_moment.assign(mean**2 + rng.uniform(0.1, 0.9, channels))
+        for weight in layer.trainable_weights:
+            weight.assign(rng.normal(size=channels))
+    return layer
+
+
+def expected_outputs(layer, x):
+    """The formula, in NumPy and float64."""
+    mean, second = (w.numpy().astype(np.float64) for w in layer.non_trainable_weights)
+    variance = np.maximum(second - mean**2, 0) + layer.epsilon
+    normalized = (np.clip(x.astype(np.float64), -CLIP, CLIP) - mean) / np.sqrt(variance)
+    gamma = layer.gamma.numpy() if layer.scale else 1
+    return normalized * gamma + (layer.beta.numpy() if layer.center else 0)
+
+
+# What it computes
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 6, 3), (4, 5, 2, 3), (4, 2, 2, 2, 3)])
+@pytest.mark.parametrize(("center", "scale"), [(True, True), (False, True), (True, False)])
+def test_rows_are_normalised_by_the_running_averages(shape, center, scale, rng):
+    layer = built(rng=rng, center=center, scale=scale)
+    x = rng.normal(scale=2, size=shape).astype(np.float32)
+    before = [w.numpy() for w in layer.weights]
+    for training in (True, False, None):
+        np.testing.assert_allclose(
+            layer(x, training=training), expected_outputs(layer, x), rtol=1e-4, atol=1e-5
+        )
+    for weight, value in zip(layer.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
+def test_a_row_depends_on_no_other(rng):
+    layer = built(rng=rng)
+    x = rng.normal(size=(6, 4, 3)).astype(np.float32)
+    changed = np.concatenate([x[:3], np.full((3, 4, 3), np.nan, np.float32)])
+    together = layer(changed, training=True)[:3]
+    np.testing.assert_array_equal(together, layer(x, training=True)[:3])
+    np.testing.assert_allclose(together, layer(x[:3], training=True), rtol=1e-6)
+
+
+def test_truncated_inputs_have_no_gradient(rng):
+    layer = built(rng=rng)
+    x = tf.constant([[0.5, 2 * CLIP, -3 * CLIP]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(layer(x))
+    gradient = tape.gradient(total, x)[0].numpy()
+    assert gradient[0] != 0
+    np.testing.assert_array_equal(gradient[1:], 0)
+
+
+def test_averages_move_by_momentum_and_stay_in_range():
+    layer = built(1, momentum=0.75)
+    layer.update_averages([1.0], [2.0])
+    np.testing.assert_allclose(layer.running_mean, [0.25])
+    np.testing.assert_allclose(layer.running_second_moment, [0.75 * 1 + 0.25 * 2])
+    for noise in (1e30, -1e30, np.inf, -np.inf):
+        layer.update_averages([noise], [noise])
+        assert abs(layer.running_mean.numpy()[0]) <= CLIP
+        assert 0 <= layer.running_second_moment.numpy()[0] <= CLIP**2
+        assert np.isfinite(layer(np.ones((2, 1), np.float32))).all()
+
+
+def test_a_negative_variance_is_held_above_zero():
+    layer = built(1)
+    layer.running_mean.assign([1.0])
+    layer.running_second_moment.assign([0.2])
+    outputs = layer(np.array([[1.5]], np.float32)).numpy()
+    np.testing.assert_allclose(outputs, 0.5 / np.sqrt(layer.epsilon), rtol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
+def test_averages_keep_their_precision_under_any_policy(policy, set_policy, rng):
+    set_policy(policy)
+    layer = built(rng=rng)
+    x = rng.normal(size=(4, 3))
+    wide = "float64" if policy == "float64" else "float32"
+    assert {w.dtype.name for w in layer.weights} == {wide}
+    assert layer(x).dtype.name == layer.compute_dtype
+    with record_row_moments() as recorded:
+        layer(tf.constant(x))
+    assert {m.dtype.name for m in recorded[0][1:]} == {wide}
+    np.testing.assert_allclose(layer(x), expected_outputs(layer, x), rtol=0.05, atol=0.05)
+
+
+def test_it_survives_saving(tmp_path, rng):
+    model = keras.Sequential([keras.Input((5, 3)), built(rng=rng, epsilon=0.01, center=False)])
+    model.layers[0].update_averages([0.1, 0.2, -5.0], [0.3, 0.4, 9.0])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    x = rng.normal(size=(2, 5, 3)).astype(np.float32)
+    np.testing.assert_array_equal(loaded(x), model(x))
+    assert loaded.layers[0].get_config() == model.layers[0].get_config()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"activation_clip": 0}, "Expected activation_clip in"),
+        ({"activation_clip": float("inf")}, "Expected activation_clip in"),
+        ({"activation_clip": True}, "Expected activation_clip in"),
+        ({"activation_clip": None}, "Expected activation_clip in"),
+        ({"momentum": 1.0}, "Expected 0 <= momentum < 1"),
+        ({"momentum": float("nan")}, "Expected 0 <= momentum < 1"),
+        ({"epsilon": 0.0}, "Expected a finite epsilon > 0"),
+        ({"epsilon": float("nan")}, "Expected a finite epsilon > 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        NoisedBatchNormalization(**settings)
+
+
+@pytest.mark.parametrize("shape", [(None,), (None, 4, None)])
+def test_inputs_without_channels_are_refused(shape):
+    with pytest.raises(ValueError, match="known number of channels"):
+        NoisedBatchNormalization().build(shape)
+
+
+# What a row adds to the statistics
+
+
+def test_row_moments_are_means_over_positions(rng):
+    layer = built()
+    x = rng.normal(scale=2, size=(4, 5, 6, 3)).astype(np.float32)
+    truncated = np.clip(x, -CLIP, CLIP)
+    mean, second = layer.row_moments(x)
+    np.testing.assert_allclose(mean, truncated.mean((1, 2)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second, (truncated**2).mean((1, 2)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 2), (3, 4, 5, 2)])
+def test_masked_positions_are_left_out(shape, rng):
+    layer = built(2)
+    x = rng.normal(size=shape).astype(np.float32)
+    lengths = [4, 1, 0]
+    mask = np.arange(4) < np.array(lengths)[:, np.newaxis]
+    x[~mask] = np.nan
+    for found, power in zip(layer.row_moments(x, tf.constant(mask)), (1, 2), strict=True):
+        for row, length in enumerate(lengths):
+            kept = np.clip(x[row, :length], -CLIP, CLIP).reshape(-1, 2) ** power
+            wanted = kept.mean(0) if length else [0, 0]
+            np.testing.assert_allclose(found[row], wanted, rtol=1e-5)
+
+
+def test_a_mask_reaches_the_layer_from_an_embedding():
+    layer = built(2)
+    model = keras.Sequential(
+        [keras.Input((4,), dtype="int32"), keras.layers.Embedding(5, 2, mask_zero=True), layer]
+    )
+    ids = np.array([[1, 2, 0, 0]])
+    with record_row_moments() as recorded:
+        model(ids)
+    short = model.layers[0](ids[:, :2])
+    np.testing.assert_allclose(recorded[0].mean, layer.row_moments(short)[0], rtol=1e-6)
+
+
+HOSTILE = (0.0, 1e-45, 1.0, CLIP, 1e38, -1e38, np.inf, -np.inf, np.nan)
+
+
+def test_no_row_exceeds_the_bounds(rng):
+    """Of hostile activations, and of many positions whose mean is rounded."""
+    layer = built(len(HOSTILE))
+    rows = np.array(list(itertools.product(HOSTILE, repeat=2)), np.float32)
+    x = np.stack([rows] * len(HOSTILE), -1)  # [81, 2 positions, channels]
+    ends = np.float32(CLIP) * np.ones((2, 10_001, len(HOSTILE)), np.float32) * [[[1]], [[-1]]]
+    for inputs in (x, ends.astype(np.float32), np.zeros((2, 0, len(HOSTILE)), np.float32)):
+        mean, second = (m.numpy() for m in layer.row_moments(inputs))
+        assert (np.abs(mean) <= CLIP).all()
+        assert ((second >= 0) & (second <= CLIP**2)).all()
+
+
+def test_the_bounds_are_reached():
+    mean, second = built(1).row_moments(np.array([[1e9], [-1e9]], np.float32))
+    np.testing.assert_array_equal(mean, [[CLIP], [-CLIP]])
+    np.testing.assert_array_equal(second, [[CLIP**2], [CLIP**2]])
+
+
+# Sensitivities with the public denominator L, in units of C'
+
+
+def sums(rows, lot_size):
+    rows = np.asarray(rows, np.float64)
+    return rows.sum() / lot_size, (rows**2).sum() / lot_size
+
+
+def variance(rows, lot_size, clip_mean=False):
+    mean, second = sums(rows, lot_size)
+    return second - (np.clip(mean, -1, 1) if clip_mean else mean) ** 2
+
+
+def worst_change(query, counts):
+    """Largest change of `query` by one added row, over lots of `counts` other rows.
+
+    Queries are quadratic in each row, hence extreme where rows are at an end of their range, or
+    inside of it; their order does not matter.
+    """
+    values = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    return max(
+        abs(query([*rows, x]) - query(rows))
+        for count in counts
+        for rows in itertools.combinations_with_replacement(values, count)
+        for x in values
+    )
+
+
+@pytest.mark.parametrize("lot_size", [1, 2, 3, 4])
+def test_moments_move_by_one_over_the_lot_size_in_lots_of_any_size(lot_size):
+    for moment in (0, 1):
+        worst = worst_change(lambda rows, m=moment: sums(rows, lot_size)[m], range(lot_size + 4))
+        assert worst == pytest.approx(1 / lot_size, rel=1e-12)  # the paper's S_mu
+
+
+@pytest.mark.parametrize("lot_size", [2, 3, 4])
+def test_the_papers_bound_for_variances_holds_in_lots_of_at_most_the_expected_size(lot_size):
+    paper = 3 / lot_size - 3 / lot_size**2 + 1 / lot_size**3
+    query = lambda rows: variance(rows, lot_size)  # noqa: E731
+    within = worst_change(query, range(lot_size))
+    assert within == pytest.approx(3 / lot_size - 3 / lot_size**2, rel=1e-12)
+    assert within <= paper
+    # Poisson-sampled lots may have more rows, and it is exceeded.
+    assert worst_change(query, [lot_size, lot_size + 2]) > paper
+    clipped = lambda rows: variance(rows, lot_size, clip_mean=True)  # noqa: E731
+    anywhere = worst_change(clipped, range(lot_size + 4))
+    assert paper < anywhere <= 3 / lot_size - 1 / lot_size**2 + 1e-12
+
+
+def test_the_variance_from_noised_moments_has_less_noise_than_the_papers():
+    """At equal noise multipliers, for the worst mean, |m| = C'."""
+    rng = np.random.default_rng(0)
+    lot_size, noise_multiplier = 1000, 5.0
+    unit = noise_multiplier / lot_size
+    for mean in (0.0, 0.5, 1.0):
+        noised_mean = mean + unit * rng.normal(size=100_000)
+        noised_second = 1.0 + unit * rng.normal(size=100_000)
+        ours = np.std(noised_second - noised_mean**2)
+        assert ours < 0.8 * noise_multiplier * (3 / lot_size - 3 / lot_size**2)
+
+
+# Where recording cannot be right
+
+
+def test_a_call_inside_a_loop_is_refused():
+    layer = built(2)
+
+    @tf.function
+    def run(x):
+        with record_row_moments():
+            return tf.map_fn(lambda row: layer(row[tf.newaxis])[0], x)
+
+    with pytest.raises(ValueError, match="called as it stands"):
+        run(tf.zeros([3, 2]))
+
+
+def test_nothing_is_recorded_outside_of_the_context():
+    layer = built(2)
+    with record_row_moments() as recorded:
+        layer(np.ones((3, 2), np.float32))
+    layer(np.ones((3, 2), np.float32))
+    assert [m.layer for m in recorded] == [layer]
+    assert recorded[0].mean.shape == (3, 2)

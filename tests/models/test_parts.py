@@ -1,0 +1,154 @@
+"""Networks in two parts: the convolutions alone, and the dense layers on top of them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+
+# Small images or few channels, and the number of features that come of them.
+FAMILIES = {
+    "tf_tutorial": ({"input_shape": (12, 9, 2)}, (12, 9, 2), 3 * 2 * 64),
+    "vgg": ({"input_shape": (12, 9, 2), "width": 4}, (12, 9, 2), 4 * 4),
+}
+
+
+@pytest.fixture
+def set_policy():
+    before = keras.mixed_precision.global_policy()
+    yield keras.mixed_precision.set_global_policy
+    keras.mixed_precision.set_global_policy(before)
+
+
+def layers_with_weights(model):
+    return {layer.name: layer for layer in model.layers if layer.weights}
+
+
+def whole_and_parts(name, norm, placement):
+    """The three networks, with random weights (and moments) of the whole handed to its parts."""
+    options, _, units = FAMILIES[name]
+    options = {**options, "norm": norm, "norm_placement": placement}
+    whole = models.build(name, num_classes=5, **options)
+    features = models.build(name, num_classes=5, part="features", **options)
+    options["input_shape"] = (units,)
+    head = models.build(name, num_classes=5, part="head", **options)
+    rng = np.random.default_rng(0)
+    for weight in whole.weights:
+        spread = rng.uniform(0.5, 1.5, weight.shape) * (weight.shape.rank or 1)
+        weight.assign(spread if weight.shape.rank < 2 else spread * rng.normal(size=weight.shape))
+    for part in (features, head):
+        for layer_name, layer in layers_with_weights(part).items():
+            layer.set_weights(whole.get_layer(layer_name).get_weights())
+    return whole, features, head
+
+
+@pytest.mark.parametrize(
+    ("norm", "placement"),
+    [
+        pytest.param(norm, placement, marks=[] if i % 3 == j else [pytest.mark.slow])
+        for i, norm in enumerate(models.NORMS)
+        for j, placement in enumerate(models.PLACEMENTS)
+    ],
+)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_whole_is_its_parts(name, norm, placement):
+    whole, features, head = whole_and_parts(name, norm, placement)
+    x = np.random.default_rng(1).normal(size=(3, *FAMILIES[name][1])).astype("float32")
+    expected = whole(x).numpy()
+    assert expected.std() > 0
+    np.testing.assert_allclose(head(features(x)), expected, rtol=1e-5, atol=1e-5 * expected.std())
+    lower, upper = layers_with_weights(features), layers_with_weights(head)
+    assert not set(lower) & set(upper)
+    assert set(lower) | set(upper) == set(layers_with_weights(whole))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_features_are_float32_and_lose_nothing(name, policy, set_policy):
+    set_policy(policy)
+    options, shape, units = FAMILIES[name]
+    keras.utils.set_random_seed(0)
+    features = models.build(name, "layer", part="features", **options)
+    x = np.random.default_rng(1).normal(size=(3, *shape)).astype("float32")
+    values = features(x)
+    assert values.dtype == tf.float32 and values.shape == (3, units)
+    half = tf.as_dtype(policy.removeprefix("mixed_"))
+    np.testing.assert_array_equal(tf.cast(tf.cast(values, half), tf.float32), values)
+    head = models.build(name, "layer", part="head", input_shape=(units,))
+    assert head(values).dtype == tf.float32
+
+
+@pytest.mark.parametrize(("name", "units"), [("tf_tutorial", 2304), ("vgg", 256)])
+def test_the_features_of_full_size(name, units):
+    features = models.build(name, "none", part="features")
+    assert features.output_shape == (None, units)
+    assert models.build(name, "none", part="head", input_shape=[units]).output_shape == (None, 10)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_features_do_not_depend_on_classes_or_placement(name):
+    def shapes(num_classes, placement):
+        model = models.build(
+            name,
+            "layer",
+            num_classes,
+            part="features",
+            norm_placement=placement,
+            **FAMILIES[name][0],
+        )
+        return [(weight.name, tuple(weight.shape)) for weight in model.weights]
+
+    assert shapes(10, "hidden") == shapes(3, "all") == shapes(1, "mod") != []
+
+
+def test_the_names_of_the_parts():
+    names = [
+        models.build("vgg", "none", part=part, **options).name
+        for part, options in (("whole", {}), ("features", {}), ("head", {"input_shape": (256,)}))
+    ]
+    assert names == ["vgg_none", "vgg_none_features", "vgg_none_head"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"part": "tail"}, r"part to be one of \('whole', 'features', 'head'\), got 'tail'"),
+        ({"part": None}, "part to be one of .* got None"),
+        ({"part": "head"}, r"input_shape=\(units,\) with part=\"head\", got \(32, 32, 3\)"),
+        ({"part": "head", "input_shape": (None,)}, r"input_shape=\(units,\).* got \(None,\)"),
+        ({"part": "features", "input_shape": (256,)}, r"\(height, width, channels\).* \(256,\)"),
+        ({"part": "features", "input_shape": (7, 9, 1)}, "at least 8, got"),
+    ],
+)
+def test_refused(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        models.build(name, **options)
+
+
+class TestCrop:
+    """tf_tutorial sees the middle 24x24 pixels."""
+
+    def test_it_is_the_middle(self):
+        keras.utils.set_random_seed(0)
+        large = models.build("tf_tutorial", part="features", input_shape=(32, 29, 1))
+        small = models.build("tf_tutorial", part="features", input_shape=(24, 24, 1))
+        small.set_weights(large.get_weights())
+        x = np.random.default_rng(0).normal(size=(2, 32, 29, 1)).astype("float32")
+        expected = small(x[:, 4:28, 2:26])
+        np.testing.assert_allclose(large(x), expected, rtol=1e-5, atol=1e-6)
+        edges = x.copy()
+        edges[:, :4] = edges[:, 28:] = edges[:, :, :2] = edges[:, :, 26:] = np.nan
+        np.testing.assert_array_equal(large(edges), large(x))
+
+    @pytest.mark.parametrize(
+        ("shape", "units"),
+        [((24, 24, 3), 2304), ((200, 24, 1), 2304), ((30, 8, 1), 6 * 2 * 64), ((8, 11, 1), 256)],
+    )
+    def test_sizes(self, shape, units):
+        model = models.build("tf_tutorial", part="features", input_shape=shape)
+        assert model.output_shape == (None, units)
+        cropped = [layer for layer in model.layers if layer.name == "crop"]
+        assert len(cropped) == (max(shape) > 24)
+        assert model(np.zeros((1, *shape), "float32")).shape == (1, units)

@@ -1,0 +1,50 @@
+"""The figures that Davody et al. (2020) print, and nothing else."""
+
+INF = float("inf")
+
+# Test accuracy in percent with noise in the weights, by (model, norm, norm_placement) and standard
+# deviation. None where the paper says that training does not converge.
+TABLE2 = {
+    ("lenet_300_100", "none", "all"): {0: 98.20, 0.01: 97.70, 0.1: 96.98, 1: None, 2: None},
+    ("lenet_300_100", "batch", "all"): {0: 98.20, 0.01: 98.10, 0.1: 98.07, 1: 98.07, 2: 98.13},
+    ("lenet_300_100", "layer", "all"): {0: 98.04, 0.01: 98.00, 0.1: 98.08, 1: 98.04, 2: 98.03},
+    ("lenet5", "none", "all"): {0: 99.20, 0.01: 98.94, 0.1: 98.40, 1: None, 2: None},
+    ("lenet5", "batch", "all"): {0: 99.20, 0.01: 99.21, 0.1: 99.18, 1: 99.24, 2: 99.25},
+    ("lenet5", "layer", "all"): {0: 99.16, 0.01: 99.14, 0.1: 99.13, 1: 99.21, 2: 99.19},
+}
+TABLE3 = {
+    ("resnet18", "batch", "hidden"): {0: 93.50, 0.01: 89.05, 0.1: 89.41, 1: 86.76, 2: 87.83},
+    ("resnet18", "batch", "mod"): {0: 93.60, 0.01: 88.65, 0.1: 88.16, 1: 85.46, 2: 83.95},
+    ("resnet18", "batch", "all"): {0: 93.55, 0.01: 93.59, 0.1: 93.46, 1: 92.72, 2: 92.10},
+    ("vgg", "batch", "hidden"): {0: 91.21, 0.01: 88.89, 0.1: 84.59, 1: 63.12, 2: None},
+    ("vgg", "batch", "mod"): {0: 91.18, 0.01: 88.87, 0.1: 82.58, 1: 22.58, 2: None},
+    ("vgg", "batch", "all"): {0: 91.75, 0.01: 91.69, 0.1: 91.56, 1: 90.95, 2: 90.35},
+}
+TABLE4 = {
+    ("bilstm", "none", "all"): {0: 89.34, 0.01: 89.57, 0.1: 89.01, 1: 66.32, 2: 24.76},
+    ("bilstm", "layer", "all"): {0: 89.34, 0.01: 88.87, 0.1: 88.62, 1: 85.74, 2: 82.41},
+}
+
+# Test accuracy in percent under DP, by (model, norm) and epsilon; delta = 1e-5.
+TABLE5 = {
+    ("lenet5", "none"): {
+        INF: 99.20, 7: 97.01, 3: 96.34, 1: 94.11, 0.5: 91.10, 0.1: 83.00, 0.05: 78.96
+    },
+    ("lenet5", "layer"): {
+        INF: 99.20, 7: 97.35, 3: 97.05, 1: 96.68, 0.5: 94.81, 0.1: 87.45, 0.05: 75.76
+    },
+    ("lenet5", "public_batch"): {
+        INF: 99.20, 7: 98.68, 3: 98.18, 1: 97.61, 0.5: 96.83, 0.1: 90.68, 0.05: 88.15
+    },
+}
+TABLE6 = {
+    ("tf_tutorial", "none"): {INF: 80.0, 8: 73.0, 4: 70.0, 2: 67.0},
+    ("tf_tutorial", "layer"): {INF: 80.0, 8: 73.3, 4: 70.6, 2: 67.0},
+    ("tf_tutorial", "public_batch"): {INF: 80.0, 8: 74.1, 4: 71.2, 2: 69.8},
+    ("vgg", "public_batch"): {INF: 80.7, 8: 79.5, 4: 79.1, 2: 77.4},
+}
+TABLE7 = {
+    ("bilstm", "none"): {INF: 88.47, 7: 83.86, 3: 80.00, 1: 81.14, 0.5: 77.88, 0.1: 37.49},
+    ("bilstm", "layer"): {INF: 88.18, 7: 84.34, 3: 82.51, 1: 82.03, 0.5: 79.16, 0.1: 50.09},
+}
+DELTA = 1e-5

@@ -1,0 +1,276 @@
+"""Batch normalisation by running averages that hold noised statistics only."""
+
+import contextlib
+import math
+import numbers
+import threading
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers.public_batch_normalization import _no_autocast
+
+# Beyond these, squares of truncated activations leave the range that float32 averages well.
+_CLIP_RANGE = (1e-6, 1e6)
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class NoisedBatchNormalization(keras.layers.Layer):
+    """Batch normalisation whose running averages are released with noise.
+
+    y = gamma (z - mean) / sqrt(variance + epsilon) + beta per channel, where z are the inputs,
+    truncated to [-C', C'], mean = m1 and variance = max(m2 - m1^2, 0), and m1 and m2 are *running*
+    averages of z and of z^2. In training as in inference rows are normalised by the running
+    averages as they are, never by moments of their own batch. A private model
+    (`tfdpnorm.make_private(..., statistics_budget_share=...)`) moves them once after each update,
+
+        m <- momentum m + (1 - momentum) (sum of the lot's rows + noise) / L
+
+    with L the *expected* lot size, and keeps them in the range that truncation allows. Rows enter
+    by their own means over positions, [channels]. Nothing moves the averages in an ordinary `fit`,
+    nor those of a frozen layer (`trainable = False`). This is the alternative that Davody et al.
+    (2020) set against their public statistics; gradients take the averages as constants.
+
+    How far one row moves what is noised: per channel a row adds a = mean z, |a| <= C', and
+    b = mean z^2, 0 <= b <= C'^2, *whatever the other rows are*. So adding or removing it moves
+    sum a / L by at most sqrt(channels) C' / L in l2 and sum b / L by sqrt(channels) C'^2 / L, in
+    lots of any size. The paper's S_mu = C' / L is the first one per channel. Its
+    S_var = C'^2 (3 / L - 3 / L^2 + 1 / L^3) is for the variance itself as the query,
+    V = sum b / L - m^2 with m = sum a / L: a row x moves V by x^2 / L - 2 m x / L - x^2 / L^2, at
+    most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in lots of at most L rows. A
+    Poisson-sampled lot may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
+    Noising sum b instead, and subtracting m1^2 from what was released, costs less than either:
+    the variance's error is then noise on sum b, plus 2 |m| times that on sum a, in all at most
+    sqrt(1 + 4) = 2.24 < 3 times C'^2 / L in units of the noise multiplier, and averaging over
+    updates comes before the only step that is not linear.
+
+    Privacy:
+        Per-example: row i of the output depends on row i, the weights and the running averages
+        only. No call writes a variable.
+
+    Args:
+        activation_clip: C', the bound on the absolute value of what is normalised. Inputs beyond it
+            have no gradient. The noise on the averages is proportional to it.
+        momentum: What the running averages keep at an update, 0 <= momentum < 1. Averaging takes
+            noise away: its variance shrinks by (1 - momentum) / (1 + momentum).
+        epsilon: Added to the variance, > 0: what is divided by is never below its root.
+        center: Whether there is a beta.
+        scale: Whether there is a gamma.
+
+    Call arguments:
+        inputs: [rows, ..., channels], floating point, at least 2-D.
+        training: Makes no difference.
+        mask: None, or [rows, ...]: positions that are left out of the row's means.
+
+    Reference:
+        Davody, Adelani, Kleinbauer, Klakow (2020), "On the effect of normalization layers on
+        differentially private training of deep neural networks", Section 3.
+    """
+
+    axis = -1
+
+    def __init__(
+        self, activation_clip=2.0, momentum=0.99, epsilon=1e-3, center=True, scale=True, **kwargs
+    ):
+        super().__init__(**kwargs)
+        least, most = _CLIP_RANGE
+        if not _is_number(activation_clip) or not least <= activation_clip <= most:
+            raise ValueError(
+                f"Expected activation_clip in [{least:g}, {most:g}], got {activation_clip!r}. "
+                "Choose about twice the standard deviation of what is normalised."
+            )
+        if not _is_number(momentum) or not 0 <= momentum < 1:
+            raise ValueError(
+                f"Expected 0 <= momentum < 1, got {momentum!r}. It is the part of the running "
+                "averages that an update keeps."
+            )
+        if not _is_number(epsilon) or not 0 < epsilon < math.inf:
+            raise ValueError(
+                f"Expected a finite epsilon > 0, got {epsilon!r}: a variance may be 0 under noise."
+            )
+        self.activation_clip = float(activation_clip)
+        self.momentum = float(momentum)
+        self.epsilon = float(epsilon)
+        self.center = bool(center)
+        self.scale = bool(scale)
+        self.gamma = self.beta = None
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if len(input_shape) < 2 or input_shape[-1] is None:
+            raise ValueError(
+                f"Expected an input [rows, ..., channels] with a known number of channels, got "
+                f"shape {tuple(input_shape)} in layer {self.name!r}."
+            )
+
+        def weight(name, initial, trainable):
+            return self.add_weight(
+                name=name,
+                shape=(input_shape[-1],),
+                dtype=self._moments_dtype,
+                initializer=keras.initializers.Constant(initial),
+                trainable=trainable,
+                **_no_autocast(self.add_weight),
+            )
+
+        if self.scale:
+            self.gamma = weight("gamma", 1.0, True)
+        if self.center:
+            self.beta = weight("beta", 0.0, True)
+        self.running_mean = weight("running_mean", 0.0, False)
+        second_moment = min(1.0, self.moment_bounds[1])
+        self.running_second_moment = weight("running_second_moment", second_moment, False)
+        super().build(input_shape)
+
+    @property
+    def moment_bounds(self):
+        """(C', C'^2): bounds on the absolute value of a row's two moments, in each channel."""
+        return self.activation_clip, self.activation_clip**2
+
+    def row_moments(self, inputs, mask=None):
+        """Each row's mean of the truncated inputs and of their squares.
+
+        Args:
+            inputs: [rows, ..., channels].
+            mask: As in `call`.
+
+        Returns:
+            Pair of [rows, channels], within `moment_bounds` whatever the inputs hold: a moment that
+            is no number, or of no position, counts as 0.
+        """
+        values = self._truncated(inputs)
+        axes = list(range(1, values.shape.rank - 1))
+        weights = None
+        if mask is not None:
+            shape = tf.concat([tf.shape(values)[:-1], [1]], 0)
+            missing = [1] * (values.shape.rank - mask.shape.rank)
+            weights = tf.reshape(mask, tf.concat([tf.shape(mask), missing], 0))
+            weights = tf.broadcast_to(tf.cast(weights, values.dtype), shape)
+
+        def mean(x, least, most):
+            if weights is None:
+                found = tf.reduce_mean(x, axes)
+            else:
+                total = tf.reduce_sum(weights, axes)
+                found = tf.math.divide_no_nan(
+                    tf.reduce_sum(tf.math.multiply_no_nan(x, weights), axes), total
+                )
+            # The bound is for what float32 makes of the mean, too.
+            found = tf.clip_by_value(found, least, most)
+            return tf.where(tf.math.is_nan(found), tf.zeros_like(found), found)
+
+        first, second = self.moment_bounds
+        return mean(values, -first, first), mean(tf.square(values), 0.0, second)
+
+    def update_averages(self, mean, second_moment):
+        """Moves the running averages.
+
+        Args:
+            mean: [channels], the released mean of a lot.
+            second_moment: [channels], likewise of squares. **Both must be noised already**: they
+                are released with the weights.
+        """
+        first, second = self.moment_bounds
+        for average, value, least, most in (
+            (self.running_mean, mean, -first, first),
+            (self.running_second_moment, second_moment, 0.0, second),
+        ):
+            value = tf.cast(value, average.dtype)
+            moved = self.momentum * average + (1.0 - self.momentum) * value
+            average.assign(tf.clip_by_value(moved, least, most))
+
+    def call(self, inputs, training=None, mask=None):
+        del training  # the same in both
+        recorder = _current_recorder()
+        if recorder is not None:
+            recorder.record(self, inputs, mask)
+        outputs = self.normalized(inputs)
+        if self.gamma is not None:
+            outputs *= tf.convert_to_tensor(self.gamma)
+        if self.beta is not None:
+            outputs += tf.convert_to_tensor(self.beta)
+        return tf.cast(outputs, self.compute_dtype)
+
+    def normalized(self, inputs):
+        """The layer without gamma and beta, [rows, ..., channels], float32 at least."""
+        mean = tf.convert_to_tensor(self.running_mean)
+        second_moment = tf.convert_to_tensor(self.running_second_moment)
+        variance = tf.maximum(second_moment - tf.square(mean), 0.0)
+        return (self._truncated(inputs) - mean) * tf.math.rsqrt(variance + self.epsilon)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "activation_clip": self.activation_clip,
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+            "center": self.center,
+            "scale": self.scale,
+        }
+
+    @property
+    def _moments_dtype(self):
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _truncated(self, inputs):
+        values = tf.cast(inputs, self._moments_dtype)
+        return tf.clip_by_value(values, -self.activation_clip, self.activation_clip)
+
+
+class RecordedRowMoments(NamedTuple):
+    """What one call of one layer recorded of each row. **Not private.**
+
+    Attributes:
+        layer: The `NoisedBatchNormalization`.
+        mean: [rows, channels], see `NoisedBatchNormalization.row_moments`.
+        second_moment: [rows, channels], likewise.
+    """
+
+    layer: Any
+    mean: tf.Tensor
+    second_moment: tf.Tensor
+
+
+class _Recorder:
+    """The recording that is under way."""
+
+    def __init__(self):
+        self.moments = []
+        self._graph = tf.compat.v1.get_default_graph()
+
+    def record(self, layer, inputs, mask):
+        graph = tf.compat.v1.get_default_graph()
+        if graph is not self._graph:
+            if graph.name.endswith("_scratch_graph"):
+                return  # Keras only asks for shapes
+            raise ValueError(
+                f"Expected NoisedBatchNormalization {layer.name!r} to be called as it stands, got "
+                "a call inside a loop, a condition or a function of TensorFlow, out of which its "
+                "statistics cannot be brought. Use GroupNormalization or LayerNormalization there."
+            )
+        self.moments.append(RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
+
+
+_active = threading.local()
+
+
+def _current_recorder():
+    return getattr(_active, "recorder", None)
+
+
+@contextlib.contextmanager
+def record_row_moments():
+    """Context of ONE forward pass: gives a list that fills with `RecordedRowMoments`, by call."""
+    before, _active.recorder = _current_recorder(), _Recorder()
+    try:
+        yield _active.recorder.moments
+    finally:
+        _active.recorder = before
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -1,0 +1,71 @@
+"""What the network families have in common: layers with their normalisation and activation."""
+
+from tensorflow import keras
+
+from tfdpnorm.models.normalization import LOGITS
+
+
+def check_image_shape(input_shape, smallest):
+    """Raises ValueError unless it is (height, width, channels) of `smallest` pixels a side."""
+    if len(input_shape) != 3 or any(size is None or size < smallest for size in input_shape[:2]):
+        raise ValueError(
+            "Expected input_shape=(height, width, channels) with height and width at least "
+            f"{smallest}, got {tuple(input_shape)}. Resize smaller images "
+            "(tfdpnorm.data.match_images)."
+        )
+
+
+def convolution(x, filters, size, name, normalize, activation="relu", padding="same", strides=1):
+    """A convolution, its normalisation, then its activation: [rows, height, width, filters].
+
+    Args:
+        x: [rows, height, width, channels].
+        filters: Number of output channels.
+        size: Height and width of the filters.
+        name: Name of the convolution.
+        normalize: A `Normalizer`.
+        activation: Name of a Keras activation, or None.
+        padding: As in Keras.
+        strides: As in Keras.
+    """
+    x = keras.layers.Conv2D(
+        filters,
+        size,
+        strides=strides,
+        padding=padding,
+        use_bias=normalize.needs_bias(name),
+        name=name,
+    )(x)
+    return _activated(normalize(x, name), name, activation)
+
+
+def dense_layers(x, hidden_units, num_classes, normalize, activation="relu"):
+    """Dense layers "dense1", "dense2", ..., each normalised and activated, then the logits.
+
+    Args:
+        x: [rows, ...]; more than one dimension is flattened.
+        hidden_units: Units of each layer before the logits.
+        num_classes: Number of logits.
+        normalize: A `Normalizer`.
+        activation: Name of a Keras activation.
+
+    Returns:
+        float32 logits [rows, num_classes].
+    """
+    if len(x.shape) > 2:
+        x = keras.layers.Flatten(name="flatten")(x)
+    for index, units in enumerate(hidden_units, start=1):
+        name = f"dense{index}"
+        x = keras.layers.Dense(units, use_bias=normalize.needs_bias(name), name=name)(x)
+        x = _activated(normalize(x, name), name, activation)
+    x = keras.layers.Dense(num_classes, use_bias=normalize.needs_bias(LOGITS), name=LOGITS)(x)
+    # Losses and their gradients are taken in float32 whatever the policy computes in.
+    return keras.layers.Activation("linear", dtype="float32", name="predictions")(
+        normalize(x, LOGITS)
+    )
+
+
+def _activated(x, name, activation):
+    if activation is None:
+        return x
+    return keras.layers.Activation(activation, name=f"{name}_activation")(x)

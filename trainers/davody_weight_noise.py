@@ -1,0 +1,49 @@
+"""Davody et al. (2020), Tables 2 to 4 and Figure 1: noise in the weights. Not private training.
+
+    python -m trainers.davody_weight_noise --dataset=mnist --model=lenet5 --norm=batch --stddev=2
+    python -m trainers.davody_weight_noise --dataset=cifar10 --model=resnet18 --norm_placement=mod
+    python -m trainers.davody_weight_noise --dataset=ag_news --norm=layer --stddev=1
+
+Prints the paper's test accuracy beside ours and writes a record into --output_dir.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+from absl import flags
+
+from tfdpnorm.experiments import davody
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_enum("dataset", "mnist", davody.WEIGHT_NOISE_DATASETS, "Training set.")
+    flags.DEFINE_enum(
+        "norm_placement",
+        "all",
+        davody.PLACEMENTS,
+        "Where normalisation stands: all, after each trainable layer (the paper's augmented "
+        "networks); hidden, not after the logits; mod, nor after the layer before them.",
+    )
+    common.define_weight_noise_flags()
+    flags.adopt_module_key_flags(common)  # so that --help lists them
+
+
+def main():
+    """Trains the cell that the flags describe."""
+    common.train(
+        davody.weight_noise_spec(
+            FLAGS.dataset,
+            FLAGS.norm,
+            FLAGS.stddev,
+            model=FLAGS.model,
+            norm_placement=FLAGS.norm_placement,
+            **common.given_values(),
+        )
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
