@@ -20,15 +20,19 @@ VALUES = {
     "pull_back_weight": 2.5,
     "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
     "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
+    "pretraining_dataset": "cifar100", "pretraining_epochs": 3, "vocabulary_size": 55,
+    "sequence_length": 7,
 }
+# Values that only make sense together.
+VOCABULARY = {"vocabulary": "public", "vocabulary_file": "words.txt"}
 
 
 def test_help_lists_every_flag(shell):
     result = shell("davody_dp", "--help")
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
-    own |= {"run_dir", "resume", "checkpoint_every"}
-    assert listed == own | set(VALUES)
+    own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model"}
+    assert listed == own | set(VALUES) | set(VOCABULARY)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"
 
@@ -43,6 +47,15 @@ def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     epsilon = None if name == "noise_multiplier" else 3.0
     assert seen == [davody.spec("mnist", "layer", epsilon, **{name: VALUES[name]})]
     assert getattr(seen[0], name) == VALUES[name]
+
+
+def test_the_vocabulary_reaches_the_spec(main, monkeypatch):
+    seen = []
+    monkeypatch.setattr(common, "train", seen.append)
+    given = [f"--{name}={value}" for name, value in VOCABULARY.items()]
+    assert main("davody_dp", "--dataset=ag_news", "--norm=layer", "--epsilon=3", *given).code == 0
+    assert seen == [davody.spec("ag_news", "layer", 3.0, **VOCABULARY)]
+    assert main("davody_dp", "--dataset=ag_news", "--epsilon=3", given[0]).code == 2
 
 
 def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
