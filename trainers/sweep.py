@@ -1,0 +1,60 @@
+"""Trains those runs of a table whose records are missing; stopped, the same command goes on.
+
+    python -m trainers.sweep --experiment=davody_table5 --seeds=3 --dry_run
+    python -m trainers.sweep --experiment=davody_table5 --seeds=3 --workers=2
+    python -m trainers.sweep --experiment=davody_table5 --cells='*/eps=1,layer/eps=7'
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+import sys
+
+from absl import flags
+
+from tfdpnorm.experiments import cells, sweep
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_enum("experiment", "davody_table5", cells.EXPERIMENTS, "Which table to train.")
+    flags.DEFINE_integer("seeds", 1, "How many seeds each cell is trained with: 0, 1, ...")
+    flags.DEFINE_list(
+        "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
+    )
+    flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
+    flags.DEFINE_string(
+        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
+    )
+    flags.DEFINE_string("output_dir", "results", "Folder of the records.")
+    flags.DEFINE_string(
+        "runs_dir", "outputs/runs", "Folder of the runs that are not done, and of the logs."
+    )
+    flags.DEFINE_bool("dry_run", False, "Print what is done, what is left; train nothing.")
+    flags.DEFINE_bool("table", True, "When all is done, name the command that makes the table.")
+
+
+def main():
+    """Trains what is left of the table."""
+    table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
+    if FLAGS.output_dir != FLAGS["output_dir"].default:
+        table += f" --results_dir={FLAGS.output_dir}"
+    code = sweep.sweep(
+        cells.cells(FLAGS.experiment),
+        run_cell=cells.run_cell,
+        seeds=FLAGS.seeds,
+        patterns=FLAGS.cells,
+        workers=FLAGS.workers,
+        data_dir=FLAGS.data_dir,
+        output_dir=FLAGS.output_dir,
+        runs_dir=FLAGS.runs_dir,
+        dry_run=FLAGS.dry_run,
+        when_done=table if FLAGS.table else None,
+    )
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
