@@ -46,6 +46,7 @@ _PRIVATE_FLAGS = (
     "statistics",
     "statistics_gradient",
     "pull_back_weight",
+    "statistics_budget_share",
     "public_dataset",
     "public_batch_size",
     "pretraining_dataset",
@@ -99,6 +100,11 @@ def define_flags():
         "pull_back_weight",
         None,
         f"Weight of public-batch gammas' and betas' gradients in the clip ({_OURS}).",
+    )
+    flags.DEFINE_float(
+        "statistics_budget_share",
+        None,
+        f"Share of the budget for the running averages of norm noised_batch ({_OURS}).",
     )
     flags.DEFINE_integer("expected_batch_size", None, f"Expected lot size ({_OURS}).")
     flags.DEFINE_integer(

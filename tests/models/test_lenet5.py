@@ -17,6 +17,7 @@ COUNTS = {
     "group": (61_706 + PER_CHANNEL, 0),
     "batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL),
     "public_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL + 4),
+    "noised_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL),
 }
 
 

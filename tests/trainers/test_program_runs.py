@@ -21,8 +21,10 @@ VALUES = {
     "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
     "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
     "pretraining_dataset": "cifar100", "pretraining_epochs": 3, "vocabulary_size": 55,
-    "sequence_length": 7,
+    "sequence_length": 7, "statistics_budget_share": 0.25,
 }
+# Flags with a meaning for one normalisation only.
+NORM_OF = {"statistics_budget_share": "noised_batch"}
 # Values that only make sense together.
 VOCABULARY = {"vocabulary": "public", "vocabulary_file": "words.txt"}
 
@@ -43,9 +45,10 @@ def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     seen = []
     monkeypatch.setattr(common, "train", seen.append)
     amount = () if name == "noise_multiplier" else ("--epsilon=3",)
-    assert main("davody_dp", "--norm=layer", *amount, f"--{name}={VALUES[name]}").code == 0
+    norm = NORM_OF.get(name, "layer")
+    assert main("davody_dp", f"--norm={norm}", *amount, f"--{name}={VALUES[name]}").code == 0
     epsilon = None if name == "noise_multiplier" else 3.0
-    assert seen == [davody.spec("mnist", "layer", epsilon, **{name: VALUES[name]})]
+    assert seen == [davody.spec("mnist", norm, epsilon, **{name: VALUES[name]})]
     assert getattr(seen[0], name) == VALUES[name]
 
 

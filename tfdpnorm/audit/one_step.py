@@ -135,7 +135,9 @@ def training_step_samples(private, lot, direction, count):
     """
     trained = private.model.trainable_variables
     private.optimizer.build(trained)
-    restored = [*trained, *private.optimizer.variables]
+    # The others too: running averages are part of what a step gives out.
+    others = private.model.non_trainable_variables
+    restored = [*trained, *others, *private.optimizer.variables]
     kept = [tf.identity(v) for v in restored]
     # Variables that only the pull-back needs come last in the sum, and are no weights.
     ends = np.cumsum([math.prod(v.shape) for v in trained])

@@ -71,6 +71,7 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretraine
     network = build(part="features")
     weights = folder / "features.weights.h5"
     if not weights.exists():
+        keras.utils.set_random_seed(_SEED)
         _train(build(part="whole"), network, images, public.y, spec, weights, echo)
     network.load_weights(weights)
     own = _features(network, images, folder, echo)
@@ -92,7 +93,6 @@ def _train(whole, part, images, labels, spec, path, echo):
         f"  pre-training {whole.name} on {len(images):,} images of {spec.pretraining_dataset} for "
         f"{spec.pretraining_epochs} epochs"
     )
-    keras.utils.set_random_seed(_SEED)
     keras_model = keras.Sequential([*_augmentation(), whole])
     steps = -(-len(images) // _BATCH_SIZE)
     keras_model.compile(

@@ -142,6 +142,7 @@ def build_private(spec, data, **run_options):
         engine=spec.engine,
         physical_batch_size=spec.physical_batch_size,
         pull_back_weight=spec.pull_back_weight,
+        statistics_budget_share=spec.statistics_budget_share,
         noise_generator=spec.noise_generator,
         insecure_seed=spec.insecure_seed,
         **privacy,

@@ -125,6 +125,7 @@ class ExperimentSpec(CellSpec):
         statistics: Of public-batch normalisation.
         statistics_gradient: Likewise.
         pull_back_weight: Of public-batch normalisation, see `make_private`.
+        statistics_budget_share: Of norm="noised_batch", see `make_private`; None for its own.
         public_dataset: Name of the dataset that the public rows come from; "split" for a part of
             the private set that is taken out of it first.
         public_batch_size: M.
@@ -147,6 +148,7 @@ class ExperimentSpec(CellSpec):
     statistics: str = "public"
     statistics_gradient: str = "full"
     pull_back_weight: float = 1.0
+    statistics_budget_share: float | None = None
     public_dataset: str = "kmnist"
     public_batch_size: int = 128
     pretraining_dataset: str | None = None
@@ -184,6 +186,11 @@ class ExperimentSpec(CellSpec):
                 'Expected a normalisation that treats each example by itself, got norm="batch": '
                 "ordinary batch normalisation mixes the examples of a lot and cannot be trained "
                 'privately. Use norm="public_batch", "group" or "layer".'
+            )
+        if self.statistics_budget_share is not None and self.norm != "noised_batch":
+            raise ValueError(
+                "Expected statistics_budget_share with norm='noised_batch' only, got "
+                f"{self.statistics_budget_share!r} with norm={self.norm!r}."
             )
 
     @property
@@ -225,9 +232,9 @@ class WeightNoiseSpec(CellSpec):
         self._not_negative("weight_noise_stddev", "validation_examples")
         if math.isinf(self.weight_noise_stddev):
             raise ValueError("Expected weight_noise_stddev to be finite, got inf.")
-        if self.norm == "public_batch":
+        if self.norm in ("public_batch", "noised_batch"):
             raise ValueError(
-                'Expected norm="batch" without privacy, got "public_batch", which is trained by '
+                f'Expected norm="batch" without privacy, got {self.norm!r}, which is trained by '
                 "make_private only."
             )
 

@@ -41,8 +41,8 @@ class NoisedBatchNormalization(keras.layers.Layer):
     most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in lots of at most L rows. A
     Poisson-sampled lot may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
     Noising sum b instead, and subtracting m1^2 from what was released, costs less than either:
-    the variance's error is then noise on sum b, plus 2 |m| times that on sum a, in all at most
-    sqrt(1 + 4) = 2.24 < 3 times C'^2 / L in units of the noise multiplier, and averaging over
+    the variance's error is then, to first order, noise on sum b and 2 |m| times that on sum a, at
+    most sqrt(1 + 4) = 2.24 < 3 times C'^2 / L in units of the noise multiplier, and averaging over
     updates comes before the only step that is not linear.
 
     Privacy:

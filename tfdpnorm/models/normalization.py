@@ -4,15 +4,15 @@ import math
 
 from tensorflow import keras
 
-from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 
-NORMS = ("none", "layer", "group", "batch", "public_batch")
+NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
 LOGITS = "logits"  # name of every network's last trainable layer
 
 # Normalisations that take a per-channel mean away over more than one row or position of one
 # example cancel a bias before them exactly; it would only cost clipping norm and noise.
-_CANCELS_BIAS = ("batch", "public_batch")
+_CANCELS_BIAS = ("batch", "public_batch", "noised_batch")
 
 
 def check_norm(norm):
@@ -66,6 +66,8 @@ def normalization_layer(
         return keras.layers.GroupNormalization(groups=actual_groups, name=name, dtype="float32")
     if norm == "batch":
         return keras.layers.BatchNormalization(name=name)
+    if norm == "noised_batch":
+        return NoisedBatchNormalization(name=name)
     return PublicBatchNormalization(
         statistics=statistics, statistics_gradient=statistics_gradient, name=name
     )

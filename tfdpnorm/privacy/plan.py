@@ -30,7 +30,9 @@ class PrivacyPlan:
       num_examples: Number N of private training examples, >= 1; treated as public.
       expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
       steps: Number of optimizer updates planned, >= 1.
-      noise_multiplier: Noise on the sum of clipped gradients over `l2_norm_clip`, >= 0.
+      noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0; where
+        there are statistics queries, that of one Gaussian mechanism that costs as much as all that
+        an update releases.
       l2_norm_clip: Largest l2 norm of one example's gradient, > 0; infinite only without noise.
       delta: 0 < delta < 1.
       accountant: "rdp" or "pld".
@@ -38,9 +40,16 @@ class PrivacyPlan:
       sampling: "poisson"; or "shuffled" or "fixed_size", for which no guarantee is claimed.
       no_guarantee_because: Why no guarantee holds; empty if one does. A noise multiplier of 0 and
         any sampling but Poisson's put their own reason here.
+      statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
+        the same lot: moments of activations, for the running averages of normalisation layers.
+      statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1; 0 without
+        any. Gaussian mechanisms on the same lot compose to one: the gradient's noise multiplier z_g
+        and the statistics' z_s, in units of what one example moves each, have 1 / z_g^2 =
+        (1 - s) / z^2 and n / z_s^2 = s / z^2, so that 1 / z_g^2 + n / z_s^2 = 1 / z^2.
 
     Raises:
-      ValueError: A value is outside of its range, or the lot is larger than the data set.
+      ValueError: A value is outside of its range, or the lot is larger than the data set, or one of
+        statistics_queries and statistics_budget_share is 0 and the other is not.
     """
 
     num_examples: int
@@ -53,6 +62,8 @@ class PrivacyPlan:
     epsilon_target: float | None = None
     sampling: str = "poisson"
     no_guarantee_because: tuple[str, ...] = ()
+    statistics_queries: int = 0
+    statistics_budget_share: float = 0.0
 
     def __post_init__(self):
         values = {
@@ -70,7 +81,24 @@ class PrivacyPlan:
             "delta": _validate.open_unit("delta", self.delta),
             "accountant": _validate.choice("accountant", self.accountant, ACCOUNTANTS),
             "sampling": _validate.choice("sampling", self.sampling, SAMPLINGS),
+            "statistics_queries": _validate.whole(
+                "statistics_queries", self.statistics_queries, at_least=0
+            ),
+            "statistics_budget_share": _validate.nonnegative(
+                "statistics_budget_share", self.statistics_budget_share
+            ),
         }
+        if values["statistics_queries"]:
+            _validate.open_unit(
+                "statistics_budget_share",
+                self.statistics_budget_share,
+                remedy="The gradient needs the rest.",
+            )
+        elif values["statistics_budget_share"]:
+            raise ValueError(
+                "Expected statistics_budget_share=0 without statistics queries, received "
+                f"{self.statistics_budget_share!r}. Leave it out."
+            )
         if self.epsilon_target is not None:
             values["epsilon_target"] = _validate.positive(
                 "epsilon_target", self.epsilon_target, allow_inf=True
@@ -115,6 +143,19 @@ class PrivacyPlan:
         return self.expected_batch_size / self.num_examples
 
     @property
+    def gradient_noise_multiplier(self) -> float:
+        """z_g: noise on the sum of clipped gradients over `l2_norm_clip`."""
+        return self.noise_multiplier / math.sqrt(1 - self.statistics_budget_share)
+
+    @property
+    def statistics_noise_multiplier(self) -> float:
+        """z_s: noise on each statistics query, over what one example moves it; 0 without any."""
+        if not self.statistics_queries:
+            return 0.0
+        share = self.statistics_budget_share / self.statistics_queries
+        return self.noise_multiplier / math.sqrt(share)
+
+    @property
     def guarantee_holds(self) -> bool:
         """Whether nothing is known that would void the guarantee."""
         return not self.no_guarantee_because
@@ -126,7 +167,11 @@ class PrivacyPlan:
         )
 
     def event(self, updates: int) -> dp_accounting.DpEvent:
-        """The event of the first `updates` >= 0 updates; non-private if no guarantee holds."""
+        """The event of the first `updates` >= 0 updates; non-private if no guarantee holds.
+
+        An update with statistics queries stands in it as the one Gaussian mechanism that it
+        composes to: dp_accounting's PLD accountant takes no composed event inside a sampled one.
+        """
         event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
         return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
 
@@ -160,6 +205,8 @@ def make_plan(
     accountant: str = "rdp",
     sampling: str = "poisson",
     no_guarantee_because: tuple[str, ...] = (),
+    statistics_queries: int = 0,
+    statistics_budget_share: float = 0.0,
 ) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -175,6 +222,8 @@ def make_plan(
       accountant: "rdp" or "pld".
       sampling: As in `PrivacyPlan`.
       no_guarantee_because: Reasons, known before the run, why no guarantee holds.
+      statistics_queries: As in `PrivacyPlan`.
+      statistics_budget_share: As in `PrivacyPlan`.
 
     Raises:
       ValueError: Both or neither of `budget` and `noise_multiplier` were given, `delta` is missing
@@ -215,6 +264,8 @@ def make_plan(
         "epsilon_target": None if budget is None else budget.epsilon,
         "sampling": sampling,
         "no_guarantee_because": no_guarantee_because,
+        "statistics_queries": statistics_queries,
+        "statistics_budget_share": statistics_budget_share,
     }
     if budget is not None:
         # Everything is validated once before the calibration, whose own errors would speak of a

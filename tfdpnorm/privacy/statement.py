@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from tfdpnorm.privacy import _validate
 from tfdpnorm.privacy.ledger import PrivacyLedger
+from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.rounding import ceil_text
 
 _ACCOUNTANT_NAMES = {
@@ -202,7 +203,22 @@ def _settings(ledger: PrivacyLedger) -> list[str]:
         _item(f"Sampling: {sampling}."),
         *map(_item, _updates(ledger)),
         _item(f"Noise and clipping: {noise}, l2 clipping norm C = {plan.l2_norm_clip!r}."),
+        *map(_item, _statistics(plan)),
         _item(f"Accountant: {accountant}."),
+    ]
+
+
+def _statistics(plan: PrivacyPlan) -> list[str]:
+    if not plan.statistics_queries:
+        return []
+    return [
+        "Statistics: each update releases the sum of clipped gradients with noise multiplier "
+        f"z_g = {plan.gradient_noise_multiplier:.6g}, and about the same lot "
+        f"{plan.statistics_queries} sums of truncated activations and their squares, for the "
+        "running averages of normalisation layers, with noise multiplier z_s = "
+        f"{plan.statistics_noise_multiplier:.6g} each: a share of "
+        f"{plan.statistics_budget_share!r} of its privacy loss. Together they compose to one sum "
+        "with noise multiplier z."
     ]
 
 

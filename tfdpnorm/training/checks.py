@@ -114,6 +114,38 @@ def check_insecure_seed(seed):
         raise ValueError(f"Expected insecure_seed to be an int >= 0 or None, got {seed!r}.")
 
 
+def check_budget_share(share, layers, mode):
+    """Refuses shares of the budget that nothing could use, or that leave nothing.
+
+    Args:
+        share: `statistics_budget_share`.
+        layers: The `NoisedBatchNormalization` layers that it is for.
+        mode: The mode of `tfdpnorm.training.streams.Streams`.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if not layers:
+        if share is not None:
+            raise ValueError(
+                "Expected statistics_budget_share=None for a model without trainable "
+                f"NoisedBatchNormalization layers, got {share!r}. Leave it out."
+            )
+        return
+    if mode in ("example", "lot"):
+        raise ValueError(
+            f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
+            f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
+        )
+    if share is not None and (
+        isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1
+    ):
+        raise ValueError(
+            f"Expected 0 < statistics_budget_share < 1, or None, got {share!r}. The gradient takes "
+            "what the statistics leave."
+        )
+
+
 def check_multiplicity(multiplicity, augmentation, mode):
     """Refuses augmentations that cannot be.
 

@@ -10,6 +10,7 @@ from tensorflow import keras
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks import (
+    check_budget_share,
     check_clipping,
     check_factor,
     check_float32,
@@ -19,6 +20,11 @@ from tfdpnorm.training.checks import (
 )
 from tfdpnorm.training.engines import check_engine, default_engine
 from tfdpnorm.training.noise import GaussianNoise, check_generator
+from tfdpnorm.training.noised_statistics import (
+    DEFAULT_BUDGET_SHARE,
+    QUERIES_PER_LAYER,
+    noised_layers,
+)
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.run_folder import RunFolder
 from tfdpnorm.training.streams import Streams
@@ -38,6 +44,7 @@ def make_private(
     noise_multiplier=None,
     delta=None,
     public_batch=None,
+    statistics_budget_share=None,
     accountant="rdp",
     engine=None,
     physical_batch_size=None,
@@ -71,6 +78,9 @@ def make_private(
         delta: With `noise_multiplier`.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
             They must be chosen without looking at the private data, and not be part of it.
+        statistics_budget_share: s, for a model with `NoisedBatchNormalization` layers: their share
+            of each update's privacy loss, 0 < s < 1; None for 0.2. The noise on the gradients grows
+            by 1 / sqrt(1 - s), and the guarantee is the same for any s.
         accountant: "rdp" or "pld".
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None: "book_keeping", the fastest, but "per_example" with statistics "example", and
@@ -144,6 +154,10 @@ def make_private(
     check_clipping(engine, clipping, clip_function, l2_norm_clip)
     check_multiplicity(augmentation_multiplicity, augmentation, streams.mode)
     check_factor("pull_back_weight", pull_back_weight)
+    noised = noised_layers(model)
+    check_budget_share(statistics_budget_share, noised, streams.mode)
+    if noised and statistics_budget_share is None:
+        statistics_budget_share = DEFAULT_BUDGET_SHARE
     if loss_scale is not None:
         check_factor("loss_scale", loss_scale)
     check_insecure_seed(insecure_seed)
@@ -166,6 +180,8 @@ def make_private(
         delta=delta,
         accountant=accountant,
         no_guarantee_because=tuple(reasons),
+        statistics_queries=QUERIES_PER_LAYER * len(noised),
+        statistics_budget_share=statistics_budget_share or 0.0,
     )
     check_float32(plan)
     _keep_float32()

@@ -29,6 +29,7 @@ from tfdpnorm.training.fit_inputs import (
     refuse_fit_arguments,
 )
 from tfdpnorm.training.losses import PerExampleLoss
+from tfdpnorm.training.noised_statistics import NoisedStatistics
 from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
 from tfdpnorm.training.private_validation import PrivateValidation
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -89,6 +90,7 @@ class PrivateModel(keras.Model):
         self._views = views or Views()
         self.row_checks = RowChecks(self, self._views.augmentation, validate)
         self._streams = streams
+        self._noised_statistics = NoisedStatistics(model, self.plan)
         self._noise = noise
         self._folder = run_folder
         self._checkpoint_every = checkpoint_every
@@ -155,7 +157,7 @@ class PrivateModel(keras.Model):
         regularization = self._regularization_gradients(trained)
         clipped = self._clipped_lot(lot)
         gradients = private_gradients(
-            clipped.total.gradients,
+            clipped.released,
             clipped.measured,
             trained,
             plan=self.plan,
@@ -164,6 +166,7 @@ class PrivateModel(keras.Model):
             clip_weights=clipped.clip_weights,
             tape=clipped.tape,
             statistics=clipped.statistics if self._streams.pulls_back else None,
+            noised_statistics=self._noised_statistics,
         )
         if regularization is not None:
             gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
@@ -183,10 +186,11 @@ class PrivateModel(keras.Model):
 
         Returns:
             List of tensors, by the trained variables and those that only a pull-back needs, times
-            what the clip weighs them by: adding or removing one example moves their joint norm by
-            at most `plan.l2_norm_clip`, unless the guarantee is void.
+            what the clip weighs them by, and whatever else is noised with them (see
+            `NoisedStatistics`): adding or removing one example moves their joint norm by at most
+            `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._clipped_lot(lot).total.gradients
+        return self._clipped_lot(lot).released
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -436,7 +440,15 @@ class PrivateModel(keras.Model):
             prepare=self._views,
             **self._engine_options(measured),
         )
-        return _ClippedLot(total, measured, clip_weights, tape, statistics)
+
+        def run(x):
+            rows = self._views.as_rows(self._views(x))
+            return self._streams.forward(rows, statistics, training=True)
+
+        joined = self._noised_statistics.joined(
+            total.gradients, measured, clip_weights, lot, run, self._views
+        )
+        return _ClippedLot(total, *joined, tape, statistics)
 
     def _training_logs(self, lot, total):
         flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
@@ -529,9 +541,10 @@ class PrivateModel(keras.Model):
 
 
 class _ClippedLot(NamedTuple):
-    """A lot's `ClippedSum`, and what turns it into gradients for the optimizer."""
+    """A lot's `ClippedSum`, what is to be noised, and what turns it into gradients."""
 
     total: ClippedSum
+    released: list
     measured: list
     clip_weights: list | None
     tape: tf.GradientTape

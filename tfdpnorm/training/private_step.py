@@ -94,6 +94,7 @@ def private_gradients(
     clip_weights=None,
     tape=None,
     statistics=None,
+    noised_statistics=None,
 ):
     """Noises a clipped sum and turns it into the gradients for the optimizer.
 
@@ -103,7 +104,8 @@ def private_gradients(
 
     Args:
         clipped: List of tensors, the clipped sum by `measured`.
-        measured: The trained variables, followed by those that only the pull-back needs.
+        measured: The trained variables, followed by those that only the pull-back needs, and by
+            running averages.
         trained: The variables that the optimizer updates.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         noise: `tfdpnorm.training.noise.GaussianNoise`.
@@ -112,6 +114,8 @@ def private_gradients(
             after the noise.
         tape: Tape of the public pass, with `statistics`.
         statistics: `PublicStatistics` of the public pass, or None for no pull-back.
+        noised_statistics: `tfdpnorm.training.noised_statistics.NoisedStatistics`, whose running
+            averages are moved by what was released for them; or None.
 
     Returns:
         List of tensors like `trained`.
@@ -130,6 +134,8 @@ def private_gradients(
         released = clipped
     if clip_weights is not None:
         released = [r / w for r, w in zip(released, clip_weights, strict=True)]
+    if noised_statistics is not None:
+        noised_statistics.update_averages(released)
     gradients = released[: len(trained)]
     if statistics is not None:
         by_variable = {v.ref(): g for v, g in zip(measured, released, strict=True)}

@@ -6,10 +6,12 @@ from tensorflow import keras
 from tfdpnorm.gradients.rules.contributions import Instantiated, widened
 from tfdpnorm.gradients.rules.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+
+_HAVE_NORMALIZED = (NoisedBatchNormalization, PublicBatchNormalization)
 
 
-@register_rule(keras.layers.LayerNormalization, PublicBatchNormalization)
+@register_rule(keras.layers.LayerNormalization, *_HAVE_NORMALIZED)
 class ScaleAndOffsetRule(Rule):
     """y = gamma x + beta with x the normalised values: dl/dgamma = sum b x, dl/dbeta = sum b."""
 
@@ -44,7 +46,7 @@ class ScaleAndOffsetRule(Rule):
 
 def _normalized(layer, call, inputs, *args, **kwargs):
     """What the layer gives before it scales and offsets."""
-    if isinstance(layer, PublicBatchNormalization):
+    if isinstance(layer, _HAVE_NORMALIZED):
         return layer.normalized(inputs)
     if isinstance(layer, keras.layers.GroupNormalization):
         scale, center = layer.scale, layer.center

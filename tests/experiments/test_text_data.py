@@ -1,0 +1,96 @@
+"""Texts as experiments see them: whose words count, and what that does to the guarantee."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdpnorm.data import Examples, hash_tokens, word_ids
+from tfdpnorm.experiments import datasets, davody, runner
+from tfdpnorm.experiments.datasets import PRIVATE_VOCABULARY, load_experiment_data
+
+TEXTS = [f"word{i} story number {i % 3}" for i in range(40)]
+SIZES = dict(vocabulary_size=30, sequence_length=6)
+SMALL = dict(
+    model_options=(("embedding_dim", 4), ("units", 3)), expected_batch_size=8, steps=2, delta=1e-3
+)
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """Puts 40 texts of four classes in the place of AG News."""
+
+    def load(name, split, data_dir=None):
+        x = np.array(TEXTS if split == "train" else TEXTS[:10], dtype=object)
+        y = (np.arange(len(x)) % 4).astype(np.int32)
+        return Examples(name, split, x, y, num_classes=4, is_complete=False)
+
+    monkeypatch.setattr(datasets, "load_examples", load)
+
+
+def test_hashed_rows_depend_on_their_own_text(texts):
+    data = load_experiment_data(
+        davody.weight_noise_spec("ag_news", "none", 0.0, validation_examples=5, **SIZES)
+    )
+    all_rows = np.concatenate([data.train_x, data.validation_x])
+    expected = hash_tokens(TEXTS, 30, 6)
+    assert sorted(map(tuple, all_rows)) == sorted(map(tuple, expected))
+    assert len(data.validation_x) == 5 and data.num_examples == 35
+    assert data.model_options == {"vocabulary_size": 30} and data.no_guarantee_because == ()
+    assert data.scale == "40 training examples at hand"
+
+
+def test_public_words_come_from_the_file_alone(texts, tmp_path):
+    path = tmp_path / "public.txt"
+    path.write_text("story story number\nnumber story\n")
+    data = load_experiment_data(
+        davody.spec("ag_news", "layer", 3.0, vocabulary="public", vocabulary_file=str(path),
+                    public_dataset="ag_news_subset", **SIZES)
+    )
+    np.testing.assert_array_equal(data.train_x, word_ids(TEXTS, ("story", "number"), 6))
+    assert data.no_guarantee_because == ()
+
+
+def test_a_file_that_is_not_there_is_named(texts, tmp_path):
+    path = tmp_path / "nowhere.txt"
+    with pytest.raises(OSError, match="nowhere.txt"):
+        load_experiment_data(
+            davody.spec("ag_news", "layer", 3.0, vocabulary="public", vocabulary_file=str(path))
+        )
+
+
+@pytest.mark.parametrize("vocabulary", ["hashed", "private"])
+def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
+    spec = davody.spec("ag_news", "layer", 3.0, vocabulary=vocabulary, **SIZES, **SMALL)
+    data, lines = load_experiment_data(spec), []
+    record = runner.run(spec, data=data, echo=lines.append).record
+    private = vocabulary == "private"
+    assert record["guarantee_holds"] is not private
+    assert (PRIVATE_VOCABULARY in record["no_guarantee_because"]) is private
+    assert (record["epsilon"] == float("inf")) is private
+    text = "\n".join(lines)
+    assert ("NO GUARANTEE" in text) is private
+    assert ("epsilon after all updates" in text) is not private
+    assert record["epsilon_claimed"] is None
+
+
+def test_cost_is_estimated_on_made_up_words(texts):
+    spec = davody.spec("ag_news", "none", 3.0, **SIZES, **SMALL)
+    data = load_experiment_data(spec)
+    private = runner.build_private(spec, data)
+    seconds, _ = runner.estimate_cost(spec, data, private)
+    assert seconds > 0 and private.ledger.updates == 0
+
+
+def test_padding_does_not_change_an_answer(texts):
+    """Texts are masked: more room behind them changes no prediction."""
+    spec = davody.spec("ag_news", "layer", 3.0, **{**SIZES, "sequence_length": 5}, **SMALL)
+    data = load_experiment_data(spec)
+    model = runner.build_private(spec, data).model
+    longer = dataclasses.replace(spec, sequence_length=9)
+    wide = load_experiment_data(longer)
+    other = runner.build_private(longer, wide).model
+    other.set_weights(model.get_weights())
+    np.testing.assert_allclose(
+        model.predict(data.test_x, verbose=0), other.predict(wide.test_x, verbose=0), atol=1e-5
+    )
