@@ -63,7 +63,7 @@ def test_head_on_features_is_the_whole_network(sets, tmp_path, norm):
     scale = np.sqrt(((public - mean) ** 2).mean())
     np.testing.assert_allclose(data.train_x, (by_hand - mean) / scale, atol=1e-4)
     assert data.model_options == {"part": "head"}
-    assert "30 images of cifar100" in data.frozen
+    assert "30 images of cifar100" in data.pretrained
     private = runner.build_private(make_spec(norm), data)
     assert private.model.input_shape[1:] == data.train_x.shape[1:] == (3 * 3 * 64,)
     if norm == "public_batch":
@@ -100,7 +100,7 @@ def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
     def forbidden(*args, **kwargs):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(pretraining, "_train", forbidden)
+    monkeypatch.setattr(pretraining._PublicTraining, "_train", forbidden)
     monkeypatch.setattr(pretraining.tf, "function", forbidden)
     lines.clear()
     again = load(make_spec(seed=5, expected_batch_size=4), tmp_path, lines)
@@ -135,6 +135,27 @@ def test_only_the_head_is_trained_privately(sets, tmp_path):
     names = [v.name.split("/")[0] for v in result.private.model.trainable_variables]
     assert not any(name.startswith("conv") for name in names)
     assert any("pre-trained on 30 images of cifar100" in line for line in lines)
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "public_batch"])
+def test_private_training_begins_where_public_training_ended(sets, tmp_path, norm):
+    spec = make_spec(norm, pretraining_part="whole", model="lenet5", seed=9)
+    data = load(spec, tmp_path)
+    np.testing.assert_array_equal(data.train_x, sets("cifar10", "train").x)
+    model = runner.build_private(spec, data).model
+    (folder,) = tmp_path.iterdir()
+    own = {"public_batch": "batch"}.get(norm, norm)
+    trained = models.build("lenet5", norm=own, input_shape=(12, 12, 3))
+    trained.load_weights(folder / "whole.weights.h5")
+    for layer in trained.layers:
+        if layer.trainable_weights:
+            private = model.get_layer(layer.name).trainable_weights
+            for theirs, ours in zip(layer.trainable_weights, private, strict=True):
+                assert np.array_equal(theirs, ours) is ("logits" not in ours.name)
+    fresh = runner.build_private(spec, dataclasses.replace(data, initial_weights=None)).model
+    np.testing.assert_array_equal(
+        fresh.get_layer("logits").get_weights()[0], model.get_layer("logits").get_weights()[0]
+    )
 
 
 def test_networks_without_parts_are_refused(sets, tmp_path):

@@ -61,7 +61,7 @@ def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
     assert record["guarantee_holds"] is False
     assert record["no_guarantee_because"] == [weight_noise.NOT_PRIVATE]
     expected = dict(
-        weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None, l2_norm_clip=None
+        weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None
     )
     assert {name: record[name] for name in expected} == expected
     assert [point["epoch"] for point in record["curve"]] == [1, 2]
@@ -155,7 +155,7 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
         (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
         (dict(optimizer="nadam", learning_rate_schedule="cosine"), "Nadam takes no schedule"),
     ],
-    ids=["public", "noised", "negative", "inf", "nan", "batch", "held out", "file", "no file", "nadam"],
+    ids="public noised negative inf nan batch held_out file no_file nadam".split(),
 )
 def test_refused_specs(noisy_spec, fields, message):
     with pytest.raises(ValueError, match=message):

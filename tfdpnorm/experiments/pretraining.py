@@ -1,12 +1,14 @@
-"""Frozen features: a network's convolutions, trained on public images, run once over all rows.
+"""Public images first: what a network learns from them before private training.
 
 Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
 pre-trained on CIFAR-100, and only the linear layers are trained privately.
 
-Privacy: the features of a row depend on that row and on public images alone, so that a guarantee
-for the rows' features is one for the rows.
+Privacy: what is learnt here depends on public images alone, and the features of a row on that row
+besides, so that a guarantee for the rows' features is one for the rows.
 """
 
+import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -18,9 +20,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import models
-from tfdpnorm.data import load_examples, match_images
+from tfdpnorm.data import Examples, load_examples, match_images
+from tfdpnorm.models.normalization import LOGITS
 
-# What trains the frozen part beside which head. Batch normalisation with its own moving averages
+# What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
 _NORM_BEFORE = {"public_batch": "batch", "noised_batch": "batch"}
 _SEED = 0  # one pre-trained network for all seeds of a cell
@@ -29,7 +32,7 @@ _ROWS = 500  # through the frozen part at once
 
 
 def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretrained", echo=print):
-    """Returns the features of images under the pre-trained part of a spec's network.
+    """Returns the features of images under the pre-trained part "features" of a spec's network.
 
     The network is trained on the public set first, once for all runs that share it; its weights and
     the features are kept in `cache_dir`. Features are centred by the mean of the public images'
@@ -50,96 +53,157 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretraine
         DatasetNotFoundError: if the public set is not there.
         ValueError: if the network has no part to freeze, or the images do not fit.
     """
-    shape = next(x.shape[1:] for x in arrays.values() if x is not None)
-    public = load_examples(spec.pretraining_dataset, "train", data_dir)
-    images = match_images(public.x, shape)
-    norm = _NORM_BEFORE.get(spec.norm, spec.norm)
-    settings = (
-        spec.model, norm, sorted(dict(spec.model_options).items()), shape, public.name,
-        len(public), spec.pretraining_epochs, _SEED, _BATCH_SIZE,
-    )
-    digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    folder = pathlib.Path(cache_dir) / f"{spec.model}-{norm}-{public.name}-{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
-    build = lambda **part: models.build(  # noqa: E731
-        spec.model,
-        norm=norm,
-        num_classes=public.num_classes,
-        input_shape=shape,
-        **{**dict(spec.model_options), **part},
-    )
-    network = build(part="features")
-    weights = folder / "features.weights.h5"
-    if not weights.exists():
-        keras.utils.set_random_seed(_SEED)
-        _train(build(part="whole"), network, images, public.y, spec, weights, echo)
-    network.load_weights(weights)
-    own = _features(network, images, folder, echo)
+    public = _PublicTraining(spec, _shape(arrays), data_dir, cache_dir, echo)
+    network = public.network("features")
+    own = public.features(network, public.images)
     mean = own.mean(axis=0)
     scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
     features = {
-        name: None if x is None else (_features(network, x, folder, echo) - mean) / scale
+        name: None if x is None else (public.features(network, x) - mean) / scale
         for name, x in arrays.items()
     }
-    return features, (
-        f"features of {spec.model}'s convolutions, pre-trained on {len(public):,} images of "
-        f"{public.name} for {spec.pretraining_epochs} epochs and frozen"
-    )
+    return features, f"features of {spec.model}'s convolutions, {public.described()} and frozen"
 
 
-def _train(whole, part, images, labels, spec, path, echo):
-    """Trains the whole network on public images and writes the weights of its `part`."""
-    echo(
-        f"  pre-training {whole.name} on {len(images):,} images of {spec.pretraining_dataset} for "
-        f"{spec.pretraining_epochs} epochs"
-    )
-    keras_model = keras.Sequential([*_augmentation(), whole])
-    steps = -(-len(images) // _BATCH_SIZE)
-    keras_model.compile(
-        optimizer=keras.optimizers.Adam(
-            keras.optimizers.schedules.CosineDecay(1e-3, steps * spec.pretraining_epochs)
-        ),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-    )
-    started = time.perf_counter()
-    history = keras_model.fit(
-        images, labels, batch_size=_BATCH_SIZE, epochs=spec.pretraining_epochs, verbose=0
-    )
-    echo(
-        f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own images, "
-        f"{time.perf_counter() - started:.0f} s"
-    )
-    for layer in part.layers:
-        if layer.weights:
-            layer.set_weights(whole.get_layer(layer.name).get_weights())
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-        temporary = pathlib.Path(scratch) / path.name
-        part.save_weights(temporary)
-        os.replace(temporary, path)  # whole or not at all
+def initial_weights(spec, arrays, *, data_dir=None, cache_dir="outputs/pretrained", echo=print):
+    """Returns what a spec's whole network learns from public images, but for the logits.
+
+    Args:
+        spec: As in `frozen_features`; likewise all others.
+
+    Returns:
+        Dict from a layer's name to its weights, as `keras.layers.Layer.get_weights` gives them,
+        without moving averages; and a line that says what was pre-trained.
+    """
+    public = _PublicTraining(spec, _shape(arrays), data_dir, cache_dir, echo)
+    weights = {
+        layer.name: [v.numpy() for v in layer.trainable_weights]
+        for layer in public.network("whole").layers
+        if layer.trainable_weights and not layer.name.startswith(LOGITS)
+    }
+    return weights, f"{spec.model} {public.described()}, but for its logits"
 
 
-def _augmentation():
-    return (
-        keras.layers.RandomFlip("horizontal", seed=_SEED),
-        keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED),
-    )
+def _shape(arrays):
+    return next(x.shape[1:] for x in arrays.values() if x is not None)
 
 
-def _features(network, images, folder, echo):
-    """Features of `images`, from the cache if they are there."""
-    key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
-    path = folder / f"{key}.npy"
-    if path.exists():
-        return np.load(path)
-    started = time.perf_counter()
-    run = tf.function(lambda x: network(x, training=False))
-    features = np.concatenate(
-        [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
-    )
-    echo(f"  features of {len(images):,} images, {time.perf_counter() - started:.0f} s")
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        temporary = pathlib.Path(scratch) / "features.npy"
-        np.save(temporary, features)
-        os.replace(temporary, path)
-    return features
+@dataclasses.dataclass
+class _PublicTraining:
+    """A network trained on a public set, and the folder that keeps what came of it."""
+
+    spec: object
+    shape: tuple
+    data_dir: object
+    cache_dir: object
+    echo: object
+
+    @functools.cached_property
+    def public(self) -> Examples:
+        return load_examples(self.spec.pretraining_dataset, "train", self.data_dir)
+
+    @functools.cached_property
+    def images(self):
+        return match_images(self.public.x, self.shape)
+
+    @functools.cached_property
+    def folder(self):
+        spec, options = self.spec, sorted(dict(self.spec.model_options).items())
+        settings = (
+            spec.model, self.norm, options, self.shape, self.public.name, len(self.public),
+            spec.pretraining_epochs, spec.pretraining_part, _SEED, _BATCH_SIZE,
+        )
+        digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+        name = f"{spec.model}-{self.norm}-{self.public.name}-{digest}"
+        folder = pathlib.Path(self.cache_dir) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def norm(self):
+        return _NORM_BEFORE.get(self.spec.norm, self.spec.norm)
+
+    def described(self):
+        return (
+            f"pre-trained on {len(self.public):,} images of {self.public.name} for "
+            f"{self.spec.pretraining_epochs} epochs"
+        )
+
+    def network(self, part):
+        """The trained `part` of the network, "whole" or "features"; from the cache if it is there.
+
+        A family that has no parts can still be had whole.
+        """
+        network, path = self._build(part), self.folder / f"{part}.weights.h5"
+        if not path.exists():
+            keras.utils.set_random_seed(_SEED)
+            whole = self._build("whole")
+            self._train(whole)
+            for layer in network.layers:
+                if layer.weights:
+                    layer.set_weights(whole.get_layer(layer.name).get_weights())
+            with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+                temporary = pathlib.Path(scratch) / path.name
+                network.save_weights(temporary)
+                os.replace(temporary, path)  # whole or not at all
+        network.load_weights(path)
+        return network
+
+    def features(self, network, images):
+        """Features of `images`, from the cache if they are there."""
+        key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
+        path = self.folder / f"{key}.npy"
+        if path.exists():
+            return np.load(path)
+        started = time.perf_counter()
+        run = tf.function(lambda x: network(x, training=False))
+        features = np.concatenate(
+            [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
+        )
+        self.echo(f"  features of {len(images):,} images, {time.perf_counter() - started:.0f} s")
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            temporary = pathlib.Path(scratch) / "features.npy"
+            np.save(temporary, features)
+            os.replace(temporary, path)
+        return features
+
+    def _build(self, part):
+        options = {"part": part} if part != "whole" else {}
+        return models.build(
+            self.spec.model,
+            norm=self.norm,
+            num_classes=self.public.num_classes,
+            input_shape=self.shape,
+            **{**dict(self.spec.model_options), **options},
+        )
+
+    def _train(self, whole):
+        epochs = self.spec.pretraining_epochs
+        self.echo(
+            f"  pre-training {whole.name} on {len(self.images):,} images of {self.public.name} for "
+            f"{epochs} epochs"
+        )
+        model = keras.Sequential([*_augmentation(self.public.name), whole])
+        steps = -(-len(self.images) // _BATCH_SIZE)
+        model.compile(
+            optimizer=keras.optimizers.Adam(
+                keras.optimizers.schedules.CosineDecay(1e-3, steps * epochs)
+            ),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+        )
+        started = time.perf_counter()
+        history = model.fit(
+            self.images, self.public.y, batch_size=_BATCH_SIZE, epochs=epochs, verbose=0
+        )
+        self.echo(
+            f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
+            f"images, {time.perf_counter() - started:.0f} s"
+        )
+
+
+def _augmentation(dataset):
+    # A mirrored character is another one.
+    mirrors = () if "mnist" in dataset else (keras.layers.RandomFlip("horizontal", seed=_SEED),)
+    shift = keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)
+    return (*mirrors, shift)

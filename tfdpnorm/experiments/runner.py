@@ -122,6 +122,9 @@ def build_private(spec, data, **run_options):
         input_shape=data.train_x.shape[1:],
         **options,
     )
+    for name, weights in (data.initial_weights or {}).items():
+        for variable, value in zip(model.get_layer(name).trainable_weights, weights, strict=True):
+            variable.assign(value)
     if spec.is_unclipped:
         # The baseline without privacy goes the same way, with nothing clipped and no noise.
         privacy = dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)
@@ -162,7 +165,7 @@ def describe(spec, data, private):
         + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
         f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
         f"public rows: {data.public_source or 'none'}",
-        *([f"  trained on: {data.frozen}"] if data.frozen else []),
+        *([f"  public: {data.pretrained}"] if data.pretrained else []),
         f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
         f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = {plan.l2_norm_clip:g}, "
         f"delta = {plan.delta:g}, engine {private.engine}, seed {spec.seed}",
