@@ -3,13 +3,16 @@
     python -m trainers.table --experiment=davody_table5
 """
 
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
 import pathlib
 
 from absl import flags
 
 from tfdpnorm.experiments import cells, plots, tables
+from tfdpnorm.experiments.audit_report import measured_sensitivities
+from tfdpnorm.experiments.audits import SENSITIVITY_FIELDS, path_name
 from tfdpnorm.experiments.records import read_records
-from trainers import common
 
 FLAGS = flags.FLAGS
 
@@ -31,7 +34,7 @@ def main():
             f"some of {', '.join(others) or 'no experiment'}. Train a cell first."
         )
     networks = _networks(FLAGS.experiment)
-    table = tables.experiment_table(records, networks)
+    table = tables.experiment_table(records, networks, _sensitivities(records, folder / "audits"))
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     noisy = [r for r in records if r["weight_noise_stddev"] is not None]
@@ -59,6 +62,23 @@ def _networks(experiment):
     if experiment not in cells.EXPERIMENTS:
         return ()
     return tuple(dict.fromkeys(s.cell.split("/")[0] for s in cells.cells(experiment)))
+
+
+def _sensitivities(records, folder):
+    """A column of measured sensitivities, for an experiment that compares statistics."""
+    if len({r["flags"].get("statistics") for r in records}) < 2 or not folder.is_dir():
+        return {}
+    audits = read_records(folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    by_model, column = {}, {}
+    for record in records:
+        flags = record["flags"]
+        rows = [row for audit in audits for row in audit["rows"]]
+        model = flags["model"]
+        by_model.setdefault(model, measured_sensitivities(rows, model))
+        path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
+        if path in by_model[model]:
+            column[record["cell"].split("/")[0]] = f"{by_model[model][path]:.4g} C"
+    return {"an added row moves the sum by (audited on lots of 16)": column}
 
 
 if __name__ == "__main__":

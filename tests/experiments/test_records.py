@@ -214,3 +214,16 @@ def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):
     path.write_text(json.dumps(record))
     (found,) = read_records(tmp_path)
     assert found == make_record()
+
+
+def test_records_of_another_kind_are_no_matter_where_one_experiment_is_asked_for(
+    make_record, tmp_path
+):
+    write_record(tmp_path, make_record())
+    (tmp_path / "audit.json").write_text('{"experiment": "audit", "rows": []}')
+    assert len(read_records(tmp_path, "davody_table5")) == 1
+    assert read_records(tmp_path, "audit", fields=("experiment", "rows")) == [
+        {"experiment": "audit", "rows": []}
+    ]
+    with pytest.raises(ValueError, match="audit.json.*without"):
+        read_records(tmp_path)

@@ -200,3 +200,67 @@ def test_plot_without_a_finite_epsilon_is_empty_and_no_failure(tmp_path, drawn, 
     records = [unprotected_record(), make_record(cell="none/z=1", epsilon_target=None)]
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     assert labels(drawn[0]) == []
+
+
+def noisy_record(make_record, network, stddev, accuracy, curve=(), paper=None):
+    return make_record(
+        experiment="davody_table2", cell=f"{network}/stddev={stddev:g}", paper_value=paper,
+        test_accuracy=accuracy, test_accuracy_ema=None, weight_noise_stddev=stddev, epsilon=INF,
+        guarantee_holds=False, no_guarantee_because=["not private"], epsilon_target=None,
+        curve=[{"epoch": e, "validation_accuracy": a} for e, a in enumerate(curve, start=1)],
+        flags={},
+    )
+
+
+def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record):
+    records = [
+        noisy_record(make_record, "layer-a", 2.0, 90.0), noisy_record(make_record, "a", 0.01, 80.0),
+        noisy_record(make_record, "a", 10.0, 10.0),
+        noisy_record(make_record, "b", 0.0, 95.0, (), 99.0),
+    ]
+    table = tables.experiment_table(records, networks=("a", "layer-a"))
+    lines = table.splitlines()
+    assert lines[0] == "| network | stddev=0 | stddev=0.01 | stddev=2 | stddev=10 |"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["a", "layer-a", "b"]
+    assert "NO GUARANTEE" not in table, "nobody claims one"
+    assert cells_of(table)["b", "stddev=0"] == "95.00; paper 99.00 (1 run)"
+
+
+def test_a_claim_of_the_paper_is_called_one(make_record):
+    claimed = make_record(cell="public_batch-lot/eps=3", epsilon=INF, guarantee_holds=False,
+                          epsilon_claimed=2.99)
+    entry = cells_of(tables.experiment_table([claimed]))["public_batch-lot", "eps=3"]
+    assert entry.endswith("; epsilon claimed by the paper, NOT A GUARANTEE")
+
+
+def test_further_columns_stand_beside_the_networks(make_record):
+    records = [make_record(cell="a/eps=1"), make_record(cell="b/eps=1")]
+    entries = cells_of(tables.experiment_table(records, more={"moved": {"a": "1 C"}}))
+    assert entries["a", "moved"] == "1 C" and entries["b", "moved"] == ""
+
+
+def test_plot_of_weight_noise(make_record, tmp_path, drawn):
+    records = [
+        noisy_record(make_record, "a", 0.0, 90.0, (), 99.0),
+        noisy_record(make_record, "a", 2.0, 50.0),
+        noisy_record(make_record, "a", 2.0, 60.0), noisy_record(make_record, "b", 2.0, 70.0),
+    ]
+    assert is_png(plots.plot_weight_noise(records, tmp_path / "n.png", "title"))
+    (axes,) = drawn
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert lines["a"] == [[0.0, 90.0], [1.0, 55.0]] and lines["b"] == [[1.0, 70.0]]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "2"]
+    paper = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+    assert [line.get_xydata().tolist() for line in paper] == [[[0.0, 99.0]]]
+
+
+def test_plot_of_curves_is_the_mean_over_runs(make_record, tmp_path, drawn):
+    records = [
+        noisy_record(make_record, "a", 10.0, 90.0, (10.0, 20.0)),
+        noisy_record(make_record, "a", 10.0, 90.0, (30.0, 40.0)),
+        noisy_record(make_record, "a", 2.0, 90.0, (50.0,)),
+    ]
+    assert is_png(plots.plot_curves(records, tmp_path / "c.png", "title"))
+    (axes,) = drawn
+    assert labels(axes) == ["a, stddev=2", "a, stddev=10"]
+    assert axes.lines[1].get_xydata().tolist() == [[1.0, 20.0], [2.0, 30.0]]

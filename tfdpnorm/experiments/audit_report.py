@@ -149,6 +149,23 @@ def _verdict(record):
     return verdict if record["guarantee_holds"] else f"{verdict}; {_NOT_PRIVATE}"
 
 
+def measured_sensitivities(rows, model):
+    """Returns what one added row moves the clipped sum of a model by, in clipping norms.
+
+    Args:
+        rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
+        model: Name of the network.
+
+    Returns:
+        Dict from a normalisation in words (`path_name`) to the largest of the changes measured.
+    """
+    largest = {}
+    for row in rows:
+        if row["model"] == model:
+            largest[row["path"]] = max(largest.get(row["path"], 0.0), row["add_remove"])
+    return largest
+
+
 def _table(header, rows):
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)

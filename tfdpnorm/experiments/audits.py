@@ -113,10 +113,15 @@ class AuditSpec:
     @property
     def path(self):
         """The normalisation, and where its statistics come from, in words."""
-        if not self.needs_public_rows:
-            return self.norm
-        stopped = "" if self.statistics_gradient == "full" else ", gradient stopped"
-        return f"{self.norm} ({self.statistics}{stopped})"
+        return path_name(self.norm, self.statistics, self.statistics_gradient)
+
+
+def path_name(norm, statistics, statistics_gradient):
+    """A normalisation, and where its statistics come from, in words."""
+    if norm != "public_batch":
+        return norm
+    stopped = "" if statistics_gradient == "full" else ", gradient stopped"
+    return f"{norm} ({statistics}{stopped})"
 
 
 class AuditRows(NamedTuple):

@@ -10,6 +10,8 @@ _CELLS = {
     "davody_table5": lambda: davody.private_cells("mnist"),
     "davody_table6": lambda: davody.private_cells("cifar10"),
     "davody_table7": lambda: davody.private_cells("ag_news"),
+    "davody_figure1": davody.curve_cells,
+    "davody_statistics": davody.statistics_cells,
 }
 EXPERIMENTS = tuple(_CELLS)
 

@@ -1,7 +1,14 @@
 """Davody et al. (2020): the cells of their tables as specs, with our settings."""
 
+import dataclasses
+
 from tfdpnorm.experiments import davody_tables as paper
-from tfdpnorm.experiments.davody_settings import private_settings, weight_noise_settings
+from tfdpnorm.experiments.davody_settings import (
+    CURVES,
+    STATISTICS,
+    private_settings,
+    weight_noise_settings,
+)
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
 # What the trainers call a dataset, the experiment, its networks (the first is the default) and the
@@ -109,6 +116,38 @@ def weight_noise_cells(dataset):
         weight_noise_spec(dataset, norm, stddev, model=model, norm_placement=placement)
         for (model, norm, placement), row in table.items()
         for stddev in row
+    ]
+
+
+def statistics_cells():
+    """Ours: whose statistics public-batch normalisation takes, side by side at three budgets."""
+    variants = (
+        dict(norm="public_batch"),
+        dict(norm="public_batch", statistics_gradient="stop"),
+        dict(norm="public_batch", statistics="blend"),
+        dict(norm="public_batch", statistics="lot"),
+        dict(norm="noised_batch"),
+    )
+    return [
+        dataclasses.replace(
+            spec("mnist", epsilon=epsilon, **variant, **STATISTICS),
+            experiment="davody_statistics",
+            paper_value=None,
+        )
+        for variant in variants
+        for epsilon in (7.0, 3.0, 1.0)
+    ]
+
+
+def curve_cells():
+    """Figure 1: the course of training under more and more noise in the weights."""
+    return [
+        dataclasses.replace(
+            weight_noise_spec("mnist", "batch", stddev, **CURVES),
+            experiment="davody_figure1",
+            paper_value=None,
+        )
+        for stddev in (0.0, 1.0, 2.0, 5.0, 10.0)
     ]
 
 

@@ -145,6 +145,8 @@ def read_records(directory, experiment=None, fields=FIELDS):
             record = json.loads(path.read_text())
             if not isinstance(record, dict):
                 raise ValueError(f"a {type(record).__name__}")
+            if experiment is not None and record.get("experiment", experiment) != experiment:
+                continue  # of another kind, perhaps
             record = {**{n: v for n, v in _BEFORE.items() if n in fields}, **record}
             missing = [name for name in fields if name not in record]
             if missing:
@@ -154,8 +156,7 @@ def read_records(directory, experiment=None, fields=FIELDS):
                 f"Expected a record of a run in {path}, got something else ({error}). Move the "
                 "file away."
             ) from None
-        if experiment in (None, record["experiment"]):
-            records.append(_number(record))
+        records.append(_number(record))
     return records
 
 

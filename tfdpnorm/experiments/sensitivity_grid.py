@@ -9,7 +9,7 @@ from tfdpnorm.experiments.audits import AuditSpec, provenance, run_sensitivity
 _THOROUGH = ("lenet5", "mlp")
 # Differentiating an engine takes longer than everything else.
 _ASCENT_STEPS = {"mlp": 5}
-_OWN_NORMS = {"resnet9": "group", "wide_resnet": "group"}
+_OWN_NORMS = {"resnet9": "group", "resnet18": "group", "vgg": "group", "wrn_16_4": "group"}
 _LOTS = {"mlp": 32, "lenet5": 16, "bilstm": 16, "transformer": 16}
 _LARGE_MODEL_LOT = 8
 
@@ -30,6 +30,7 @@ def sensitivity_grid(names):
             model=name, norm=_OWN_NORMS.get(name, "layer"), expected_batch_size=lot
         )
         public = dataclasses.replace(base, norm="public_batch")
+        noised = dataclasses.replace(base, norm="noised_batch")
         variations = [(base, {}), (base, {"physical_batch_size": lot // 2})]
         if name in _THOROUGH:
             variations += [
@@ -48,6 +49,7 @@ def sensitivity_grid(names):
                 (public, {"statistics": "example"}),
                 (public, {"statistics": "lot"}),
                 (public, {"statistics": "lot", "statistics_gradient": "stop"}),
+                (noised, {}),
             ]
         specs += [dataclasses.replace(of, **changes) for of, changes in variations]
     return specs

@@ -38,7 +38,7 @@ def run_table(records):
     return _aligned([header, *rows])
 
 
-def experiment_table(records, networks=()):
+def experiment_table(records, networks=(), more=None):
     """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
 
     Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
@@ -48,19 +48,22 @@ def experiment_table(records, networks=()):
     Args:
         records: Records of one experiment.
         networks: Networks in the order in which they are to come; the others follow.
+        more: Dict from the heading of a further column to a dict from a network to its entry.
 
     Raises:
         ValueError: if there are none.
     """
+    more = more or {}
     cells = by_cell(records, networks)
     rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
     lines = [
-        "| network | " + " | ".join(columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
+        "| network | " + " | ".join([*columns, *more]) + " |",
+        "|---" * (len(columns) + len(more) + 1) + "|",
     ]
     for network in rows:
         entries = [_entry(cells.get((network, column), [])) for column in columns]
+        entries += [column.get(network, "") for column in more.values()]
         lines.append(f"| {network} | " + " | ".join(entries) + " |")
     return "\n".join(lines)
 
