@@ -153,3 +153,9 @@ def test_updates_of_the_design_document():
     # 20 passes over 60,000 examples in lots of 1024.
     assert make_spec(epochs=20, expected_batch_size=1024).updates(60_000) == 1172
     assert math.isclose(1172 * 1024 / 60_000, 20, rel_tol=1e-3)
+
+
+def test_a_share_of_the_budget_is_for_noised_statistics_only():
+    assert make_spec(norm="noised_batch", statistics_budget_share=0.3).statistics_budget_share == 0.3
+    with pytest.raises(ValueError, match="noised_batch.*got 0.3 with norm='layer'"):
+        make_spec(norm="layer", statistics_budget_share=0.3)

@@ -135,6 +135,12 @@ def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fiel
     assert not AN_EPSILON.search(run.text), run.text
     assert len(re.findall(rf"NO GUARANTEE: .*{re.escape(reason)}", run.text)) == 2
     assert run.private.privacy_statement().startswith("NO GUARANTEE")
+    claims = re.findall(r"(\S+) is the epsilon claimed by the paper, not a guarantee", run.text)
+    if fields.get("statistics") == "lot":
+        assert 7.9 < record["epsilon_claimed"] <= 8 and len(claims) == 2
+        assert all(record["epsilon_claimed"] <= float(claim) < 8.01 for claim in claims)
+    else:
+        assert record["epsilon_claimed"] is None and not claims
     if fields.get("epsilon") == INF:
         assert record["l2_norm_clip"] == INF, "the baseline is not clipped"
     if fields.get("ema_decay") == 0:
