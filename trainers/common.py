@@ -5,7 +5,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loaded
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
 from tfdpnorm.experiments import runner
@@ -241,6 +241,8 @@ def run_app(main):
     """Runs `main()` with parsed flags; what a user can mend ends in one line, not a traceback."""
 
     def guarded(argv):
+        if FLAGS["verbosity"].using_default_value:
+            logging.set_verbosity(logging.WARNING)  # not which files TFDS reads
         try:
             if len(argv) > 1:
                 raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")

@@ -156,6 +156,7 @@ def test_updates_of_the_design_document():
 
 
 def test_a_share_of_the_budget_is_for_noised_statistics_only():
-    assert make_spec(norm="noised_batch", statistics_budget_share=0.3).statistics_budget_share == 0.3
+    spec = make_spec(norm="noised_batch", statistics_budget_share=0.3)
+    assert spec.statistics_budget_share == 0.3
     with pytest.raises(ValueError, match="noised_batch.*got 0.3 with norm='layer'"):
         make_spec(norm="layer", statistics_budget_share=0.3)

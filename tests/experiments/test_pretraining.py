@@ -159,5 +159,5 @@ def test_private_training_begins_where_public_training_ended(sets, tmp_path, nor
 
 
 def test_networks_without_parts_are_refused(sets, tmp_path):
-    with pytest.raises(ValueError, match="part"):
+    with pytest.raises(ValueError, match="parts to freeze"):
         load(make_spec(model="lenet5"), tmp_path)

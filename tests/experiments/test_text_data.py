@@ -94,3 +94,25 @@ def test_padding_does_not_change_an_answer(texts):
     np.testing.assert_allclose(
         model.predict(data.test_x, verbose=0), other.predict(wide.test_x, verbose=0), atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "dataset, fields, message",
+    [
+        ("ag_news", dict(model="lenet5"), "network of words .bilstm, transformer. .*'lenet5'"),
+        ("digits", dict(model="bilstm"), "network of images for dataset digits, got .*'bilstm'"),
+        ("digits", dict(vocabulary="private"), "vocabulary for texts only"),
+        ("digits", dict(pretraining_dataset="kmnist"), "parts to freeze .*'lenet5'"),
+    ],
+    ids=["no words", "no image", "no text", "no parts"],
+)
+def test_networks_and_settings_of_another_kind_are_refused(monkeypatch, dataset, fields, message):
+    if dataset == "ag_news":
+        monkeypatch.setattr(
+            datasets, "load_examples",
+            lambda name, split, data_dir: Examples(
+                name, split, np.array(TEXTS, object), np.zeros(40, np.int32), 4, False
+            ),
+        )
+    with pytest.raises(ValueError, match=message):
+        load_experiment_data(davody.spec(dataset, "layer", 3.0, **fields))

@@ -24,7 +24,7 @@ from trainers import common, davody_dp
 NUMBERS = ("0", "1", "-1", "0.5", "1e-30", "1e30", "inf", "-inf", "nan", "", "x", "1e400", "1,5")
 WHOLES = ("0", "1", "2", "8", "-1", "1.5", "99999999999999999999", "", "x", "inf", "1e3", "0x10")
 VALUES = {
-    "norm": ("none", "layer", "group", "public_batch", "batch", "Batch", ""),
+    "norm": ("none", "layer", "group", "public_batch", "noised_batch", "batch", "Batch", ""),
     "epsilon": (*NUMBERS, "1", "3"),
     "noise_multiplier": (*NUMBERS, "1", "3"),
     "delta": ("1e-5", "1e-300", *NUMBERS),
@@ -32,6 +32,15 @@ VALUES = {
     "statistics": ("public", "blend", "example", "lot", "all"),
     "statistics_gradient": ("full", "stop", "half"),
     "pull_back_weight": NUMBERS,
+    "statistics_budget_share": ("0.5", *NUMBERS),
+    "model": ("lenet5", "mlp", "bilstm", "tf_tutorial", "", "LeNet5"),
+    "vocabulary": ("hashed", "public", "private", "mine"),
+    "vocabulary_size": ("100", *WHOLES),
+    "vocabulary_file": ("old/file", "nowhere", ""),
+    "sequence_length": ("8", *WHOLES),
+    "pretraining_dataset": ("digits", "kmnist", "imagenet", ""),
+    "pretraining_epochs": ("1", *WHOLES),
+    "cache_dir": ("old/file", "cache"),
     "expected_batch_size": ("16", "64", "65", *WHOLES),
     "physical_batch_size": ("8", *WHOLES),
     "epochs": ("0.01", "3", *NUMBERS),

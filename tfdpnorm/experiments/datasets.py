@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from tfdpnorm import models
 from tfdpnorm.data import (
     common_words,
     hash_tokens,
@@ -86,6 +87,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
     """
     train = load_examples(spec.dataset, "train", data_dir)
     test = load_examples(spec.dataset, "test", data_dir)
+    _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     public = source = None
     if isinstance(spec, ExperimentSpec):
@@ -125,6 +127,25 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
     )
 
 
+def _check_fits(spec, *, is_text):
+    """Raises ValueError if the network, or a setting, is not for this kind of data."""
+    takes = models.options(spec.model)
+    if is_text != ("vocabulary_size" in takes):
+        kind = "a network of words (bilstm, transformer)" if is_text else "a network of images"
+        raise ValueError(f"Expected {kind} for dataset {spec.dataset}, got model {spec.model!r}.")
+    if spec.vocabulary != "hashed" and not is_text:
+        raise ValueError(
+            f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
+            f"{spec.dataset}. Leave it out."
+        )
+    frozen = getattr(spec, "pretraining_dataset", None) and spec.pretraining_part == "features"
+    if frozen and "part" not in takes:
+        raise ValueError(
+            f"Expected a network with parts to freeze (tf_tutorial, vgg) with pretraining_dataset="
+            f"{spec.pretraining_dataset!r}, got model {spec.model!r}."
+        )
+
+
 def _public_rows(spec, train, data_dir):
     """Triple (public rows or None, private `Examples`, where the public rows come from)."""
     kind = "texts" if train.x.dtype == object else "images"
@@ -149,8 +170,18 @@ def _row_maker(spec, train):
     if spec.vocabulary == "hashed":
         return (lambda x: hash_tokens(x, spec.vocabulary_size, spec.sequence_length)), more
     if spec.vocabulary == "public":
-        texts = pathlib.Path(spec.vocabulary_file).read_text("utf-8", "replace").splitlines()
+        texts = _lines(spec.vocabulary_file)
     else:
         texts, more["no_guarantee_because"] = train.x, (PRIVATE_VOCABULARY,)
     words = common_words(texts, spec.vocabulary_size)
     return (lambda x: word_ids(x, words, spec.sequence_length)), more
+
+
+def _lines(path):
+    try:
+        return pathlib.Path(path).read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise OSError(
+            f"Expected vocabulary_file to be a text file, got {path}: "
+            f"{error.strerror or error}. Name another one."
+        ) from error

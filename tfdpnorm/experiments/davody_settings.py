@@ -24,12 +24,14 @@ def private_settings(dataset, model, norm, epsilon):
     """
     norm = norm if norm in ("none", "public_batch") else "layer"
     if dataset == "digits":
-        return _digits(norm)
-    if dataset == "mnist":
-        return _mnist(norm, epsilon)
-    if dataset == "cifar10":
-        return _cifar10(model, norm, epsilon)
-    return _ag_news(norm, epsilon)
+        settings = _digits(norm)
+    elif dataset == "mnist":
+        settings = _mnist(norm, epsilon)
+    elif dataset == "cifar10":
+        settings = _cifar10(model, norm, epsilon)
+    else:
+        settings = _ag_news(norm, epsilon)
+    return settings | (_LENET5[norm] if model == "lenet5" else {})
 
 
 # Pooling is LeNet-5's own, the average; max-pooling lost a point under public statistics.
@@ -50,7 +52,6 @@ def _digits(norm):
         learning_rate=rates[norm],
         search=_FEW_RUNS,
         **_COSINE,
-        **_LENET5[norm],
     )
 
 
@@ -68,7 +69,6 @@ def _mnist(norm, epsilon):
         public_batch_size=512,
         search=_SEARCHED,
         **lots,
-        **_LENET5[norm],
         **_MNIST_RATES[norm][noise],
     )
 

@@ -14,9 +14,18 @@ from tfdpnorm.models import (
 )
 from tfdpnorm.models.normalization import NORMS, PLACEMENTS, normalization_layer
 from tfdpnorm.models.parts import PARTS
-from tfdpnorm.models.registry import build, names, register
+from tfdpnorm.models.registry import build, names, options, register
 
-__all__ = ["NORMS", "PARTS", "PLACEMENTS", "build", "names", "normalization_layer", "register"]
+__all__ = [
+    "NORMS",
+    "PARTS",
+    "PLACEMENTS",
+    "build",
+    "names",
+    "normalization_layer",
+    "options",
+    "register",
+]
 
 # Imported to register themselves.
 del bilstm, lenet5, lenet_300_100, mlp, resnet9, resnet18, tf_tutorial, transformer, vgg

@@ -28,6 +28,18 @@ def names():
     return sorted(_BUILDERS)
 
 
+def options(name):
+    """Returns the names of the options that a model takes besides `norm` and `num_classes`.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    if name not in _BUILDERS:
+        raise ValueError(f"Expected a model name of {names()}, got {name!r}.")
+    parameters = inspect.signature(_BUILDERS[name]).parameters
+    return [p for p in parameters if p not in ("norm", "num_classes")]
+
+
 def build(
     name,
     norm="none",
@@ -36,7 +48,7 @@ def build(
     *,
     weight_noise_stddev=0.0,
     weight_noise_seed=None,
-    **options,
+    **model_options,
 ):
     """Builds an untrained Keras model.
 
@@ -49,7 +61,7 @@ def build(
             in training and testing (Davody et al. 2020, Section 2); 0 for none. See
             `tfdpnorm.layers.with_weight_noise`.
         weight_noise_seed: Int that makes the draws repeatable, or None.
-        **options: What the family takes besides (see its builder), such as `statistics`.
+        **model_options: What the family takes besides (see its builder), such as `statistics`.
 
     Returns:
         A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].
@@ -58,16 +70,13 @@ def build(
         ValueError: for an unknown name, norm or option, a shape that the family cannot take, or a
             negative `weight_noise_stddev`.
     """
-    if name not in _BUILDERS:
-        raise ValueError(f"Expected a model name of {names()}, got {name!r}.")
-    builder = _BUILDERS[name]
-    known = [p for p in inspect.signature(builder).parameters if p not in ("norm", "num_classes")]
-    unknown = sorted(set(options) - set(known))
+    known = options(name)
+    unknown = sorted(set(model_options) - set(known))
     if unknown:
         raise ValueError(f"Expected options of {known} for model {name!r}, got {unknown}.")
     if not isinstance(num_classes, int) or num_classes < 1:
         raise ValueError(f"Expected num_classes to be a positive int, got {num_classes!r}.")
     if input_shape is not None:
-        options["input_shape"] = tuple(input_shape)
-    model = builder(norm=norm, num_classes=num_classes, **options)
+        model_options["input_shape"] = tuple(input_shape)
+    model = _BUILDERS[name](norm=norm, num_classes=num_classes, **model_options)
     return with_weight_noise(model, weight_noise_stddev, weight_noise_seed)
