@@ -11,10 +11,15 @@ import pytest
 from absl import app, flags
 from tensorflow import keras
 
-from trainers import common, davody_dp, demo, table
+from trainers import common, davody_dp, davody_weight_noise, demo, table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = {"davody_dp": davody_dp, "demo": demo, "table": table}
+PROGRAMS = {
+    "davody_dp": davody_dp,
+    "davody_weight_noise": davody_weight_noise,
+    "demo": demo,
+    "table": table,
+}
 
 
 @pytest.fixture(autouse=True)
