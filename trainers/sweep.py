@@ -32,7 +32,6 @@ def define_flags():
         "runs_dir", "outputs/runs", "Folder of the runs that are not done, and of the logs."
     )
     flags.DEFINE_bool("dry_run", False, "Print what is done, what is left; train nothing.")
-    flags.DEFINE_bool("table", True, "When all is done, name the command that makes the table.")
 
 
 def main():
@@ -50,7 +49,7 @@ def main():
         output_dir=FLAGS.output_dir,
         runs_dir=FLAGS.runs_dir,
         dry_run=FLAGS.dry_run,
-        when_done=table if FLAGS.table else None,
+        when_done=table,
     )
     sys.exit(code)
 

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -18,22 +17,12 @@ import pytest
 import tensorflow as tf
 
 from tfdpnorm.experiments import cells, read_records, write_record
+from tfdpnorm.experiments.run_settings import claim_run_dir, differences
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
-from tfdpnorm.experiments.sweep import (
-    NOT_MEASURED,
-    Job,
-    differences,
-    duration,
-    estimate,
-    is_done,
-    listing,
-    run_folder,
-    run_name,
-    select,
-    sweep,
-    time_left,
-    train,
-)
+from tfdpnorm.experiments.sweep import sweep
+from tfdpnorm.experiments.sweep_runs import is_done, run_folder, run_name, select
+from tfdpnorm.experiments.sweep_times import duration, estimate, listing, time_left
+from tfdpnorm.experiments.sweep_worker import Job, train
 
 INF = float("inf")
 TABLE = [
@@ -115,7 +104,7 @@ class InlinePool:
 
 
 class Trainer:
-    """A `run_cell` that trains nothing, and remembers."""
+    """A `run_cell` that trains nothing, claims its folder as the runners do, and remembers."""
 
     def __init__(self, **events):
         self.calls, self.trained, self.events = [], [], events
@@ -124,8 +113,8 @@ class Trainer:
         name = run_name(spec)
         assert resume is True and pathlib.Path(run_dir) == run_dir
         self.calls.append((name, run_dir.exists()))
-        run_dir.mkdir(parents=True, exist_ok=True)
-        (run_dir / "ledger").write_text("spent")
+        with claim_run_dir(run_dir, spec, resume):
+            (run_dir / "ledger").write_text("spent")
         echo(f"training {name}\n  in {data_dir}")
         print("printed by a library")
         event = self.events.get(name)
@@ -258,12 +247,6 @@ def test_the_listing_names_seeds_times_and_records_with_other_settings():
 # --- settings ---
 
 
-def as_written(record, folder):
-    write_record(folder, record, fields=tuple(record))
-    (read,) = read_records(folder)
-    return read
-
-
 @pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
 def test_a_spec_is_itself_after_the_way_through_json(tmp_path, experiment):
     specs = [changed(spec, seed=3) for spec in cells.cells(experiment)]
@@ -274,57 +257,6 @@ def test_a_spec_is_itself_after_the_way_through_json(tmp_path, experiment):
     for spec in specs:
         assert [r["cell"] for r in records if not differences(spec, r["flags"])] == [spec.cell]
         assert is_done(spec, records) and not is_done(changed(spec, seed=2), records)
-
-
-OTHER = {float: 0.0625, int: 77, str: "another", bool: True, tuple: [["pooling", "max"]]}
-SPECS = {
-    "private": TABLE[1],
-    "noise": WeightNoiseSpec(experiment="t", cell="c", dataset="mnist", epochs=3),
-}
-FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
-
-
-@pytest.mark.parametrize("kind, name", FIELDS)
-def test_every_field_that_is_measured_makes_a_difference(kind, name):
-    spec = SPECS[kind]
-    value = getattr(spec, name)
-    for other in [OTHER[type(value)]] if value is not None else [0.0625, "another"]:
-        flags = json.loads(json.dumps({**dataclasses.asdict(spec), name: other}))
-        free = (*NOT_MEASURED, "seed")  # the seed is the run's, and compared by itself
-        assert differences(spec, flags) == ([] if name in free else [name])
-
-
-@pytest.mark.parametrize(
-    "ours, flags, expected",
-    [
-        ({}, {"precision": "mixed_float16"}, ["precision"]),
-        ({}, {"a_field_of_the_future": 1}, ["a_field_of_the_future"]),
-        ({"learning_rate": 0.6}, {"learning_rate": 1.5 * 0.4}, []),
-        ({"learning_rate": 0.6}, {"learning_rate": 0.6001}, ["learning_rate"]),
-        ({"epochs": 2.0}, {"epochs": 2}, []),
-        ({"l2_norm_clip": INF}, {"l2_norm_clip": INF}, []),
-        ({"l2_norm_clip": INF}, {"l2_norm_clip": 1e300}, ["l2_norm_clip"]),
-        ({"l2_norm_clip": 1.0}, {"l2_norm_clip": True}, ["l2_norm_clip"]),
-        ({"ema_decay": None}, {"ema_decay": 0.0}, ["ema_decay"]),
-        ({"model_options": ()}, {"model_options": []}, []),
-        ({"model_options": (("a", (1, 2)),)}, {"model_options": [["a", [1, 2]]]}, []),
-        ({"model_options": (("a", (1, 2)),)}, {"model_options": [["a", [1]]]}, ["model_options"]),
-    ],
-    ids=range(12),
-)
-def test_settings_are_compared_by_what_they_mean(ours, flags, expected):
-    spec = changed(TABLE[1], **ours)
-    assert differences(spec, {**dataclasses.asdict(spec), **flags}) == expected
-
-
-def test_a_field_that_older_records_lack_had_its_default_then():
-    flags = dataclasses.asdict(TABLE[1])
-    for name in ("pull_back_weight", "vocabulary", "pretraining_dataset", "precision"):
-        flags.pop(name, None)
-    assert differences(TABLE[1], flags) == []
-    assert differences(changed(TABLE[1], pull_back_weight=3.0), flags) == ["pull_back_weight"]
-    del flags["dataset"]  # has no default
-    assert differences(TABLE[1], flags) == ["dataset"]
 
 
 # --- times ---
@@ -479,7 +411,7 @@ def test_an_interrupted_run_never_goes_on_with_other_settings(place):
     assert place.sweep(trainer, faster) == 1
     # The first cell had a record, with other settings by now: it is trained again.
     assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "other settings: learning_rate. Move it away" in place.shown[-1]
+    assert "with other learning_rate. Move it away" in place.shown[-1]
     assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
     # What changes nothing that is measured is no obstacle.
     same = [changed(spec, physical_batch_size=8, search="long") for spec in TABLE]
@@ -494,7 +426,8 @@ def test_a_run_folder_of_unknown_settings_is_left_alone(place):
     assert place.sweep(trainer, TABLE[:1], dry_run=True) == 0
     (folder / "ledger").write_text("somebody's")
     assert place.sweep(trainer, TABLE[:1]) == 1
-    assert trainer.calls == [] and (folder / "ledger").read_text() == "somebody's"
+    assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
+    assert "Expected settings.json" in place.shown[-1]
     (folder / "ledger").unlink()
     assert place.sweep(trainer, TABLE[:1]) == 0
 

@@ -122,9 +122,9 @@ def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path,
         interrupted_after(2, patch)
         with pytest.raises(Killed):
             weight_noise.run(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="holds a run. Resume it"):
+    with pytest.raises(ValueError, match="hold no run yet"):
         weight_noise.run(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="with others"):
+    with pytest.raises(ValueError, match="with other epochs"):
         weight_noise.run(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
     lines = []
     result = weight_noise.run(

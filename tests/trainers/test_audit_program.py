@@ -166,7 +166,7 @@ def test_models_of_words(program, model):
         (["--statistics=lot", "--engine=book_keeping"], 'engine="per_example"'),
         (["--norm=batch"], "BatchNormalization"),
         (["--dataset=nowhere"], "nowhere"),
-        (["--check=sensitivity", "--models=vgg"], "vgg"),
+        (["--check=sensitivity", "--models=vgg19"], "vgg19"),
         (["--check=canaries", "--statistics=lot"], "weight 0 without any effect"),
         (["--check=canaries", "--guesses=3"], "even number of guesses"),
         (["--check=canaries", "--canaries=5000"], "private rows of digits"),
@@ -182,7 +182,7 @@ def test_mistakes_are_one_line(program, arguments, part):
     assert not list(result.folder.glob("*.json"))
 
 
-@pytest.mark.parametrize("arguments", [["--check=all"], ["--model=vgg"], ["--norm=bath"],
+@pytest.mark.parametrize("arguments", [["--check=all"], ["--model=vgg19"], ["--norm=bath"],
                                        ["--statistics=lots"], ["--engine=fast"], ["--seeds=1"]])
 def test_flags_that_do_not_parse(program, arguments):
     result = program(*arguments)

@@ -37,6 +37,11 @@ def test_a_program_is_taken_up_again(main, monkeypatch, tmp_path, capsys):
     refused = main("davody_dp", *RUN, *places)
     assert refused.code == 2 and "--resume" in refused.err and len(refused.err.splitlines()) == 1
 
+    for flag, name in (("--learning_rate=0.5", "learning_rate"), ("--seed=7", "seed")):
+        other = main("davody_dp", *RUN, *places, "--resume", flag)
+        assert other.code == 2 and f"with other {name}. Move it away" in other.err
+        assert len(other.err.splitlines()) == 1
+
     done = main("davody_dp", *RUN, *places, "--resume")
     assert done.code == 0 and "taken up again after update 2 of 4" in done.out
     (record,) = read_records(tmp_path / "out")
@@ -53,6 +58,13 @@ def test_a_program_is_taken_up_again(main, monkeypatch, tmp_path, capsys):
     first, second = read_records(tmp_path / "out")
     assert first["test_accuracy"] == second["test_accuracy"]
     assert first["epsilon"] == second["epsilon"]
+
+
+def test_what_cannot_be_trained_leaves_no_folder(main, tmp_path):
+    """That no noise is enough is found when the settings are already in the folder."""
+    places = (f"--output_dir={tmp_path / 'out'}", f"--run_dir={tmp_path / 'run'}")
+    result = main("davody_dp", *RUN, "--epsilon=1e-9", *places)
+    assert result.code == 2 and not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("flag", ["--resume", "--checkpoint_every=3"])

@@ -7,6 +7,7 @@ Privacy: what is learnt here depends on public images alone, and the features of
 besides, so that a guarantee for the rows' features is one for the rows.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -22,6 +23,11 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.data import Examples, load_examples, match_images
 from tfdpnorm.models.normalization import LOGITS
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
@@ -135,17 +141,16 @@ class _PublicTraining:
         A family that has no parts can still be had whole.
         """
         network, path = self._build(part), self.folder / f"{part}.weights.h5"
-        if not path.exists():
+
+        def train():
             keras.utils.set_random_seed(_SEED)
             whole = self._build("whole")
             self._train(whole)
             for layer in network.layers:
                 if layer.weights:
                     layer.set_weights(whole.get_layer(layer.name).get_weights())
-            with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-                temporary = pathlib.Path(scratch) / path.name
-                network.save_weights(temporary)
-                os.replace(temporary, path)  # whole or not at all
+
+        self._make_once(path, train, lambda temporary, _: network.save_weights(temporary))
         network.load_weights(path)
         return network
 
@@ -153,19 +158,35 @@ class _PublicTraining:
         """Features of `images`, from the cache if they are there."""
         key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
         path = self.folder / f"{key}.npy"
+
+        def compute():
+            started = time.perf_counter()
+            run = tf.function(lambda x: network(x, training=False))
+            features = np.concatenate(
+                [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
+            )
+            seconds = time.perf_counter() - started
+            self.echo(f"  features of {len(images):,} images, {seconds:.0f} s")
+            return features
+
+        self._make_once(path, compute, np.save)
+        return np.load(path)
+
+    def _make_once(self, path, compute, save):
+        """Writes the file `path` unless it is there, whole or not at all.
+
+        Of processes that want it at the same time one computes it, and the others wait.
+        """
         if path.exists():
-            return np.load(path)
-        started = time.perf_counter()
-        run = tf.function(lambda x: network(x, training=False))
-        features = np.concatenate(
-            [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
-        )
-        self.echo(f"  features of {len(images):,} images, {time.perf_counter() - started:.0f} s")
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            temporary = pathlib.Path(scratch) / "features.npy"
-            np.save(temporary, features)
-            os.replace(temporary, path)
-        return features
+            return
+        with _locked(self.folder, self.echo):
+            if path.exists():
+                return
+            value = compute()
+            with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+                temporary = pathlib.Path(scratch) / path.name
+                save(temporary, value)
+                os.replace(temporary, path)
 
     def _build(self, part):
         options = {"part": part} if part != "whole" else {}
@@ -200,6 +221,26 @@ class _PublicTraining:
             f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
             f"images, {time.perf_counter() - started:.0f} s"
         )
+
+
+@contextlib.contextmanager
+def _locked(folder, echo):
+    """Locks a folder itself; where such locks are not to be had, goes on without."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            echo(f"  another process is at work in {folder}: waiting for it")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:  # some network file systems
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _augmentation(dataset):

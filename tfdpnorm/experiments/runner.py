@@ -20,6 +20,7 @@ from tfdpnorm.experiments.records import (
     source_commit,
     write_record,
 )
+from tfdpnorm.experiments.run_settings import claim_run_dir
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivateModel, WeightAverage, make_private
@@ -58,12 +59,14 @@ def run(
         A `RunResult`; its seconds and its curve are those since the run was last taken up.
 
     Raises:
+        ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
         OSError: before training, if `output_dir` cannot be written to.
     """
     if output_dir is not None:
         make_folder(output_dir)
-    data = data or load_experiment_data(spec, data_dir, echo=echo)
-    private = build_private(spec, data, **run_options)
+    with claim_run_dir(run_options.get("run_dir"), spec, run_options.get("resume", False)):
+        data = data or load_experiment_data(spec, data_dir, echo=echo)
+        private = build_private(spec, data, **run_options)
     echo(describe(spec, data, private))
     average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
     updates = private.plan.steps

@@ -25,6 +25,7 @@ from tfdpnorm.experiments.records import (
     source_commit,
     write_record,
 )
+from tfdpnorm.experiments.run_settings import claim_run_dir
 
 NOT_PRIVATE = "trained without differential privacy; the noise in the weights protects nobody"
 _TEST_ROWS = 1000  # that share one draw of the weights
@@ -68,8 +69,9 @@ def run(
     """
     if output_dir is not None:
         make_folder(output_dir)
-    data = data or load_experiment_data(spec, data_dir)
-    model = build(spec, data)
+    with claim_run_dir(run_dir, spec, resume):
+        data = data or load_experiment_data(spec, data_dir)
+        model = build(spec, data)
     updates = spec.updates(data.num_examples)
     steps_per_epoch = min(updates, math.ceil(data.num_examples / spec.batch_size))
     epochs = math.ceil(updates / steps_per_epoch)
@@ -79,7 +81,7 @@ def run(
         metrics=["accuracy"],
     )
     echo(describe(spec, data, model, epochs, steps_per_epoch))
-    backup = None if run_dir is None else _Backup(run_dir, spec, resume)
+    backup = None if run_dir is None else _Backup(run_dir)
     progress = _Progress(epochs, echo, [] if backup is None else backup.curve())
     started = time.perf_counter()
     history = model.fit(
@@ -204,22 +206,8 @@ class _Progress(keras.callbacks.Callback):
 class _Backup:
     """What a run folder of Keras' own callbacks holds: the last epoch, and the curve so far."""
 
-    def __init__(self, run_dir, spec, resume):
+    def __init__(self, run_dir):
         self._folder = pathlib.Path(run_dir)
-        whose = self._folder / "spec.txt"
-        if whose.exists():
-            if not resume:
-                raise ValueError(
-                    f"Expected an empty run_dir, got {run_dir}, which holds a run. Resume it, or "
-                    "name another folder."
-                )
-            if whose.read_text() != repr(spec):
-                raise ValueError(
-                    f"Expected run_dir to hold a run with the present settings, got {run_dir} with "
-                    "others. Name another folder."
-                )
-        self._folder.mkdir(parents=True, exist_ok=True)
-        whose.write_text(repr(spec))
         self._log = self._folder / "epochs.csv"
 
     def callbacks(self):

@@ -56,20 +56,16 @@ class RunFolder:
     def __init__(self, path, plan, details, *, resume=False, insecure_seed=None):
         self.path = pathlib.Path(path)
         self.checkpoint = None
+        if not resume:
+            check_no_ledger(self.path)
         holds = (self.path / LEDGER).exists()
-        if holds and not resume:
-            raise ValueError(
-                f"Expected run_dir to hold no run yet, got {self.path}, which has a {LEDGER}. Pass "
-                "resume=True (--resume) to go on with it, or name another folder; what this run "
-                "has spent adds to what another one on the same data spends."
-            )
         checkpoints = sorted(self.path.glob("checkpoint-*[0-9]"), reverse=True)
         if checkpoints and not holds:
             raise ValueError(
                 f"Expected a {LEDGER} beside the checkpoints in {self.path}, got none: nobody "
                 "knows what was spent. Bring it back, or name another run_dir."
             )
-        _make(self.path)
+        make_run_dir(self.path)
         if holds:
             self.ledger = reopen_ledger(self.path / LEDGER, plan, details)
             self.checkpoint = self._last_whole(checkpoints)
@@ -237,19 +233,18 @@ class RunFolder:
         return key, False
 
 
-def _weights(model):
-    """The model's weights as JSON can hold them: one line of text for each.
-
-    Names are left out: Keras numbers them anew in each process.
-    """
-    trained = {id(v) for v in model.trainable_weights}
-    return [
-        f"a {'trained' if id(v) in trained else 'constant'} weight {list(v.shape)} {v.dtype.name}"
-        for v in model.weights
-    ]
+def check_no_ledger(path):
+    """Raises ValueError if a folder holds a private run, before another one is begun there."""
+    if (path / LEDGER).exists():
+        raise ValueError(
+            f"Expected run_dir to hold no run yet, got {path}, which has a {LEDGER}. Pass "
+            "resume=True (--resume) to go on with it, or name another folder; what this run has "
+            "spent adds to what another one on the same data spends."
+        )
 
 
-def _make(path):
+def make_run_dir(path):
+    """Makes the folder of a run; raises OSError if it cannot be made or written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".writable"
@@ -260,6 +255,18 @@ def _make(path):
             f"Expected run_dir to be a folder that can be written to, got {path}: "
             f"{_reason(error)}. Name another one."
         ) from error
+
+
+def _weights(model):
+    """The model's weights as JSON can hold them: one line of text for each.
+
+    Names are left out: Keras numbers them anew in each process.
+    """
+    trained = {id(v) for v in model.trainable_weights}
+    return [
+        f"a {'trained' if id(v) in trained else 'constant'} weight {list(v.shape)} {v.dtype.name}"
+        for v in model.weights
+    ]
 
 
 def _whole_state(folder):
