@@ -11,7 +11,7 @@ from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
 from tfdpnorm.experiments import runner
 from tfdpnorm.experiments.cells import run_cell
 from tfdpnorm.experiments.datasets import load_experiment_data
-from tfdpnorm.experiments.spec import OPTIMIZERS, PRETRAINING_PARTS, SCHEDULES, VOCABULARIES
+from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES, VOCABULARIES
 from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
 from tfdpnorm.models import NORMS
 from tfdpnorm.training import ENGINES
@@ -50,7 +50,6 @@ _PRIVATE_FLAGS = (
     "public_dataset",
     "public_batch_size",
     "pretraining_dataset",
-    "pretraining_part",
     "pretraining_epochs",
     "engine",
     "noise_generator",
@@ -118,13 +117,7 @@ def define_flags():
     flags.DEFINE_string(
         "pretraining_dataset",
         None,
-        f"Public set to train the network on first ({_OURS}).",
-    )
-    flags.DEFINE_enum(
-        "pretraining_part",
-        None,
-        PRETRAINING_PARTS,
-        f"features: freeze the convolutions then; whole: train all privately then ({_OURS}).",
+        f"Public set to train convolutions on, which are then frozen ({_OURS}).",
     )
     flags.DEFINE_integer("pretraining_epochs", None, f"Passes over it ({_OURS}).")
     flags.DEFINE_enum(

@@ -137,27 +137,6 @@ def test_only_the_head_is_trained_privately(sets, tmp_path):
     assert any("pre-trained on 30 images of cifar100" in line for line in lines)
 
 
-@pytest.mark.parametrize("norm", ["none", "layer", "public_batch"])
-def test_private_training_begins_where_public_training_ended(sets, tmp_path, norm):
-    spec = make_spec(norm, pretraining_part="whole", model="lenet5", seed=9)
-    data = load(spec, tmp_path)
-    np.testing.assert_array_equal(data.train_x, sets("cifar10", "train").x)
-    model = runner.build_private(spec, data).model
-    (folder,) = tmp_path.iterdir()
-    own = {"public_batch": "batch"}.get(norm, norm)
-    trained = models.build("lenet5", norm=own, input_shape=(12, 12, 3))
-    trained.load_weights(folder / "whole.weights.h5")
-    for layer in trained.layers:
-        if layer.trainable_weights:
-            private = model.get_layer(layer.name).trainable_weights
-            for theirs, ours in zip(layer.trainable_weights, private, strict=True):
-                assert np.array_equal(theirs, ours) is ("logits" not in ours.name)
-    fresh = runner.build_private(spec, dataclasses.replace(data, initial_weights=None)).model
-    np.testing.assert_array_equal(
-        fresh.get_layer("logits").get_weights()[0], model.get_layer("logits").get_weights()[0]
-    )
-
-
 def test_networks_without_parts_are_refused(sets, tmp_path):
     with pytest.raises(ValueError, match="parts to freeze"):
         load(make_spec(model="lenet5"), tmp_path)

@@ -88,11 +88,12 @@ def test_a_network_that_another_process_trains_is_waited_for(training, monkeypat
         training.spec.model,
         num_classes=10,
         input_shape=(12, 12, 3),
+        part="features",
         **dict(training.spec.model_options),
     )
-    path = training.folder / "whole.weights.h5"
+    path = training.folder / "features.weights.h5"
     found = while_another_works(
-        training, lambda: training.network("whole"), lambda: theirs.save_weights(path)
+        training, lambda: training.network(), lambda: theirs.save_weights(path)
     )
     for ours, other in zip(found.get_weights(), theirs.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, other)
@@ -122,7 +123,7 @@ def test_the_lock_is_held_while_it_works_and_not_after(training, monkeypatch):
     def network(x, training):
         return x
 
-    training.network("whole")
+    training.network()
     plain = np.save
     monkeypatch.setattr(np, "save", lambda *given: (seen.append(locked()), plain(*given)))
     training.features(network, IMAGES)

@@ -20,7 +20,7 @@ VALUES = {
     "pull_back_weight": 2.5,
     "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
     "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
-    "pretraining_dataset": "cifar100", "pretraining_part": "whole", "pretraining_epochs": 3,
+    "pretraining_dataset": "cifar100", "pretraining_epochs": 3,
     "vocabulary_size": 55, "sequence_length": 7, "statistics_budget_share": 0.25,
 }
 # Flags with a meaning for one normalisation only.

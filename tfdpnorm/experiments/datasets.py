@@ -15,7 +15,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
-from tfdpnorm.experiments.pretraining import frozen_features, initial_weights
+from tfdpnorm.experiments.pretraining import frozen_features
 from tfdpnorm.experiments.spec import ExperimentSpec
 
 PRIVATE_VOCABULARY = (
@@ -39,8 +39,6 @@ class ExperimentData:
         validation_x: [N_validation, ...] rows held out of the training rows, or None.
         validation_y: [N_validation], or None.
         model_options: Dict of options that the model needs for these data.
-        initial_weights: Dict from the name of a layer to the values its trainable weights begin
-            with, from public data; None for random ones.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
     """
@@ -56,7 +54,6 @@ class ExperimentData:
     validation_x: np.ndarray | None = None
     validation_y: np.ndarray | None = None
     model_options: dict = dataclasses.field(default_factory=dict)
-    initial_weights: dict | None = None
     pretrained: str | None = None
     no_guarantee_because: tuple = ()
 
@@ -108,13 +105,10 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
     }
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
     if getattr(spec, "pretraining_dataset", None) is not None:
-        options = dict(data_dir=data_dir, cache_dir=cache_dir or "outputs/pretrained", echo=echo)
-        if spec.pretraining_part == "features":
-            arrays, what = frozen_features(spec, arrays, **options)
-            more = {"model_options": {"part": "head"}, "pretrained": what}
-        else:
-            weights, what = initial_weights(spec, arrays, **options)
-            more = {"initial_weights": weights, "pretrained": what}
+        arrays, what = frozen_features(
+            spec, arrays, data_dir=data_dir, cache_dir=cache_dir or "outputs/pretrained", echo=echo
+        )
+        more = {"model_options": {"part": "head"}, "pretrained": what}
     return ExperimentData(
         **arrays,
         **more,
@@ -138,8 +132,7 @@ def _check_fits(spec, *, is_text):
             f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
             f"{spec.dataset}. Leave it out."
         )
-    frozen = getattr(spec, "pretraining_dataset", None) and spec.pretraining_part == "features"
-    if frozen and "part" not in takes:
+    if getattr(spec, "pretraining_dataset", None) is not None and "part" not in takes:
         raise ValueError(
             f"Expected a network with parts to freeze (tf_tutorial, vgg) with pretraining_dataset="
             f"{spec.pretraining_dataset!r}, got model {spec.model!r}."

@@ -1,4 +1,4 @@
-"""Public images first: what a network learns from them before private training.
+"""Frozen features: a network's convolutions, trained on public images, run once over all rows.
 
 Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
 pre-trained on CIFAR-100, and only the linear layers are trained privately.
@@ -22,7 +22,6 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.data import Examples, load_examples, match_images
-from tfdpnorm.models.normalization import LOGITS
 
 try:
     import fcntl
@@ -59,8 +58,9 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretraine
         DatasetNotFoundError: if the public set is not there.
         ValueError: if the network has no part to freeze, or the images do not fit.
     """
-    public = _PublicTraining(spec, _shape(arrays), data_dir, cache_dir, echo)
-    network = public.network("features")
+    shape = next(x.shape[1:] for x in arrays.values() if x is not None)
+    public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)
+    network = public.network()
     own = public.features(network, public.images)
     mean = own.mean(axis=0)
     scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
@@ -69,29 +69,6 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretraine
         for name, x in arrays.items()
     }
     return features, f"features of {spec.model}'s convolutions, {public.described()} and frozen"
-
-
-def initial_weights(spec, arrays, *, data_dir=None, cache_dir="outputs/pretrained", echo=print):
-    """Returns what a spec's whole network learns from public images, but for the logits.
-
-    Args:
-        spec: As in `frozen_features`; likewise all others.
-
-    Returns:
-        Dict from a layer's name to its weights, as `keras.layers.Layer.get_weights` gives them,
-        without moving averages; and a line that says what was pre-trained.
-    """
-    public = _PublicTraining(spec, _shape(arrays), data_dir, cache_dir, echo)
-    weights = {
-        layer.name: [v.numpy() for v in layer.trainable_weights]
-        for layer in public.network("whole").layers
-        if layer.trainable_weights and not layer.name.startswith(LOGITS)
-    }
-    return weights, f"{spec.model} {public.described()}, but for its logits"
-
-
-def _shape(arrays):
-    return next(x.shape[1:] for x in arrays.values() if x is not None)
 
 
 @dataclasses.dataclass
@@ -117,7 +94,7 @@ class _PublicTraining:
         spec, options = self.spec, sorted(dict(self.spec.model_options).items())
         settings = (
             spec.model, self.norm, options, self.shape, self.public.name, len(self.public),
-            spec.pretraining_epochs, spec.pretraining_part, _SEED, _BATCH_SIZE,
+            spec.pretraining_epochs, _SEED, _BATCH_SIZE,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
         name = f"{spec.model}-{self.norm}-{self.public.name}-{digest}"
@@ -135,12 +112,9 @@ class _PublicTraining:
             f"{self.spec.pretraining_epochs} epochs"
         )
 
-    def network(self, part):
-        """The trained `part` of the network, "whole" or "features"; from the cache if it is there.
-
-        A family that has no parts can still be had whole.
-        """
-        network, path = self._build(part), self.folder / f"{part}.weights.h5"
+    def network(self):
+        """The trained part "features" of the network; from the cache if it is there."""
+        network, path = self._build("features"), self.folder / "features.weights.h5"
 
         def train():
             keras.utils.set_random_seed(_SEED)
@@ -189,13 +163,12 @@ class _PublicTraining:
                 os.replace(temporary, path)
 
     def _build(self, part):
-        options = {"part": part} if part != "whole" else {}
         return models.build(
             self.spec.model,
             norm=self.norm,
             num_classes=self.public.num_classes,
             input_shape=self.shape,
-            **{**dict(self.spec.model_options), **options},
+            **{**dict(self.spec.model_options), "part": part},
         )
 
     def _train(self, whole):

@@ -125,9 +125,6 @@ def build_private(spec, data, **run_options):
         input_shape=data.train_x.shape[1:],
         **options,
     )
-    for name, weights in (data.initial_weights or {}).items():
-        for variable, value in zip(model.get_layer(name).trainable_weights, weights, strict=True):
-            variable.assign(value)
     if spec.is_unclipped:
         # The baseline without privacy goes the same way, with nothing clipped and no noise.
         privacy = dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)

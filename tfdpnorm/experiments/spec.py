@@ -11,7 +11,6 @@ from tfdpnorm.training.noise import GENERATORS
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
-PRETRAINING_PARTS = ("features", "whole")
 VOCABULARIES = ("hashed", "public", "private")
 
 
@@ -130,10 +129,8 @@ class ExperimentSpec(CellSpec):
         public_dataset: Name of the dataset that the public rows come from; "split" for a part of
             the private set that is taken out of it first.
         public_batch_size: M.
-        pretraining_dataset: Public set on which the network is trained first; None for none.
-        pretraining_part: "features": that part of the network is then frozen, and only the part
-            "head" is trained privately. "whole": what was learnt is where private training begins,
-            but for the logits.
+        pretraining_dataset: Public set on which the network is trained first; its part "features"
+            is then frozen, and only the part "head" is trained privately. None for none.
         pretraining_epochs: Passes over the public set.
         engine: One of `tfdpnorm.training.ENGINES`; None for the one that `make_private` takes.
         noise_generator: "philox" or "shake256", see `make_private`.
@@ -155,7 +152,6 @@ class ExperimentSpec(CellSpec):
     public_dataset: str = "kmnist"
     public_batch_size: int = 128
     pretraining_dataset: str | None = None
-    pretraining_part: str = "features"
     pretraining_epochs: int = 40
     engine: str | None = None
     noise_generator: str = "philox"
@@ -167,7 +163,6 @@ class ExperimentSpec(CellSpec):
         _one_of("statistics_gradient", self.statistics_gradient, STATISTICS_GRADIENTS)
         _one_of("accountant", self.accountant, ACCOUNTANTS)
         _one_of("noise_generator", self.noise_generator, GENERATORS)
-        _one_of("pretraining_part", self.pretraining_part, PRETRAINING_PARTS)
         if self.engine is not None:
             check_engine(self.engine)
         self._exactly_one("epsilon", "noise_multiplier")
