@@ -108,6 +108,7 @@ def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
     np.testing.assert_array_equal(first.train_x, again.train_x)
 
 
+@pytest.mark.slow
 def test_other_settings_are_another_network(sets, tmp_path):
     load(make_spec(), tmp_path)
     load(make_spec("layer"), tmp_path)

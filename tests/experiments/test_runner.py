@@ -55,7 +55,11 @@ def composed(plan_like, accountant):
     "engine, fields",
     [
         ("book_keeping", dict(norm="public_batch")),
-        ("per_example", dict(norm="none", physical_batch_size=8, ema_decay=None)),
+        pytest.param(
+            "per_example",
+            dict(norm="none", physical_batch_size=8, ema_decay=None),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, engine, fields):

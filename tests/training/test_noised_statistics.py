@@ -175,7 +175,12 @@ def reference_sums(layer, inputs):
 
 
 @pytest.mark.parametrize(
-    ("engine", "rows"), [("book_keeping", None), ("book_keeping", 3), ("per_example", 1)]
+    ("engine", "rows"),
+    [
+        ("book_keeping", None),
+        ("book_keeping", 3),
+        pytest.param("per_example", 1, marks=pytest.mark.slow),
+    ],
 )
 def test_without_noise_averages_are_exact(engine, rows, compiled, one_lot, data, no_noise):
     model = network(momentum=0.75)
@@ -217,7 +222,7 @@ def test_rows_are_normalised_by_what_was_there_before_the_update(
     ("make", "engine"),
     [
         (network, "per_example"),
-        (image_network, "per_example"),
+        pytest.param(image_network, "per_example", marks=pytest.mark.slow),
         pytest.param(network, "tfp_vectorized", marks=pytest.mark.slow),
     ],
 )
@@ -297,6 +302,7 @@ def test_a_row_of_many_positions_moves_it_by_no_more(views, compiled, data):
     assert found.holds and found.add_remove > 0.5
 
 
+@pytest.mark.slow
 def test_beside_public_statistics_too(compiled, data, public):
     model = network()
     model.add(PublicBatchNormalization())
