@@ -1,6 +1,7 @@
 """Makes an experiment's table and plot from the records of its runs.
 
     python -m trainers.table --experiment=davody_table5
+    python -m trainers.table --experiment=davody_figure1 --curves
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
@@ -21,6 +22,9 @@ def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_string("experiment", "davody_table5", "Which experiment's records to show.")
     flags.DEFINE_string("results_dir", "results", "Folder of the records; table and plot go there.")
+    flags.DEFINE_bool(
+        "curves", False, "Draw the course of training with noise in the weights, for each network."
+    )
 
 
 def main():
@@ -46,7 +50,8 @@ def main():
     )
     draw = plots.plot_weight_noise if noisy else plots.plot_experiment
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
-    for network in dict.fromkeys(r["cell"].split("/")[0] for r in noisy if r["curve"]):
+    curves = [r["cell"].split("/")[0] for r in noisy if r["curve"]] if FLAGS.curves else []
+    for network in dict.fromkeys(curves):
         made.append(
             plots.plot_curves(
                 [r for r in noisy if r["cell"].split("/")[0] == network],
