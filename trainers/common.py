@@ -11,6 +11,7 @@ from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
 from tfdpnorm.experiments import runner
 from tfdpnorm.experiments.cells import run_cell
 from tfdpnorm.experiments.datasets import load_experiment_data
+from tfdpnorm.experiments.pretraining import CACHE_DIR
 from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES, VOCABULARIES
 from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
 from tfdpnorm.models import NORMS
@@ -172,7 +173,7 @@ def _define_cell_flags():
     )
     flags.DEFINE_string("output_dir", "results", "Folder for the record of the run.")
     flags.DEFINE_string(
-        "cache_dir", "outputs/pretrained", "Folder for pre-trained networks and their features."
+        "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
     )
     flags.DEFINE_string(
         "run_dir",

@@ -12,6 +12,7 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 from absl import flags
 
 from tfdpnorm.experiments import davody
+from tfdpnorm.models import PLACEMENTS
 
 FLAGS = flags.FLAGS
 
@@ -22,7 +23,7 @@ def define_flags():
     flags.DEFINE_enum(
         "norm_placement",
         "all",
-        davody.PLACEMENTS,
+        PLACEMENTS,
         "Where normalisation stands: all, after each trainable layer (the paper's augmented "
         "networks); hidden, not after the logits; mod, nor after the layer before them.",
     )

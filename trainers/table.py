@@ -11,8 +11,8 @@ import pathlib
 from absl import flags
 
 from tfdpnorm.experiments import cells, plots, tables
-from tfdpnorm.experiments.audit_report import measured_sensitivities
-from tfdpnorm.experiments.audits import SENSITIVITY_FIELDS, path_name
+from tfdpnorm.experiments.audit_report import sensitivity_column
+from tfdpnorm.experiments.audits import SENSITIVITY_FIELDS
 from tfdpnorm.experiments.records import read_records
 
 FLAGS = flags.FLAGS
@@ -37,8 +37,9 @@ def main():
             f"Expected records of --experiment={FLAGS.experiment} in {folder}, got none; there are "
             f"some of {', '.join(others) or 'no experiment'}. Train a cell first."
         )
-    networks = _networks(FLAGS.experiment)
-    table = tables.experiment_table(records, networks, _sensitivities(records, folder / "audits"))
+    networks = cells.networks(FLAGS.experiment)
+    more = sensitivity_column(records, _audited(folder / "audits"))
+    table = tables.experiment_table(records, networks, more)
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     noisy = [r for r in records if r["weight_noise_stddev"] is not None]
@@ -62,28 +63,11 @@ def main():
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
 
 
-def _networks(experiment):
-    """The rows of an experiment in the paper's order; none for an experiment that is not listed."""
-    if experiment not in cells.EXPERIMENTS:
-        return ()
-    return tuple(dict.fromkeys(s.cell.split("/")[0] for s in cells.cells(experiment)))
-
-
-def _sensitivities(records, folder):
-    """A column of measured sensitivities, for an experiment that compares statistics."""
-    if len({r["flags"].get("statistics") for r in records}) < 2 or not folder.is_dir():
-        return {}
+def _audited(folder):
+    if not folder.is_dir():
+        return []
     audits = read_records(folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
-    by_model, column = {}, {}
-    for record in records:
-        flags = record["flags"]
-        rows = [row for audit in audits for row in audit["rows"]]
-        model = flags["model"]
-        by_model.setdefault(model, measured_sensitivities(rows, model))
-        path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
-        if path in by_model[model]:
-            column[record["cell"].split("/")[0]] = f"{by_model[model][path]:.4g} C"
-    return {"an added row moves the sum by (audited on lots of 16)": column}
+    return [row for audit in audits for row in audit["rows"]]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.experiments.sweep_doubles import Place
 from tfdpnorm.experiments.datasets import ExperimentData
 from tfdpnorm.experiments.spec import ExperimentSpec
 
@@ -149,3 +150,9 @@ def tfds_dir():
         pytest.skip(f"{names} are neither in TFDS_DATA_DIR nor in ../shared/data/tfds")
 
     return find
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Folders of a sweep, and a trainer that trains nothing."""
+    return Place(tmp_path)

@@ -92,7 +92,7 @@ def test_unknown_experiments_are_refused():
 def test_placements_are_cells_of_their_own():
     names = [
         davody.weight_noise_spec("cifar10", "batch", 1.0, norm_placement=placement).cell
-        for placement in davody.PLACEMENTS
+        for placement in ("all", "hidden", "mod")
     ]
     expected = ["batch-resnet18", "batch-resnet18-hidden", "batch-resnet18-mod"]
     assert names == [f"{name}/stddev=1" for name in expected]

@@ -11,13 +11,15 @@ import pytest
 from absl import app, flags
 from tensorflow import keras
 
-from trainers import common, davody_dp, davody_weight_noise, demo, table
+from trainers import audit, common, davody_dp, davody_weight_noise, demo, sweep, table
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = {
+    "audit": audit,
     "davody_dp": davody_dp,
     "davody_weight_noise": davody_weight_noise,
     "demo": demo,
+    "sweep": sweep,
     "table": table,
 }
 

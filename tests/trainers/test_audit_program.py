@@ -1,42 +1,21 @@
 """The audit program: what it prints, writes and refuses, and its exit code."""
 
-import sys
-import types
-
 import pytest
-from absl import app, flags
-from tensorflow import keras
 
 from tfdpnorm.experiments import audits, read_records, sensitivity_grid
 from tfdpnorm.experiments.audits import AUDIT_FIELDS, SENSITIVITY_FIELDS
-from trainers import audit, common
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
 
 
 @pytest.fixture
-def program(monkeypatch, capsys, tmp_path):
-    """Returns a function of arguments -> outcome with code, out, err, as from a shell."""
-    keras.backend.clear_session()
-    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
-    monkeypatch.setattr(app, "faulthandler", None)
-    before = set(flags.FLAGS)
+def program(main, tmp_path):
+    """Returns a function of arguments -> outcome of the program, which writes to `folder`."""
 
     def run(*arguments):
-        audit.define_flags()
-        given = [*arguments, f"--output_dir={tmp_path / 'out'}"]
-        monkeypatch.setattr(sys, "argv", ["trainers/audit.py", *given])
-        capsys.readouterr()
-        code = 0
-        try:
-            common.run_app(audit.main)
-        except SystemExit as end:
-            code = end.code or 0
-        finally:
-            for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return types.SimpleNamespace(code=code, out=out, err=err, folder=tmp_path / "out")
+        outcome = main("audit", *arguments, f"--output_dir={tmp_path / 'out'}")
+        outcome.folder = tmp_path / "out"
+        return outcome
 
     return run
 

@@ -1,40 +1,16 @@
 """The sweep program: what its flags reach, what it prints and refuses, and its exit code."""
 
-import sys
-import types
-
 import pytest
-from absl import app, flags
 
 from tfdpnorm.experiments import cells, davody, read_records
 from tfdpnorm.experiments import sweep as sweeps
-from trainers import common, sweep, table
 
 
 @pytest.fixture
-def program(monkeypatch, capsys, tmp_path):
-    """Returns a function of arguments -> outcome with code, out, err, as from a shell."""
-    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
-    monkeypatch.setattr(app, "faulthandler", None)
+def program(main, monkeypatch, tmp_path):
+    """Returns a function of arguments -> outcome of the program, run in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    before = set(flags.FLAGS)
-
-    def run(*arguments, module=sweep):
-        module.define_flags()
-        monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *arguments])
-        capsys.readouterr()
-        code = 0
-        try:
-            common.run_app(module.main)
-        except SystemExit as end:
-            code = end.code or 0
-        finally:
-            for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return types.SimpleNamespace(code=code, out=out, err=err)
-
-    return run
+    return lambda *arguments, name="sweep": main(name, *arguments)
 
 
 @pytest.fixture
@@ -145,5 +121,5 @@ def test_a_small_table_is_trained_and_shown(program, monkeypatch, tmp_path):
     again = program("--output_dir=out")
     assert again.code == 0 and "2 of 2 runs done, 0 left" in again.out
     assert len(read_records("out")) == 2
-    shown = program("--results_dir=out", "--experiment=davody_table5", module=table)
+    shown = program("--results_dir=out", "--experiment=davody_table5", name="table")
     assert shown.code == 0 and "| none |" in shown.out

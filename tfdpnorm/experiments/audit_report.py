@@ -2,6 +2,7 @@
 
 import pathlib
 
+from tfdpnorm.experiments.audits import path_name
 from tfdpnorm.privacy.rounding import ceil_text
 
 _NOT_PRIVATE = "**not private**"
@@ -149,21 +150,34 @@ def _verdict(record):
     return verdict if record["guarantee_holds"] else f"{verdict}; {_NOT_PRIVATE}"
 
 
-def measured_sensitivities(rows, model):
-    """Returns what one added row moves the clipped sum of a model by, in clipping norms.
+def sensitivity_column(records, rows):
+    """Returns a column for `experiment_table`: how far one added row moves the clipped sum.
 
     Args:
-        rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
-        model: Name of the network.
+        records: Records of runs.
+        rows: The "rows" of records with `SENSITIVITY_FIELDS`.
 
     Returns:
-        Dict from a normalisation in words (`path_name`) to the largest of the changes measured.
+        Dict from the column's heading to a dict from a network to the largest change that was
+        measured for its model and statistics; empty where all runs have the same statistics, or
+        nothing was measured for them.
     """
-    largest = {}
+    if len({record["flags"].get("statistics") for record in records}) < 2:
+        return {}
+    measured = {}
     for row in rows:
-        if row["model"] == model:
-            largest[row["path"]] = max(largest.get(row["path"], 0.0), row["add_remove"])
-    return largest
+        measured.setdefault((row["model"], row["path"]), []).append(row)
+    column, lots = {}, set()
+    for record in records:
+        flags = record["flags"]
+        path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
+        found = measured.get((flags["model"], path))
+        if found:
+            network = record["cell"].split("/")[0]
+            column[network] = f"{max(row['add_remove'] for row in found):.4g} C"
+            lots.update(row["expected_batch_size"] for row in found)
+    of_lots = " and ".join(map(str, sorted(lots)))
+    return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}
 
 
 def _table(header, rows):

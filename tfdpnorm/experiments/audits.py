@@ -7,13 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from tensorflow import keras
 
-import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.audit.canaries import CanaryScores, audit_canaries, check_guesses, make_canaries
 from tfdpnorm.audit.one_step import audit_one_step
 from tfdpnorm.audit.sensitivity import measure_sensitivity
 from tfdpnorm.data import load_examples, match_images, poisson_batches, split_public
-from tfdpnorm.experiments.records import package_versions, source_commit
+from tfdpnorm.experiments.records import provenance
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private
 
@@ -379,13 +378,4 @@ def _record(spec, private, found, *, check, seconds, details, samples=None, sens
         "seed": spec.seed,
         "seconds": round(seconds, 1),
         **provenance(dataclasses.asdict(spec)),
-    }
-
-
-def provenance(flags):
-    """The fields of a record that say what a result was made with."""
-    return {
-        "flags": flags,
-        "versions": {"tfdpnorm": tfdpnorm.__version__, **package_versions()},
-        "commit": source_commit(),
     }

@@ -27,6 +27,13 @@ def cells(experiment):
     return _CELLS[experiment]()
 
 
+def networks(experiment):
+    """Returns the rows of an experiment in the paper's order; none if it is not listed here."""
+    if experiment not in _CELLS:
+        return ()
+    return tuple(dict.fromkeys(spec.cell.split("/")[0] for spec in cells(experiment)))
+
+
 def run_cell(spec, **options):
     """Trains a cell by the runner for its kind, and writes its record.
 

@@ -15,7 +15,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
-from tfdpnorm.experiments.pretraining import frozen_features
+from tfdpnorm.experiments.pretraining import CACHE_DIR, frozen_features
 from tfdpnorm.experiments.spec import ExperimentSpec
 
 PRIVATE_VOCABULARY = (
@@ -67,14 +67,13 @@ class ExperimentData:
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
 
 
-def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
+def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     """Loads what a spec asks for.
 
     Args:
         spec: `ExperimentSpec` or `WeightNoiseSpec`.
         data_dir: TFDS directory, or None for its default.
-        cache_dir: Folder for pre-trained networks and their features; None for
-            `outputs/pretrained`.
+        cache_dir: Folder for pre-trained networks and their features.
         echo: Function that shows a line, should something have to be pre-trained.
 
     Raises:
@@ -106,7 +105,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=None, echo=print):
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
     if getattr(spec, "pretraining_dataset", None) is not None:
         arrays, what = frozen_features(
-            spec, arrays, data_dir=data_dir, cache_dir=cache_dir or "outputs/pretrained", echo=echo
+            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
         )
         more = {"model_options": {"part": "head"}, "pretrained": what}
     return ExperimentData(

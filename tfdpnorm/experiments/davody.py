@@ -11,23 +11,21 @@ from tfdpnorm.experiments.davody_settings import (
 )
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
-# What the trainers call a dataset, the experiment, its networks (the first is the default) and the
-# table of the paper.
+# By what the trainers call a dataset: the experiment, its network by default, the paper's table.
 _PRIVATE = {
-    "mnist": ("davody_table5", ("lenet5",), paper.TABLE5),
-    "cifar10": ("davody_table6", ("tf_tutorial", "vgg"), paper.TABLE6),
-    "ag_news": ("davody_table7", ("bilstm",), paper.TABLE7),
+    "mnist": ("davody_table5", "lenet5", paper.TABLE5),
+    "cifar10": ("davody_table6", "tf_tutorial", paper.TABLE6),
+    "ag_news": ("davody_table7", "bilstm", paper.TABLE7),
     # Ours, for the demonstration.
-    "digits": ("davody_digits", ("lenet5",), {}),
+    "digits": ("davody_digits", "lenet5", {}),
 }
 _WEIGHT_NOISE = {
-    "mnist": ("davody_table2", ("lenet5", "lenet_300_100"), paper.TABLE2),
-    "cifar10": ("davody_table3", ("resnet18", "vgg"), paper.TABLE3),
-    "ag_news": ("davody_table4", ("bilstm",), paper.TABLE4),
+    "mnist": ("davody_table2", "lenet5", paper.TABLE2),
+    "cifar10": ("davody_table3", "resnet18", paper.TABLE3),
+    "ag_news": ("davody_table4", "bilstm", paper.TABLE4),
 }
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
-PLACEMENTS = ("all", "hidden", "mod")
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
@@ -38,11 +36,11 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
         dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
         norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among `values`.
-        model: Name of the network; None for the table's first.
+        model: Name of the network; None for the table's own.
         **values: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
     """
-    experiment, models, table = _of_dataset(_PRIVATE, dataset)
-    model = models[0] if model is None else model
+    experiment, default, table = _of_dataset(_PRIVATE, dataset)
+    model = default if model is None else model
     settings = _settled(private_settings(dataset, model, norm, epsilon), values)
     privacy = f"eps={epsilon:g}" if epsilon is not None else None
     if privacy is None:
@@ -51,7 +49,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     settings.setdefault("delta", paper.DELTA)
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
-    variant = _variant(settings) + ("" if model == models[0] else f"-{model}")
+    variant = _variant(settings) + ("" if model == default else f"-{model}")
     return ExperimentSpec(
         **{
             "experiment": experiment,
@@ -73,13 +71,13 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
         norm: Normalisation of the network.
         stddev: Standard deviation of the noise in the weights.
-        model: Name of the network; None for the table's first.
+        model: Name of the network; None for the table's own.
         norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
             they are, "mod" for these without their last normalisation.
         **values: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
     """
-    experiment, models, table = _of_dataset(_WEIGHT_NOISE, dataset)
-    model = models[0] if model is None else model
+    experiment, default, table = _of_dataset(_WEIGHT_NOISE, dataset)
+    model = default if model is None else model
     settings = _settled(weight_noise_settings(dataset, norm, stddev), values)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"

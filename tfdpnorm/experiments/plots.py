@@ -40,13 +40,14 @@ def plot_experiment(records, path, title, networks=()):
     cells = by_cell(records, networks)
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         color = f"C{index}"
-        ours, paper, holds = [], [], True
+        ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
             epsilon = group[0]["epsilon_target"]
             if name != norm or epsilon is None or not math.isfinite(epsilon):
                 continue
             values = [record["test_accuracy"] for record in group]
             holds = holds and all(record["guarantee_holds"] for record in group)
+            claimed = claimed or any(record["epsilon_claimed"] is not None for record in group)
             ours.append((epsilon, statistics.mean(values), min(values), max(values)))
             if group[0]["paper_value"] is not None:
                 paper.append((epsilon, group[0]["paper_value"]))
@@ -55,6 +56,7 @@ def plot_experiment(records, path, title, networks=()):
             spread = [[m - a for m, a in zip(mean, low, strict=True)],
                       [b - m for m, b in zip(mean, high, strict=True)]]
             label = norm if holds else f"{norm}, NO GUARANTEE"
+            label += " (epsilon claimed by the paper)" if claimed else ""
             axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
         if paper:
             axes.plot(

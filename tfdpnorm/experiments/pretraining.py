@@ -31,12 +31,13 @@ except ImportError:  # Windows has no such locks.
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
 _NORM_BEFORE = {"public_batch": "batch", "noised_batch": "batch"}
+CACHE_DIR = "outputs/pretrained"
 _SEED = 0  # one pre-trained network for all seeds of a cell
 _BATCH_SIZE = 128
 _ROWS = 500  # through the frozen part at once
 
 
-def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretrained", echo=print):
+def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=print):
     """Returns the features of images under the pre-trained part "features" of a spec's network.
 
     The network is trained on the public set first, once for all runs that share it; its weights and
@@ -47,7 +48,8 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir="outputs/pretraine
         spec: `ExperimentSpec` with a `pretraining_dataset`.
         arrays: Dict from a name to images [N, height, width, channels], or to None.
         data_dir: TFDS directory.
-        cache_dir: Folder for weights and features.
+        cache_dir: Folder for weights and features. Those of private images are as private as
+            the images.
         echo: Function that shows a line.
 
     Returns:
@@ -218,6 +220,6 @@ def _locked(folder, echo):
 
 def _augmentation(dataset):
     # A mirrored character is another one.
-    mirrors = () if "mnist" in dataset else (keras.layers.RandomFlip("horizontal", seed=_SEED),)
-    shift = keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)
-    return (*mirrors, shift)
+    if dataset not in ("digits", "kmnist", "mnist"):
+        yield keras.layers.RandomFlip("horizontal", seed=_SEED)
+    yield keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)

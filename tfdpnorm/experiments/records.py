@@ -11,6 +11,8 @@ import tempfile
 
 import numpy as np
 
+from tfdpnorm._version import __version__
+
 FIELDS = (
     "experiment",
     "cell",
@@ -58,6 +60,8 @@ _BEFORE = {
     "search": "on the test set, over a few runs",
     "curve": [],
 }
+# Settings that do not change what is measured, and words about the others.
+NOT_MEASURED = ("physical_batch_size", "engine", "search", "reduced", "paper_value")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
@@ -158,6 +162,15 @@ def read_records(directory, experiment=None, fields=FIELDS):
             ) from None
         records.append(_number(record))
     return records
+
+
+def provenance(flags):
+    """The fields of a record that say what a result was made with."""
+    return {
+        "flags": flags,
+        "versions": {"tfdpnorm": __version__, **package_versions()},
+        "commit": source_commit(),
+    }
 
 
 def package_versions():

@@ -15,11 +15,18 @@ import pathlib
 
 from tensorflow import keras
 
+from tfdpnorm.experiments.records import NOT_MEASURED
 from tfdpnorm.training.run_folder import check_no_ledger, make_run_dir
 
 SETTINGS = "settings.json"
-# Fields of a spec that do not change what is measured.
-NOT_MEASURED = ("physical_batch_size", "engine", "search", "paper_value")
+
+
+def settings(spec):
+    """Returns what a record of a spec's run has as "flags": a dict, the precision in it."""
+    return {
+        **dataclasses.asdict(spec),
+        "precision": keras.mixed_precision.global_policy().name,
+    }
 
 
 def differences(spec, flags):
@@ -34,7 +41,7 @@ def differences(spec, flags):
         flags: Dict, such as the "flags" of a record.
     """
     defaults = {field.name: field.default for field in dataclasses.fields(spec)}
-    ours, theirs = _settings(spec), {"precision": "float32", **defaults, **flags}
+    ours, theirs = settings(spec), {"precision": "float32", **defaults, **flags}
     missing = dataclasses.MISSING  # equal to nothing but itself
     return [
         name
@@ -70,7 +77,7 @@ def claim_run_dir(run_dir, spec, resume=False):
     if _content(folder):
         _check_is_the_run(folder, spec, resume)
     else:
-        _write(folder, _settings(spec))
+        _write(folder, settings(spec))
     try:
         yield
     except BaseException:
@@ -80,13 +87,6 @@ def claim_run_dir(run_dir, spec, resume=False):
                 with contextlib.suppress(OSError):
                     folder.rmdir()
         raise
-
-
-def _settings(spec):
-    return {
-        **dataclasses.asdict(spec),
-        "precision": keras.mixed_precision.global_policy().name,
-    }
 
 
 def _content(folder):
@@ -135,10 +135,10 @@ def _read(folder):
     return held
 
 
-def _write(folder, settings):
+def _write(folder, held):
     partial = folder / f".{SETTINGS}.{os.getpid()}"
     with open(partial, "w") as file:
-        file.write(json.dumps(settings, indent=1) + "\n")
+        file.write(json.dumps(held, indent=1) + "\n")
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, folder / SETTINGS)

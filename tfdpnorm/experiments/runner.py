@@ -9,21 +9,17 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
-from tfdpnorm.experiments.records import (
-    make_folder,
-    package_versions,
-    source_commit,
-    write_record,
-)
-from tfdpnorm.experiments.run_settings import claim_run_dir
+from tfdpnorm.experiments.records import make_folder, provenance, write_record
+from tfdpnorm.experiments.run_settings import claim_run_dir, settings
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivateModel, WeightAverage, make_private
+
+TEST_ROWS = 1000
 
 
 class RunResult(NamedTuple):
@@ -217,9 +213,12 @@ class Progress(keras.callbacks.Callback):
         )
 
 
-def test_accuracy(private, data):
-    """Test accuracy in percent of the present weights."""
-    logits = private.predict(data.test_x, batch_size=1000, verbose=0)
+def test_accuracy(model, data):
+    """Test accuracy in percent of the present weights, `TEST_ROWS` rows at a time.
+
+    That is what shares a draw where the weights are drawn at every call.
+    """
+    logits = model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
     return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
 
 
@@ -269,12 +268,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, curve, seconds, mad
         ],
         "seconds": round(seconds, 1),
         "examples_per_second": round(made * plan.expected_batch_size / seconds, 1),
-        "flags": {
-            **dataclasses.asdict(spec),
-            "precision": keras.mixed_precision.global_policy().name,
-        },
-        "versions": {"tfdpnorm": tfdpnorm.__version__, **package_versions()},
-        "commit": source_commit(),
+        **provenance(settings(spec)),
     }
 
 

@@ -3,7 +3,8 @@
 import dataclasses
 import time
 
-from tfdpnorm.experiments.audits import AuditSpec, provenance, run_sensitivity
+from tfdpnorm.experiments.audits import AuditSpec, run_sensitivity
+from tfdpnorm.experiments.records import provenance
 
 # Small enough to be measured in every way; of the others the main paths.
 _THOROUGH = ("lenet5", "mlp")

@@ -3,11 +3,12 @@
 import collections
 import statistics
 
+from tfdpnorm.experiments.records import NOT_MEASURED
 from tfdpnorm.privacy.rounding import ceil_text
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 # In these the runs of one cell may differ and still be averaged.
-_NO_SETTINGS = ("seed", "engine", "physical_batch_size")
+_NO_SETTINGS = ("seed", *NOT_MEASURED)
 # These concern networks with public-batch normalisation only.
 _PUBLIC_SETTINGS = (
     "statistics",

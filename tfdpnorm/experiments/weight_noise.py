@@ -3,32 +3,23 @@
 Davody et al. (2020), Section 2. Ordinary training by Keras: shuffled batches, Adam, no clipping.
 """
 
-import dataclasses
 import math
 import pathlib
 import shutil
 import time
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
-from tfdpnorm.experiments.records import (
-    FIELDS,
-    make_folder,
-    package_versions,
-    source_commit,
-    write_record,
-)
-from tfdpnorm.experiments.run_settings import claim_run_dir
+from tfdpnorm.experiments.records import FIELDS, make_folder, provenance, write_record
+from tfdpnorm.experiments.run_settings import claim_run_dir, settings
+from tfdpnorm.experiments.runner import TEST_ROWS, test_accuracy
 
 NOT_PRIVATE = "trained without differential privacy; the noise in the weights protects nobody"
-_TEST_ROWS = 1000  # that share one draw of the weights
 
 
 class WeightNoiseResult(NamedTuple):
@@ -91,7 +82,7 @@ def run(
         validation_data=None
         if data.validation_x is None
         else (data.validation_x, data.validation_y),
-        validation_batch_size=_TEST_ROWS,
+        validation_batch_size=TEST_ROWS,
         verbose=0,
         callbacks=[progress, *([] if backup is None else backup.callbacks())],
     )
@@ -133,12 +124,6 @@ def describe(spec, data, model, epochs, steps_per_epoch):
     )
 
 
-def test_accuracy(model, data):
-    """Test accuracy in percent, the weights drawn anew for every 1,000 rows."""
-    logits = model.predict(data.test_x, batch_size=_TEST_ROWS, verbose=0)
-    return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
-
-
 def make_record(spec, data, accuracy, curve, seconds, updates, made):
     """Returns the record of a finished run; what concerns private training only is None."""
     inf = math.inf
@@ -162,12 +147,7 @@ def make_record(spec, data, accuracy, curve, seconds, updates, made):
         "curve": curve,
         "seconds": round(seconds, 1),
         "examples_per_second": round(made * spec.batch_size / seconds, 1),
-        "flags": {
-            **dataclasses.asdict(spec),
-            "precision": keras.mixed_precision.global_policy().name,
-        },
-        "versions": {"tfdpnorm": tfdpnorm.__version__, **package_versions()},
-        "commit": source_commit(),
+        **provenance(settings(spec)),
     }
 
 
@@ -225,6 +205,8 @@ class _Backup:
         if "val_accuracy" not in header:
             return []
         epoch, accuracy = header.index("epoch"), header.index("val_accuracy")
+        # A killed process may have left half a line.
+        lines = [line for line in lines if len(line) == len(header)]
         last = {int(line[epoch]): float(line[accuracy]) for line in lines}
         return [
             {"epoch": number + 1, "validation_accuracy": round(100 * value, 4)}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers.public_batch_normalization import _no_autocast
+from tfdpnorm.layers.autocast import no_autocast
 
 # Beyond these, squares of truncated activations leave the range that float32 averages well.
 _CLIP_RANGE = (1e-6, 1e6)
@@ -111,7 +111,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
                 dtype=self._moments_dtype,
                 initializer=keras.initializers.Constant(initial),
                 trainable=trainable,
-                **_no_autocast(self.add_weight),
+                **no_autocast(self.add_weight),
             )
 
         if self.scale:

@@ -1,10 +1,9 @@
 """Batch normalisation whose statistics come from public rows."""
 
-import inspect
-
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.layers.autocast import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
 
 STATISTICS = ("public", "blend", "example", "lot")
@@ -133,7 +132,7 @@ class PublicBatchNormalization(keras.layers.Layer):
                 dtype=self._moments_dtype,
                 initializer=initializer,
                 trainable=trainable,
-                **_no_autocast(self.add_weight),
+                **no_autocast(self.add_weight),
             )
 
         self.gamma = weight("gamma", self.gamma_initializer if self.scale else "ones", self.scale)
@@ -234,10 +233,3 @@ class PublicBatchNormalization(keras.layers.Layer):
             "beta_initializer": keras.initializers.serialize(self.beta_initializer),
             "gamma_initializer": keras.initializers.serialize(self.gamma_initializer),
         }
-
-
-def _no_autocast(add_weight):
-    """Keyword that keeps a weight out of autocasting, by the name that this Keras gives it."""
-    if "autocast" in inspect.signature(add_weight).parameters:
-        return {"autocast": False}
-    return {"experimental_autocast": False}

@@ -13,6 +13,7 @@ from tensorflow import keras
 
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+from tfdpnorm.layers.replaced_weights import replaced
 from tfdpnorm.layers.scale_norm import ScaleNorm
 from tfdpnorm.layers.walk import sublayers
 
@@ -26,9 +27,6 @@ NORMALIZATIONS = (
     PublicBatchNormalization,
     ScaleNorm,
 )
-
-# Where Keras and TensorFlow keep account of the variables: never replaced, and no place of use.
-_ACCOUNTS = {"_trainable_weights", "_non_trainable_weights"}
 
 # For the time of a call a layer's attributes are those of that call, in one thread only. One lock
 # for all, since two wrappers may hold one layer, and since layers with a lock cannot be copied.
@@ -162,7 +160,7 @@ class WeightNoise(keras.layers.Wrapper):
         draws = {id(v): self._draw(v) for v in variables}
         # Reads of a variable itself are looked for once; the tape would cost memory every time.
         watch = tf.GradientTape() if self._first_call else contextlib.nullcontext()
-        with _SWAPPING, _replaced(self.layer, variables, draws), watch as tape:
+        with _SWAPPING, replaced(self.layer, variables, draws), watch as tape:
             yield
         if tape is not None:
             read = {id(v.handle) for v in tape.watched_variables()}
@@ -335,69 +333,3 @@ def _positional_names(layer):
         if inspect.Parameter.VAR_POSITIONAL not in dict(kinds).values():
             return [name for name, kind in kinds if kind == inspect.Parameter.POSITIONAL_OR_KEYWORD]
     return []
-
-
-@contextlib.contextmanager
-def _replaced(layer, variables, draws):
-    """Context in which attributes of `layer`, and of all inside it, hold draws, not variables.
-
-    Written past Keras' `__setattr__`, whose account of the variables stays as it is.
-
-    Args:
-        layer: The layer.
-        variables: The variables to replace.
-        draws: Dict from the id of a variable to the tensor in its place.
-    """
-    missing = {id(v): v for v in variables}
-    before = []
-    try:
-        for module in (layer, *layer.submodules):
-            attributes = vars(module)
-
-            def draw(variable, module=module):
-                missing.pop(id(variable), None)
-                return _as_read_by(module, variable, draws[id(variable)])
-
-            for name, value in list(attributes.items()):
-                if name in _ACCOUNTS or name.startswith("_self_"):
-                    continue
-                replaced = _exchange(value, draws, draw, set())
-                if replaced is not value:
-                    before.append((attributes, name, value))
-                    attributes[name] = replaced
-        if missing:
-            raise ValueError(
-                f"Expected layer {layer.name!r} to hold its weights as attributes, got none for "
-                f"{[v.name for v in missing.values()]}. Set them as self.kernel or the like, or in "
-                "a list, tuple or dict."
-            )
-        yield
-    finally:
-        for attributes, name, value in before:
-            attributes[name] = value
-
-
-def _as_read_by(module, variable, draw):
-    """`draw` in the dtype in which `module` reads `variable` during its call."""
-    if not hasattr(variable, "_variable"):  # Keras does not cast this one
-        return draw
-    dtype = tf.as_dtype(getattr(module, "compute_dtype", None) or draw.dtype)
-    return tf.cast(draw, dtype) if dtype.is_floating else draw
-
-
-def _exchange(value, draws, draw, seen):
-    """`value` with each variable of `draws` replaced; `value` itself where it holds none."""
-    if id(value) in draws:
-        return draw(value)
-    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
-        return value
-    seen = seen | {id(value)}
-    items = list(value.values()) if isinstance(value, dict) else list(value)
-    replaced = [_exchange(x, draws, draw, seen) for x in items]
-    if all(x is y for x, y in zip(items, replaced, strict=True)):
-        return value
-    if isinstance(value, dict):
-        return dict(zip(value, replaced, strict=True))
-    if isinstance(value, list):
-        return replaced
-    return type(value)(*replaced) if hasattr(value, "_fields") else tuple(replaced)

@@ -1,0 +1,156 @@
+"""WeightNoise in models: fitted, saved, cloned, copied."""
+
+import concurrent.futures
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.layers.noisy_layers import SEED, STDDEV, Drawn, case, normal, tokens
+from tfdpnorm.layers import WeightNoise
+
+# --- in models ---
+
+
+def small_model(stddev=STDDEV, seed=SEED, recurrent=False):
+    inputs = keras.Input((6, 6, 1))
+    x = WeightNoise(keras.layers.Conv2D(3, 3), stddev, seed, name="conv")(inputs)
+    x = keras.layers.BatchNormalization()(x)
+    x = keras.layers.Reshape((4, 12))(x)
+    x = WeightNoise(keras.layers.MultiHeadAttention(2, 3), stddev, seed, name="attention")(x, x)
+    if recurrent:
+        x = WeightNoise(keras.layers.LSTM(4), stddev, seed, name="recurrent")(x)
+    else:
+        x = keras.layers.GlobalAveragePooling1D()(x)
+    return keras.Model(inputs, WeightNoise(keras.layers.Dense(2), stddev, seed, name="out")(x))
+
+
+def test_fit_evaluate_predict(rng):
+    x, y = rng.normal(size=(16, 6, 6, 1)).astype("float32"), rng.integers(0, 2, 16)
+    model = small_model()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, jit_compile=False)
+    before = model.get_weights()
+    model.fit(x, y, batch_size=8, epochs=1, verbose=0)
+    moved = [np.abs(a - b).max() > 0 for a, b in zip(before, model.get_weights(), strict=True)]
+    # Keys of an attention have a bias that the softmax takes away.
+    unmoved = [w.name for w, m in zip(model.weights, moved, strict=True) if not m]
+    assert all("key/bias" in name for name in unmoved)
+    assert np.isfinite(model.evaluate(x, y, verbose=0))
+    one, other = model.predict(x, verbose=0), model.predict(x, verbose=0)
+    assert np.abs(one - other).min() > 0  # drawn anew, in testing too
+    plain = small_model(0.0)
+    plain.set_weights(model.get_weights())
+    np.testing.assert_array_equal(plain.predict(x, verbose=0), plain.predict(x, verbose=0))
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.embedding = WeightNoise(keras.layers.Embedding(5, 4), STDDEV)
+        self.attention = WeightNoise(keras.layers.MultiHeadAttention(2, 2), STDDEV)
+        self.out = WeightNoise(keras.layers.Dense(1), STDDEV)
+
+    def call(self, inputs):
+        x = self.embedding(inputs)
+        return self.out(self.attention(x, x)[:, 0])
+
+
+def test_a_subclassed_model_makes_its_weights_in_fit(rng):
+    model = Subclassed()
+    model.compile("adam", "mse", jit_compile=False)
+    model.fit(tokens(rng, (8, 3), highest=5), rng.normal(size=(8, 1)), verbose=0)
+    assert len(model.weights) == 11 and len(model.trainable_weights) == 11
+
+
+@pytest.mark.parametrize("stddev", [0.0, STDDEV])
+def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
+    x = normal(rng, 3, 6, 6, 1)
+    model = small_model(stddev, recurrent=True)
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = keras.models.load_model(path)
+    cloned = keras.models.clone_model(model)
+    cloned.set_weights(model.get_weights())
+    weights_path = str(tmp_path / "model.weights.h5")
+    model.save_weights(weights_path)
+    refilled = small_model(stddev, recurrent=True)
+    refilled.load_weights(weights_path)
+    expected = model(x)  # the first draws
+    for again in (loaded, cloned, refilled):
+        assert again.get_layer("recurrent").seed == SEED
+        # Building a functional model draws symbolically only: nothing is consumed.
+        np.testing.assert_array_equal(again(x), expected)
+
+
+@pytest.mark.parametrize("name", ["dense", "lstm", "bidirectional", "time_distributed", "pieces"])
+def test_config_round_trip(name, rng):
+    make, inputs = case(name, rng)
+    wrapper = WeightNoise(make(), np.float32(0.25), seed=7, name="noisy", trainable=False)
+    config = wrapper.get_config()
+    assert (config["stddev"], config["seed"], config["trainable"]) == (0.25, 7, False)
+    again = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(wrapper))
+    assert isinstance(again, WeightNoise) and again.get_config() == config
+    again(inputs)
+    wrapper(inputs)
+    assert [w.shape for w in again.weights] == [w.shape for w in wrapper.weights]
+    assert not again.trainable_weights
+
+
+def test_a_policy_survives_the_config():
+    wrapper = WeightNoise(keras.layers.Dense(2, dtype="mixed_bfloat16"), 0.1)
+    again = WeightNoise.from_config(wrapper.get_config())
+    assert again.compute_dtype == again.layer.compute_dtype == "bfloat16"
+
+
+def test_output_shapes():
+    assert WeightNoise(keras.layers.Conv2D(3, 2), 0.1).compute_output_shape((None, 5, 5, 2)) == (
+        None,
+        4,
+        4,
+        3,
+    )
+    attention = WeightNoise(keras.layers.MultiHeadAttention(2, 3), 0.1)
+    assert attention.compute_output_shape((2, 3, 6), (2, 4, 6)) == (2, 3, 6)
+    assert attention(keras.Input((3, 6)), keras.Input((4, 6))).shape.as_list() == [None, 3, 6]
+
+
+def test_weights_given_at_construction():
+    table = np.arange(8.0).reshape(4, 2)
+    wrapper = WeightNoise(keras.layers.Embedding(4, 2, weights=[table]), 0.1)
+    wrapper(tf.constant([[1]]))
+    np.testing.assert_array_equal(wrapper.weights[0], table)
+
+
+def test_regularizers_see_the_mean():
+    regularized = keras.layers.Dense(2, kernel_regularizer="l2", bias_regularizer="l2")
+    wrapper = WeightNoise(regularized, 10.0)
+    wrapper(tf.ones([1, 3]))
+    kernel = wrapper.layer.kernel.numpy()
+    assert float(sum(wrapper.losses)) == pytest.approx(0.01 * np.square(kernel).sum(), rel=1e-5)
+
+
+def test_a_copy_draws_on_its_own():
+    layer = WeightNoise(Drawn(), 1.0, seed=3)
+    layer(tf.zeros([1, 1]))
+    twin = copy.deepcopy(layer)
+    twin.layer.kernel.assign(tf.zeros([40, 50]))
+    np.testing.assert_array_equal(layer.layer.kernel, np.ones([40, 50]))
+    np.testing.assert_allclose(
+        twin(tf.zeros([1, 1]))[0] + 1.0, layer(tf.zeros([1, 1]))[0], atol=1e-6
+    )
+
+
+def test_threads_do_not_see_the_draws_of_each_other():
+    layer, wanted = WeightNoise(Drawn(), 1.0, seed=3), WeightNoise(Drawn(), 1.0, seed=3)
+    for first in (layer, wanted):
+        first(tf.zeros([1, 1]))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda _: layer(tf.zeros([1, 1])), range(40)))
+    for once, twice in got:
+        np.testing.assert_array_equal(2 * once, twice)
+    expected = {np.asarray(wanted(tf.zeros([1, 1]))[0]).tobytes() for _ in range(40)}
+    assert {once.numpy().tobytes() for once, _ in got} == expected
+    assert layer.layer.kernel is layer.weights[0]
