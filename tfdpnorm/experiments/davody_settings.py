@@ -7,8 +7,9 @@ import math
 
 _FEW_RUNS = "over a few runs that looked at the test set; not accounted for in epsilon"
 _HELD_OUT = (
-    "single runs that trained on the first 50,000 of the private images and looked at the others; "
-    "not accounted for in epsilon"
+    "lot, epochs, steps and clipping norm over single runs that trained on the first 50,000 of the "
+    "private images and looked at the others; pooling, activation and pull_back_weight over a few "
+    "runs that looked at the test set; not accounted for in epsilon"
 )
 _NOT_SEARCHED = "not searched"
 _FEW_RUNS_NOT_PRIVATE = "over a few runs that looked at the test set"
