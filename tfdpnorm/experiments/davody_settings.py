@@ -77,8 +77,9 @@ def _mnist(norm, epsilon):
 
 
 _MNIST_NOT_PRIVATE = dict(
-    expected_batch_size=512,
-    epochs=10,
+    expected_batch_size=256,
+    epochs=20,
+    model_options=(("pooling", "max"),),
     optimizer="adam",
     learning_rate=2e-3,
     **_COSINE,
