@@ -44,7 +44,7 @@ PRIVATE = {
 def typed(table, columns, prefix):
     rows = [line.split() for line in table.strip().splitlines()]
     return {
-        f"{name}/{prefix}={column:g}": None if value == "-" else float(value)
+        f"{name}/{prefix}={column:g}": "no convergence" if value == "-" else float(value)
         for name, *values in rows
         for column, value in zip(columns, values, strict=True)
     }

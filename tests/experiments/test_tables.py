@@ -217,6 +217,7 @@ def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record)
         noisy_record(make_record, "layer-a", 2.0, 90.0), noisy_record(make_record, "a", 0.01, 80.0),
         noisy_record(make_record, "a", 10.0, 10.0),
         noisy_record(make_record, "b", 0.0, 95.0, (), 99.0),
+        noisy_record(make_record, "b", 2.0, 11.0, (), "no convergence"),
     ]
     table = tables.experiment_table(records, networks=("a", "layer-a"))
     lines = table.splitlines()
@@ -224,6 +225,7 @@ def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record)
     assert [line.split("|")[1].strip() for line in lines[2:]] == ["a", "layer-a", "b"]
     assert "NO GUARANTEE" not in table, "nobody claims one"
     assert cells_of(table)["b", "stddev=0"] == "95.00; paper 99.00 (1 run)"
+    assert cells_of(table)["b", "stddev=2"] == "11.00; paper no convergence (1 run)"
 
 
 def test_a_claim_of_the_paper_is_called_one(make_record):
@@ -243,7 +245,8 @@ def test_plot_of_weight_noise(make_record, tmp_path, drawn):
     records = [
         noisy_record(make_record, "a", 0.0, 90.0, (), 99.0),
         noisy_record(make_record, "a", 2.0, 50.0),
-        noisy_record(make_record, "a", 2.0, 60.0), noisy_record(make_record, "b", 2.0, 70.0),
+        noisy_record(make_record, "a", 2.0, 60.0),
+        noisy_record(make_record, "b", 2.0, 70.0, (), "no convergence"),
     ]
     assert is_png(plots.plot_weight_noise(records, tmp_path / "n.png", "title"))
     (axes,) = drawn

@@ -1,14 +1,15 @@
 """The figures that Davody et al. (2020) print, and nothing else."""
 
 INF = float("inf")
+NEVER = "no convergence"
 
 # Test accuracy in percent with noise in the weights, by (model, norm, norm_placement) and standard
-# deviation. None where the paper says that training does not converge.
+# deviation.
 TABLE2 = {
-    ("lenet_300_100", "none", "all"): {0: 98.20, 0.01: 97.70, 0.1: 96.98, 1: None, 2: None},
+    ("lenet_300_100", "none", "all"): {0: 98.20, 0.01: 97.70, 0.1: 96.98, 1: NEVER, 2: NEVER},
     ("lenet_300_100", "batch", "all"): {0: 98.20, 0.01: 98.10, 0.1: 98.07, 1: 98.07, 2: 98.13},
     ("lenet_300_100", "layer", "all"): {0: 98.04, 0.01: 98.00, 0.1: 98.08, 1: 98.04, 2: 98.03},
-    ("lenet5", "none", "all"): {0: 99.20, 0.01: 98.94, 0.1: 98.40, 1: None, 2: None},
+    ("lenet5", "none", "all"): {0: 99.20, 0.01: 98.94, 0.1: 98.40, 1: NEVER, 2: NEVER},
     ("lenet5", "batch", "all"): {0: 99.20, 0.01: 99.21, 0.1: 99.18, 1: 99.24, 2: 99.25},
     ("lenet5", "layer", "all"): {0: 99.16, 0.01: 99.14, 0.1: 99.13, 1: 99.21, 2: 99.19},
 }
@@ -16,8 +17,8 @@ TABLE3 = {
     ("resnet18", "batch", "hidden"): {0: 93.50, 0.01: 89.05, 0.1: 89.41, 1: 86.76, 2: 87.83},
     ("resnet18", "batch", "mod"): {0: 93.60, 0.01: 88.65, 0.1: 88.16, 1: 85.46, 2: 83.95},
     ("resnet18", "batch", "all"): {0: 93.55, 0.01: 93.59, 0.1: 93.46, 1: 92.72, 2: 92.10},
-    ("vgg", "batch", "hidden"): {0: 91.21, 0.01: 88.89, 0.1: 84.59, 1: 63.12, 2: None},
-    ("vgg", "batch", "mod"): {0: 91.18, 0.01: 88.87, 0.1: 82.58, 1: 22.58, 2: None},
+    ("vgg", "batch", "hidden"): {0: 91.21, 0.01: 88.89, 0.1: 84.59, 1: 63.12, 2: NEVER},
+    ("vgg", "batch", "mod"): {0: 91.18, 0.01: 88.87, 0.1: 82.58, 1: 22.58, 2: NEVER},
     ("vgg", "batch", "all"): {0: 91.75, 0.01: 91.69, 0.1: 91.56, 1: 90.95, 2: 90.35},
 }
 TABLE4 = {

@@ -49,7 +49,7 @@ def plot_experiment(records, path, title, networks=()):
             holds = holds and all(record["guarantee_holds"] for record in group)
             claimed = claimed or any(record["epsilon_claimed"] is not None for record in group)
             ours.append((epsilon, statistics.mean(values), min(values), max(values)))
-            if group[0]["paper_value"] is not None:
+            if isinstance(group[0]["paper_value"], float):
                 paper.append((epsilon, group[0]["paper_value"]))
         if ours:
             x, mean, low, high = zip(*sorted(ours), strict=True)
@@ -98,7 +98,7 @@ def plot_weight_noise(records, path, title, networks=()):
         paper = [
             (place, group[0]["paper_value"])
             for place, group in zip(places, groups, strict=True)
-            if group[0]["paper_value"] is not None
+            if isinstance(group[0]["paper_value"], float)
         ]
         if paper:
             axes.plot(*zip(*paper, strict=True), linestyle="--", marker="x", color=color, alpha=0.6)

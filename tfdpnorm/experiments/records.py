@@ -105,6 +105,14 @@ def write_record(directory, record, fields=FIELDS):
         os.unlink(temporary)
 
 
+def paper_text(record):
+    """Returns the paper's figure for a record's cell, or what it says instead; "" for nothing."""
+    value = record["paper_value"]
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.2f}"
+
+
 def make_folder(directory):
     """Makes a folder for records, so that a run learns before it trains that it has none.
 

@@ -13,7 +13,7 @@ from tfdpnorm import models
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
-from tfdpnorm.experiments.records import make_folder, provenance, write_record
+from tfdpnorm.experiments.records import make_folder, paper_text, provenance, write_record
 from tfdpnorm.experiments.run_settings import claim_run_dir, settings
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
@@ -277,8 +277,8 @@ def summary(record):
     ours = f"test accuracy {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:
         ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"
-    if record["paper_value"] is not None:
-        ours += f"; the paper: {record['paper_value']:.2f} %"
+    if paper_text(record):
+        ours += f"; the paper: {paper_text(record)}"
     if record["guarantee_holds"]:
         spent = (
             f"epsilon {ceil_text(record['epsilon'])} at delta {record['delta']:g} "

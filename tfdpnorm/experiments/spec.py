@@ -41,7 +41,8 @@ class CellSpec:
         sequence_length: For texts: tokens that are kept of each.
         reduced: What is smaller than in the paper, in words, apart from the number of examples.
         search: How the settings were found, in words; the cost of a search is part of no epsilon.
-        paper_value: The paper's test accuracy in percent, or None.
+        paper_value: The paper's test accuracy in percent, or what it says instead, such as "no
+            convergence"; None if it has no such cell.
     """
 
     experiment: str
@@ -64,7 +65,7 @@ class CellSpec:
     sequence_length: int = 64
     reduced: str = ""
     search: str = "not searched"
-    paper_value: float | None = None
+    paper_value: float | str | None = None
 
     def __post_init__(self):
         _one_of("norm", self.norm, NORMS)

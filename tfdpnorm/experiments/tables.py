@@ -3,7 +3,7 @@
 import collections
 import statistics
 
-from tfdpnorm.experiments.records import NOT_MEASURED
+from tfdpnorm.experiments.records import NOT_MEASURED, paper_text
 from tfdpnorm.privacy.rounding import ceil_text
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
@@ -79,8 +79,8 @@ def _entry(records):
     averages = [r["test_accuracy_ema"] for r in records if r["test_accuracy_ema"] is not None]
     if len(averages) == len(records):
         text += f" [{statistics.mean(averages):.2f}]"
-    if records[0]["paper_value"] is not None:
-        text += f"; paper {records[0]['paper_value']:.2f}"
+    if paper_text(records[0]):
+        text += f"; paper {paper_text(records[0])}"
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
     if any(_settings(record) != _settings(records[0]) for record in records):
         text += "; settings differ"

@@ -15,7 +15,13 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
-from tfdpnorm.experiments.records import FIELDS, make_folder, provenance, write_record
+from tfdpnorm.experiments.records import (
+    FIELDS,
+    make_folder,
+    paper_text,
+    provenance,
+    write_record,
+)
 from tfdpnorm.experiments.run_settings import claim_run_dir, settings
 from tfdpnorm.experiments.runner import TEST_ROWS, test_accuracy
 
@@ -152,8 +158,7 @@ def make_record(spec, data, accuracy, curve, seconds, updates, made):
 
 
 def _summary(record):
-    paper = record["paper_value"]
-    paper = "" if paper is None else f"; the paper: {paper:.2f} %"
+    paper = f"; the paper: {paper_text(record)}" if paper_text(record) else ""
     return f"  test accuracy {record['test_accuracy']:.2f} %{paper}; {record['seconds']:.0f} s"
 
 
