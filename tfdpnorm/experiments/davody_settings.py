@@ -94,7 +94,9 @@ _MNIST = {
     "layer": {
         "little": dict(expected_batch_size=1024, epochs=8, learning_rate=3.0),
         "middling": dict(expected_batch_size=2048, epochs=12, learning_rate=2.5),
-        "much": dict(expected_batch_size=4096, epochs=8, learning_rate=2.0, **_COSINE),
+        "much": dict(
+            expected_batch_size=4096, epochs=8, learning_rate=0.2, l2_norm_clip=1.0, **_COSINE
+        ),
     },
     "public_batch": {
         "little": dict(expected_batch_size=4096, epochs=36, learning_rate=6.0),
