@@ -228,6 +228,14 @@ def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record)
     assert cells_of(table)["b", "stddev=2"] == "11.00; paper no convergence (1 run)"
 
 
+def test_an_entry_says_if_a_run_spent_more_than_its_column_says(make_record):
+    within, over = make_record(seed=0), make_record(seed=1, epsilon=1.00171, resumes=1)
+    cell = ("public_batch", "eps=1")
+    assert "spent" not in cells_of(tables.experiment_table([within]))[cell]
+    entry = cells_of(tables.experiment_table([within, over]))[cell]
+    assert entry.endswith("; epsilon 1.002 spent")
+
+
 def test_a_claim_of_the_paper_is_called_one(make_record):
     claimed = make_record(cell="public_batch-lot/eps=3", epsilon=INF, guarantee_holds=False,
                           epsilon_claimed=2.99)

@@ -1,6 +1,7 @@
 """Tables, made from records and nothing else."""
 
 import collections
+import math
 import statistics
 
 from tfdpnorm.experiments.records import NOT_MEASURED, paper_text
@@ -90,7 +91,15 @@ def _entry(records):
         text += "; epsilon claimed by the paper, NOT A GUARANTEE"
     elif not all(map(_is_as_promised, records)):
         text += "; NO GUARANTEE"
+    else:
+        text += _over_target(records)
     return text
+
+
+def _over_target(records):
+    """Says so if runs spent more than their column's epsilon, as one taken up again may have."""
+    spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
+    return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
 
 
 def _is_as_promised(record):
