@@ -77,8 +77,8 @@ def _mnist(norm, epsilon):
 
 
 _MNIST_NOT_PRIVATE = dict(
-    expected_batch_size=256,
-    epochs=20,
+    expected_batch_size=512,
+    epochs=15,
     model_options=(("pooling", "max"),),
     optimizer="adam",
     learning_rate=2e-3,
