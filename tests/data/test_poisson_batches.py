@@ -1,7 +1,9 @@
 """Lots: layout, padding, validation, secrecy and repetition."""
 
 import collections
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -215,3 +217,12 @@ def test_hostile_dataset_arguments(name, least):
     for value in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"{name} to be an integer"):
             batches.as_dataset(**{name: value})
+
+
+def test_the_data_are_let_go_of():
+    batches = poisson_batches(np.zeros((50, 2), "float32"), expected_batch_size=5)
+    next(iter(batches.as_dataset()))
+    held = weakref.ref(batches)
+    del batches
+    gc.collect()
+    assert held() is None

@@ -148,6 +148,10 @@ class PoissonBatches:
         if insecure_seed is not None:
             insecure_seed = _arrays.integer_at_least(insecure_seed, 0, "insecure_seed")
 
+        # TensorFlow keeps a function of NumPy for as long as its outermost graph, which can be
+        # the process: `draw` holds numbers only, or the data would stay with it.
+        num_examples, sampling_rate = self._num_examples, self.sampling_rate
+
         def draw(update):
             if insecure_seed is not None:
                 bits = _sampling.insecure_bits(insecure_seed, int(update))
@@ -155,10 +159,10 @@ class PoissonBatches:
                 bits = _sampling.keyed_bits(secret_key, int(update))
             else:
                 bits = _sampling.secret_bits
-            rows = _sampling.poisson_rows(self._num_examples, self.sampling_rate, bits)
+            rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)
             batches = max(1, -(-len(rows) // rows_per_batch))
             # Row N is the row of zeros.
-            padded = np.full(batches * rows_per_batch, self._num_examples, dtype=np.int64)
+            padded = np.full(batches * rows_per_batch, num_examples, dtype=np.int64)
             padded[:len(rows)] = rows
             return padded.reshape(batches, rows_per_batch)
 
@@ -172,7 +176,7 @@ class PoissonBatches:
             return Lot(x=tf.nest.map_structure(take, self._x),
                        y=None if self._y is None else tf.nest.map_structure(take, self._y),
                        sample_weight=take(self._weights),
-                       mask=tf.cast(rows < self._num_examples, tf.float32))
+                       mask=tf.cast(rows < num_examples, tf.float32))
 
         return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
 
