@@ -13,6 +13,7 @@ _HOMES = {
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
     "PublicBatchNormalization": "tfdpnorm.layers",
+    "PublicCentering": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "WeightAverage": "tfdpnorm.training",
     "fold_public_statistics": "tfdpnorm.convert",

@@ -5,7 +5,13 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm import fold_public_statistics, models
-from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, ScaleNorm, record_pass
+from tfdpnorm.layers import (
+    PublicBatchNormalization,
+    PublicMomentsLayer,
+    PublicStatistics,
+    ScaleNorm,
+    record_pass,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +47,7 @@ def assert_folded(model, folded, atol=1e-5):
     own = [layer for layer in layers_in(folded) if type(layer).__module__.startswith("tfdpnorm")]
     assert not own
     norms = [x for x in layers_in(folded) if isinstance(x, keras.layers.BatchNormalization)]
-    assert len(norms) == sum(isinstance(x, PublicBatchNormalization) for x in layers_in(model))
+    assert len(norms) == sum(isinstance(x, PublicMomentsLayer) for x in layers_in(model))
     assert not any(norm.trainable_weights for norm in norms)
     assert [layer.name for layer in folded.layers] == [layer.name for layer in model.layers]
     # No weight is shared: the model may be trained on.

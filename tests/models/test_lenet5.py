@@ -10,13 +10,14 @@ from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_p
 
 BIASES = 6 + 16 + 120 + 84
 PER_CHANNEL = 2 * BIASES  # gamma and beta
+CENTRED = 2 * (1 + 6 + 16 * 25 + 120)  # public moments of what goes into each normalised layer
 # By hand: 61,706 of LeNet-5; batch moments cancel the biases before them.
 COUNTS = {
     "none": (61_706, 0),
     "layer": (61_706 + PER_CHANNEL, 0),
     "group": (61_706 + PER_CHANNEL, 0),
     "batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL),
-    "public_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL + 4),
+    "public_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL + CENTRED + 8),
     "noised_batch": (61_706 - BIASES + PER_CHANNEL, PER_CHANNEL),
 }
 

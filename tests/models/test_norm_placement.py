@@ -107,7 +107,15 @@ def expected_counts(name, norm, placement):
     kernels = sum(kernel for _, kernel, _ in TRAINABLE[name])
     biases = sum(units for n, _, units in TRAINABLE[name] if n not in unbiased)
     channels = sum(followed.values())
-    moments = {"batch": 2 * channels, "public_batch": 2 * channels + len(followed)}
+    # Public moments are those of what comes out and of what goes in, and two numbers of rows.
+    taps = 25 if name in ("lenet5", "tf_tutorial") else 9
+    going_in = sum(
+        kernel // units // (taps if "conv" in n else 1)
+        for n, kernel, units in TRAINABLE[name]
+        if n in followed
+    )
+    public = 2 * (channels + going_in + len(followed))
+    moments = {"batch": 2 * channels, "public_batch": public}
     return kernels + biases + 2 * channels, moments.get(norm, 0)
 
 

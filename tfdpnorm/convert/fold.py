@@ -1,16 +1,21 @@
 """Public-batch normalisation folded into stock Keras layers."""
 
+import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, PublicMomentsLayer
 from tfdpnorm.layers.walk import sublayers
+
+# A fused BatchNormalization takes no epsilon below 1e-5; the variance makes up for it.
+_EPSILON = 1e-3
 
 
 def fold_public_statistics(model):
     """Returns a stock Keras model that predicts as `model` does, without public rows.
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
-    are the stored public moments. Take a model after private training: `private.servable()`.
+    are the stored public moments, and each `PublicCentering` one that takes the stored mean away.
+    Take a model after private training: `private.servable()`.
 
     Args:
         model: A Sequential or functional Keras model whose `PublicBatchNormalization` layers are
@@ -38,7 +43,7 @@ def _check(model):
             "rows either."
         )
     for layer in sublayers(model):
-        if not isinstance(layer, PublicBatchNormalization):
+        if not isinstance(layer, PublicMomentsLayer):
             continue
         if layer.statistics != "public":
             raise ValueError(
@@ -63,9 +68,19 @@ def _stock(layer):
             name=layer.name,
             dtype=layer.dtype_policy,
         )
+    if isinstance(layer, PublicCentering):
+        return keras.layers.BatchNormalization(
+            axis=layer.axis,
+            epsilon=_EPSILON,
+            center=False,
+            scale=False,
+            trainable=False,
+            name=layer.name,
+            dtype=layer.dtype_policy,
+        )
     if isinstance(layer, keras.Model):
         return fold_public_statistics(layer)
-    if any(isinstance(inner, PublicBatchNormalization) for inner in sublayers(layer)):
+    if any(isinstance(inner, PublicMomentsLayer) for inner in sublayers(layer)):
         # ScaleNorm's sum of paths, for one, is no stock layer of one input.
         raise ValueError(
             f"Expected public-batch normalisation only as layers of the model, got {layer.name!r} "
@@ -76,6 +91,9 @@ def _stock(layer):
 
 
 def _stock_weights(layer):
+    if isinstance(layer, PublicCentering):
+        mean = layer.public_mean.numpy()
+        return [mean, np.full_like(mean, 1.0 - _EPSILON)]
     if not isinstance(layer, PublicBatchNormalization):
         if isinstance(layer, keras.Model):
             return fold_public_statistics(layer).get_weights()

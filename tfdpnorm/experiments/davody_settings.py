@@ -7,8 +7,8 @@ import math
 
 _FEW_RUNS = "over a few runs that looked at the test set; not accounted for in epsilon"
 _HELD_OUT = (
-    "lot, epochs, steps and clipping norm over single runs that trained on the first 50,000 of the "
-    "private images and looked at the others; pooling, activation and pull_back_weight over a few "
+    "lot, epochs, rate, clipping norm and pull_back_weight over single runs that trained on the first "
+    "50,000 of the private images and looked at the others; pooling and activation over a few "
     "runs that looked at the test set; not accounted for in epsilon"
 )
 _HELD_OUT_CIFAR10 = (
@@ -69,6 +69,8 @@ def _mnist(norm, epsilon):
         l2_norm_clip=0.1,
         search=_HELD_OUT,
     )
+    if norm == "public_batch":
+        settings["pull_back_weight"] = 1.5
     if epsilon == math.inf:
         return settings | _MNIST_NOT_PRIVATE
     if epsilon is not None and epsilon >= 2:
@@ -103,9 +105,9 @@ _MNIST = {
         ),
     },
     "public_batch": {
-        "little": dict(expected_batch_size=4096, epochs=36, learning_rate=6.0),
-        "middling": dict(expected_batch_size=2048, epochs=12, learning_rate=6.0),
-        "much": dict(expected_batch_size=4096, epochs=8, learning_rate=2.0),
+        "little": dict(expected_batch_size=4096, epochs=36, learning_rate=6.0, **_COSINE),
+        "middling": dict(expected_batch_size=2048, epochs=12, learning_rate=4.0, **_COSINE),
+        "much": dict(expected_batch_size=4096, epochs=8, learning_rate=1.0),
     },
 }
 

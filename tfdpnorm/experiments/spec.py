@@ -3,7 +3,8 @@
 import dataclasses
 import math
 
-from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names
 from tfdpnorm.privacy.accountants import ACCOUNTANTS
 from tfdpnorm.training.engines import check_engine

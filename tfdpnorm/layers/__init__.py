@@ -2,6 +2,8 @@
 
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+from tfdpnorm.layers.public_centering import PublicCentering
+from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 from tfdpnorm.layers.public_statistics import (
     PublicStatistics,
     joint_pass,
@@ -16,6 +18,8 @@ from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
 __all__ = [
     "NoisedBatchNormalization",
     "PublicBatchNormalization",
+    "PublicCentering",
+    "PublicMomentsLayer",
     "PublicStatistics",
     "ScaleNorm",
     "WeightNoise",

@@ -3,21 +3,13 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers.autocast import no_autocast
-from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
+from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 
-STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
-
-_TRAINING_OUTSIDE = (
-    "PublicBatchNormalization was trained outside of a private model. Expected: "
-    "private = tfdpnorm.make_private(model, public_batch=...); private.fit(...). It has no "
-    "statistics of its own to learn from the rows of an ordinary fit."
-)
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
-class PublicBatchNormalization(keras.layers.Layer):
+class PublicBatchNormalization(PublicMomentsLayer):
     """Batch normalisation with the moments of a public batch.
 
     y = gamma (z - mean) / sqrt(variance + epsilon) + beta, per channel. A private model
@@ -80,77 +72,29 @@ class PublicBatchNormalization(keras.layers.Layer):
         gamma_initializer="ones",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        if not isinstance(axis, int) or axis == 0:
-            raise ValueError(f"Expected axis to be an int other than 0 (the batch), got {axis!r}.")
+        super().__init__(axis, statistics, **kwargs)
         if not epsilon > 0:
             raise ValueError(f"Expected epsilon > 0, got {epsilon!r}.")
-        if statistics not in STATISTICS:
-            raise ValueError(f"Expected statistics to be one of {STATISTICS}, got {statistics!r}.")
         if statistics_gradient not in STATISTICS_GRADIENTS:
             raise ValueError(
                 f"Expected statistics_gradient to be one of {STATISTICS_GRADIENTS}, got "
                 f"{statistics_gradient!r}."
             )
-        self.axis = axis
         self.epsilon = float(epsilon)
         self.center = bool(center)
         self.scale = bool(scale)
-        self.statistics = statistics
         self.statistics_gradient = statistics_gradient
         self.beta_initializer = keras.initializers.get(beta_initializer)
         self.gamma_initializer = keras.initializers.get(gamma_initializer)
-        self.supports_masking = True
 
     def build(self, input_shape):
-        rank = len(input_shape)
-        if not 2 <= rank <= 5:
-            raise ValueError(
-                f"Expected an input of 2 to 5 dimensions, got shape {tuple(input_shape)} in layer "
-                f"{self.name!r}."
-            )
-        axis = self.axis if self.axis >= 0 else rank + self.axis
-        if not 1 <= axis < rank:
-            raise ValueError(
-                f"Expected axis within 1 to {rank - 1} (or negative) for input shape "
-                f"{tuple(input_shape)}, got {self.axis} in layer {self.name!r}."
-            )
-        channels = input_shape[axis]
-        if channels is None:
-            raise ValueError(
-                f"Expected the size of axis {self.axis} to be known, got input shape "
-                f"{tuple(input_shape)} in layer {self.name!r}."
-            )
-        self._channel_axis = axis
-        self._spatial_axes = [i for i in range(1, rank) if i != axis]
-        self._broadcast_shape = [channels if i == axis else 1 for i in range(rank)]
-
-        def weight(name, initializer, trainable, shape=(channels,)):
-            return self.add_weight(
-                name=name,
-                shape=shape,
-                dtype=self._moments_dtype,
-                initializer=initializer,
-                trainable=trainable,
-                **no_autocast(self.add_weight),
-            )
-
-        self.gamma = weight("gamma", self.gamma_initializer if self.scale else "ones", self.scale)
-        self.beta = weight("beta", self.beta_initializer if self.center else "zeros", self.center)
-        self.public_mean = weight("public_mean", "zeros", False)
-        self.public_variance = weight("public_variance", "ones", False)
-        self.public_rows = weight("public_rows", "zeros", False, shape=())
+        channels = self._set_axes(input_shape)
+        gamma = self.gamma_initializer if self.scale else "ones"
+        beta = self.beta_initializer if self.center else "zeros"
+        self.gamma = self._add_vector("gamma", gamma, self.scale, (channels,))
+        self.beta = self._add_vector("beta", beta, self.center, (channels,))
+        self._add_moments(channels)
         super().build(input_shape)
-
-    @property
-    def _moments_dtype(self):
-        return "float64" if self.compute_dtype == "float64" else "float32"
-
-    def store_moments(self, mean, variance, rows):
-        """Keeps public moments ([channels], [channels]) of `rows` public rows for inference."""
-        self.public_mean.assign(tf.cast(mean, self.public_mean.dtype))
-        self.public_variance.assign(tf.cast(variance, self.public_variance.dtype))
-        self.public_rows.assign(tf.cast(rows, self.public_rows.dtype))
 
     def call(self, inputs, training=None):
         values, mean, variance = self._values_and_moments(inputs, training)
@@ -164,71 +108,12 @@ class PublicBatchNormalization(keras.layers.Layer):
         values, mean, variance = self._values_and_moments(inputs, training)
         return (values - mean) * tf.math.rsqrt(variance + self.epsilon)
 
-    def _values_and_moments(self, inputs, training):
-        """Inputs in the dtype of moments, and the moments that hold for them, broadcastable."""
-        values = tf.cast(inputs, self._moments_dtype)
-        forward_pass = current_pass()
-        if forward_pass is None:
-            if training is True:
-                # An op rather than an exception: saving traces the training branch as well.
-                with tf.control_dependencies([tf.debugging.Assert(False, [_TRAINING_OUTSIDE])]):
-                    values = tf.identity(values)
-            stored = (self.public_mean, self.public_variance, self.public_rows)
-            public = RecordedMoments(self, *(tf.convert_to_tensor(v) for v in stored))
-            moments = self._private_moments(values, public, blend=self.statistics != "public")
-            return values, *moments
-        if forward_pass.kind == "use":
-            public = forward_pass.next_moments(self)
-            moments = self._private_moments(values, public, blend=self.statistics == "blend")
-            return values, *moments
-        mean, variance = self._moments_of_all_rows(values, forward_pass.row_weights)
-        if forward_pass.kind == "record":
-            # Identity: the recorded tensors are what the pull-back differentiates, and must lie on
-            # the way from the weights to every later layer's moments.
-            mean, variance = tf.identity(mean), tf.identity(variance)
-            rows = tf.cast(tf.shape(values)[0], self._moments_dtype)
-            forward_pass.statistics.moments.append(RecordedMoments(self, mean, variance, rows))
-        return values, self._broadcast(mean), self._broadcast(variance)
-
-    def _moments_of_all_rows(self, values, row_weights):
-        axes = [0, *self._spatial_axes]
-        if row_weights is None:
-            return tf.nn.moments(values, axes)
-        weights = tf.reshape(row_weights, [-1] + [1] * (values.shape.rank - 1))
-        return tf.nn.weighted_moments(values, axes, tf.cast(weights, values.dtype))
-
-    def _broadcast(self, per_channel):
-        return tf.reshape(per_channel, self._broadcast_shape)
-
-    def _private_moments(self, values, public, blend):
-        """Moments for private rows, broadcastable against `values`, from public ones."""
-        public_mean = self._broadcast(tf.cast(public.mean, values.dtype))
-        public_variance = self._broadcast(tf.cast(public.variance, values.dtype))
-        if not blend:
-            return public_mean, public_variance
-        if self._spatial_axes:
-            own_mean, own_variance = tf.nn.moments(values, self._spatial_axes, keepdims=True)
-        else:
-            own_mean, own_variance = values, tf.zeros_like(values)
-        rows = tf.cast(public.rows, values.dtype)
-        total = rows + 1.0
-        mean = (rows * public_mean + own_mean) / total
-        # Not E[z^2] - mean^2, which cancels where a row lies far from the public ones.
-        variance = (rows * public_variance + own_variance) / total
-        variance += rows * tf.square(own_mean - public_mean) / tf.square(total)
-        return mean, variance
-
-    def compute_output_shape(self, input_shape):
-        return input_shape
-
     def get_config(self):
         return {
             **super().get_config(),
-            "axis": self.axis,
             "epsilon": self.epsilon,
             "center": self.center,
             "scale": self.scale,
-            "statistics": self.statistics,
             "statistics_gradient": self.statistics_gradient,
             "beta_initializer": keras.initializers.serialize(self.beta_initializer),
             "gamma_initializer": keras.initializers.serialize(self.gamma_initializer),

@@ -35,7 +35,7 @@ def convolution(x, filters, size, name, normalize, activation="relu", padding="s
         padding=padding,
         use_bias=normalize.needs_bias(name),
         name=name,
-    )(x)
+    )(normalize.prepared(x, name))
     return _activated(normalize(x, name), name, activation)
 
 
@@ -56,9 +56,11 @@ def dense_layers(x, hidden_units, num_classes, normalize, activation="relu"):
         x = keras.layers.Flatten(name="flatten")(x)
     for index, units in enumerate(hidden_units, start=1):
         name = f"dense{index}"
-        x = keras.layers.Dense(units, use_bias=normalize.needs_bias(name), name=name)(x)
+        dense = keras.layers.Dense(units, use_bias=normalize.needs_bias(name), name=name)
+        x = dense(normalize.prepared(x, name))
         x = _activated(normalize(x, name), name, activation)
-    x = keras.layers.Dense(num_classes, use_bias=normalize.needs_bias(LOGITS), name=LOGITS)(x)
+    dense = keras.layers.Dense(num_classes, use_bias=normalize.needs_bias(LOGITS), name=LOGITS)
+    x = dense(normalize.prepared(x, LOGITS))
     # Losses and their gradients are taken in float32 whatever the policy computes in.
     return keras.layers.Activation("linear", dtype="float32", name="predictions")(
         normalize(x, LOGITS)

@@ -4,7 +4,7 @@ import math
 
 from tensorflow import keras
 
-from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
 
 NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
@@ -123,6 +123,12 @@ class Normalizer:
     def needs_bias(self, name):
         """Whether the layer `name` has use for a bias of its own."""
         return not self.follows(name) or needs_bias(self.norm)
+
+    def prepared(self, x, name):
+        """Returns x, the input of the linear layer `name`, centred if normalisation allows it."""
+        if self.norm != "public_batch" or not self.follows(name):
+            return x
+        return PublicCentering(statistics=self._options["statistics"], name=f"{name}_centering")(x)
 
     def __call__(self, x, name, each_position=False):
         """Returns x, normalised if that is the layer's due, by a new layer `{name}_norm`.

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfdpnorm.layers import (
-    PublicBatchNormalization,
+    PublicMomentsLayer,
     PublicStatistics,
     joint_pass,
     record_pass,
@@ -28,7 +28,7 @@ class Streams:
 
     def __init__(self, model, public_batch):
         self.model = model
-        self.layers = [x for x in sublayers(model) if isinstance(x, PublicBatchNormalization)]
+        self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"
         if not named:
@@ -39,7 +39,7 @@ class Streams:
             self.mode = named[0]
         else:
             raise ValueError(
-                'Expected all PublicBatchNormalization layers to be "public" or "blend", or all '
+                'Expected all layers with public moments to be "public" or "blend", or all '
                 f'"example", or all "lot", got {named} in one model.'
             )
         self.full_gradient = any(layer.statistics_gradient == "full" for layer in self.layers)
@@ -62,7 +62,7 @@ class Streams:
 
     def check_unchanged(self):
         """Raises ValueError if the model has other public-batch layers than it had at first."""
-        now = [x for x in sublayers(self.model) if isinstance(x, PublicBatchNormalization)]
+        now = [x for x in sublayers(self.model) if isinstance(x, PublicMomentsLayer)]
         if {id(layer) for layer in now} != {id(layer) for layer in self.layers}:
             raise ValueError(
                 f"Expected the {len(self.layers)} PublicBatchNormalization layer(s) that the model "

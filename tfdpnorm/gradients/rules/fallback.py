@@ -5,7 +5,7 @@ import tensorflow as tf
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.rules.contributions import Instantiated
 from tfdpnorm.gradients.rules.registry import Rule
-from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.layers.walk import own_weights, sublayers
 
 
@@ -18,7 +18,7 @@ class FallbackRule(Rule):
     """
 
     def applies(self, layer):
-        return not any(isinstance(x, PublicBatchNormalization) for x in sublayers(layer))
+        return not any(isinstance(x, PublicMomentsLayer) for x in sublayers(layer))
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         outputs = call(inputs, *args, **kwargs)

@@ -1,0 +1,164 @@
+"""Centred inputs: the network and its gradient are what they were, and the clip sees less."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.layers.test_pull_back import gradients
+from tfdpnorm import make_private
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.layers import (
+    PublicBatchNormalization,
+    PublicCentering,
+    PublicStatistics,
+    joint_pass,
+    record_pass,
+    use_pass,
+)
+
+MODES = ("public", "blend", "example", "lot")
+
+
+def network(centred, statistics="public", statistics_gradient="full"):
+    def centring():
+        return [PublicCentering(statistics=statistics)] if centred else []
+
+    def norm():
+        return PublicBatchNormalization(
+            statistics=statistics,
+            statistics_gradient=statistics_gradient,
+            gamma_initializer=keras.initializers.RandomUniform(0.5, 1.5, seed=1),
+            beta_initializer=keras.initializers.RandomUniform(-0.5, 0.5, seed=2),
+        )
+
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 2)),
+            *centring(),
+            keras.layers.Conv2D(3, 3, use_bias=False),
+            norm(),
+            keras.layers.Activation("relu"),
+            *centring(),
+            keras.layers.Conv2D(4, 2, strides=2),
+            norm(),
+            keras.layers.Activation("relu"),
+            keras.layers.Flatten(),
+            *centring(),
+            keras.layers.Dense(5),
+            norm(),
+            keras.layers.Activation("relu"),
+            keras.layers.Dense(3),
+        ]
+    )
+
+
+def pair(**options):
+    """The network with and without centring, of the same trainable weights."""
+    centred, plain = network(True, **options), network(False, **options)
+    for a, b in zip(centred.trainable_weights, plain.trainable_weights, strict=True):
+        b.assign(a)
+    return centred, plain
+
+
+@pytest.fixture
+def rows(rng):
+    return [rng.normal(2.0, 1.0, size=(n, 6, 6, 2)).astype("float32") for n in (4, 9)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_network_computes_what_it_did(mode, rows):
+    x, public = rows
+    outputs = []
+    for model in pair(statistics=mode):
+        statistics = PublicStatistics()
+        with record_pass(statistics):
+            model(public, training=True)
+        with use_pass(statistics) if mode in ("public", "blend") else joint_pass():
+            trained = model(x, training=True)
+        statistics.store()
+        outputs.append((trained, model(x)))
+    for centred, plain in zip(*outputs, strict=True):
+        np.testing.assert_allclose(centred, plain, atol=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["public", "blend"])
+def test_the_whole_gradient_is_what_it_was(mode, rows, rng):
+    x, public = rows
+    y = rng.normal(size=(4, 3)).astype("float32")
+    (whole, *_), (expected, *_) = (
+        gradients(model, x, y, public) for model in pair(statistics=mode)
+    )
+    for a, b in zip(whole, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-4)
+
+
+def test_what_is_clipped_and_what_is_pulled_back_make_the_whole(rows, rng):
+    x, public = rows
+    y = rng.normal(size=(4, 3)).astype("float32")
+    (_, direct, through), (expected, *_) = (gradients(model, x, y, public) for model in pair())
+    for a, b, c in zip(direct, through, expected, strict=True):
+        np.testing.assert_allclose(a + b, c, atol=2e-4)
+
+
+def test_the_clip_sees_less(rows, rng):
+    """Inputs far from 0: most of an uncentred gradient lies along their mean."""
+    x, public = rows
+    y = rng.normal(size=(4, 3)).astype("float32")
+    norms = []
+    for model in pair():
+        _, direct, _ = gradients(model, x[:1] + 5.0, y[:1], public + 5.0)
+        norms.append(np.linalg.norm(direct[0]))
+    assert norms[0] < 0.5 * norms[1]
+
+
+@pytest.mark.parametrize("mode", ["public", "blend"])
+def test_rows_do_not_mix(mode, rows):
+    x, public = rows
+    model = network(True, statistics=mode)
+    outputs = []
+    for other in (0.0, 1e6, np.nan):
+        changed = x.copy()
+        changed[1:] = other
+        statistics = PublicStatistics()
+        with record_pass(statistics):
+            model(public, training=True)
+        with use_pass(statistics):
+            outputs.append(model(changed, training=True)[0].numpy())
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    np.testing.assert_array_equal(outputs[0], outputs[2])
+
+
+def test_config_and_shape():
+    layer = PublicCentering(axis=1, statistics="blend", name="c")
+    again = PublicCentering.from_config(layer.get_config())
+    assert (again.axis, again.statistics, again.name) == (1, "blend", "c")
+    assert layer.compute_output_shape((None, 3, 4)) == (None, 3, 4)
+    assert again(tf.ones([2, 3, 4])).shape == (2, 3, 4) and not again.trainable_weights
+
+
+@pytest.mark.parametrize("options", [{"axis": 0}, {"axis": "last"}, {"statistics": "mine"}])
+def test_refused(options):
+    with pytest.raises(ValueError, match="Expected (axis|statistics)"):
+        PublicCentering(**options)
+
+
+def test_training_outside_of_a_private_model_is_refused(rows):
+    layer = PublicCentering()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="PublicCentering was trained outside"):
+        layer(rows[0], training=True)
+
+
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_a_private_model_stores_the_mean(engine, rows, rng):
+    x, public = rows
+    private = make_private(
+        network(True), num_examples=4, expected_batch_size=2, steps=2, noise_multiplier=1.0,
+        delta=1e-3, l2_norm_clip=1.0, public_batch=public, engine=engine,
+    )  # fmt: skip
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile(keras.optimizers.SGD(0.1), loss)
+    private.fit(poisson_batches(x, rng.integers(0, 3, 4), expected_batch_size=2), verbose=0)
+    first = private.model.layers[0]
+    np.testing.assert_allclose(first.public_mean, public.mean((0, 1, 2)), rtol=1e-5)
+    assert first.public_rows == 9
