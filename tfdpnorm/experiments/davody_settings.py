@@ -7,9 +7,9 @@ import math
 
 _FEW_RUNS = "over a few runs that looked at the test set; not accounted for in epsilon"
 _HELD_OUT = (
-    "lot, epochs, rate, clipping norm and pull_back_weight over single runs that trained on the first "
-    "50,000 of the private images and looked at the others; pooling and activation over a few "
-    "runs that looked at the test set; not accounted for in epsilon"
+    "lot, epochs, rate, clipping norm and pull_back_weight over single runs that trained on the "
+    "first 50,000 of the private images and looked at the others; pooling and activation over a "
+    "few runs that looked at the test set; not accounted for in epsilon"
 )
 _HELD_OUT_CIFAR10 = (
     "learning rate over a few runs of TF-tutorial networks that trained on the first 45,000 of the "
