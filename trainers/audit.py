@@ -20,7 +20,8 @@ from absl import flags, logging
 from tfdpnorm.audit.canaries import KINDS
 from tfdpnorm.experiments import audit_report, audits, sensitivity_grid
 from tfdpnorm.experiments.records import make_folder, write_record
-from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names
 from tfdpnorm.training import ENGINES
 

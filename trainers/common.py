@@ -13,7 +13,8 @@ from tfdpnorm.experiments.cells import run_cell
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.pretraining import CACHE_DIR
 from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES, VOCABULARIES
-from tfdpnorm.layers.public_batch_normalization import STATISTICS, STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS
 from tfdpnorm.training import ENGINES
 from tfdpnorm.training.noise import GENERATORS
