@@ -5,11 +5,10 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.layers.test_pull_back import gradients
+from tests.layers.statistics_gradients import gradients, random_norm
 from tfdpnorm import make_private
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import (
-    PublicBatchNormalization,
     PublicCentering,
     PublicStatistics,
     joint_pass,
@@ -25,12 +24,7 @@ def network(centred, statistics="public", statistics_gradient="full"):
         return [PublicCentering(statistics=statistics)] if centred else []
 
     def norm():
-        return PublicBatchNormalization(
-            statistics=statistics,
-            statistics_gradient=statistics_gradient,
-            gamma_initializer=keras.initializers.RandomUniform(0.5, 1.5, seed=1),
-            beta_initializer=keras.initializers.RandomUniform(-0.5, 0.5, seed=2),
-        )
+        return random_norm(statistics=statistics, statistics_gradient=statistics_gradient)
 
     return keras.Sequential(
         [

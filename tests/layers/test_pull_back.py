@@ -5,24 +5,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers import (
-    PublicBatchNormalization,
-    PublicStatistics,
-    pull_back,
-    record_pass,
-    use_pass,
-)
+from tests.layers.statistics_gradients import gradients, norms_of, random_norm, streams
+from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, pull_back, record_pass
 
 
 def network(scale=True, center=True, statistics_gradient="full", use_bias=True):
     def norm():
-        return PublicBatchNormalization(
-            scale=scale,
-            center=center,
-            statistics_gradient=statistics_gradient,
-            gamma_initializer=keras.initializers.RandomUniform(0.5, 1.5, seed=1),
-            beta_initializer=keras.initializers.RandomUniform(-0.5, 0.5, seed=2),
-        )
+        return random_norm(scale=scale, center=center, statistics_gradient=statistics_gradient)
 
     return keras.Sequential(
         [
@@ -38,45 +27,6 @@ def network(scale=True, center=True, statistics_gradient="full", use_bias=True):
             norm(),
         ]
     )
-
-
-def norms_of(model):
-    return [layer for layer in model.layers if isinstance(layer, PublicBatchNormalization)]
-
-
-def streams(model, x, y, public):
-    """Loss of the private rows, and the statistics of the public ones that they used."""
-    statistics = PublicStatistics()
-    with record_pass(statistics):
-        model(public, training=True)
-    with use_pass(statistics):
-        predictions = model(x, training=True)
-    return tf.reduce_sum(tf.square(predictions - y)), statistics
-
-
-def gradients(model, x, y, public):
-    """The whole gradient, its direct part (statistics held constant), and the pulled-back part."""
-    variables = model.trainable_variables
-    taps = [v for layer in norms_of(model) for v in (layer.gamma, layer.beta)]
-    with tf.GradientTape() as tape:
-        loss, _ = streams(model, x, y, public)
-    whole = tape.gradient(loss, variables)
-
-    with tf.GradientTape(persistent=True) as public_tape:
-        _, statistics = streams(model, x, y, public)
-    constants = PublicStatistics()
-    constants.moments = [
-        m._replace(mean=tf.constant(m.mean.numpy()), variance=tf.constant(m.variance.numpy()))
-        for m in statistics.moments
-    ]
-    with tf.GradientTape(persistent=True) as direct_tape:
-        direct_tape.watch(taps)
-        with use_pass(constants):
-            loss = tf.reduce_sum(tf.square(model(x, training=True) - y))
-    direct = direct_tape.gradient(loss, variables)
-    of_tap = {v.ref(): direct_tape.gradient(loss, v) for v in taps}
-    pulled = pull_back(public_tape, statistics, lambda v: of_tap[v.ref()], variables)
-    return whole, direct, pulled
 
 
 def data(rng, dtype):

@@ -59,25 +59,9 @@ def _check(model):
 
 def _stock(layer):
     if isinstance(layer, PublicBatchNormalization):
-        return keras.layers.BatchNormalization(
-            axis=layer.axis,
-            epsilon=layer.epsilon,
-            center=layer.center,
-            scale=layer.scale,
-            trainable=False,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-        )
+        return _frozen(layer, epsilon=layer.epsilon, center=layer.center, scale=layer.scale)
     if isinstance(layer, PublicCentering):
-        return keras.layers.BatchNormalization(
-            axis=layer.axis,
-            epsilon=_EPSILON,
-            center=False,
-            scale=False,
-            trainable=False,
-            name=layer.name,
-            dtype=layer.dtype_policy,
-        )
+        return _frozen(layer, epsilon=_EPSILON, center=False, scale=False)
     if isinstance(layer, keras.Model):
         return fold_public_statistics(layer)
     if any(isinstance(inner, PublicMomentsLayer) for inner in sublayers(layer)):
@@ -88,6 +72,16 @@ def _stock(layer):
             "become. Save the model as it is: it needs no public rows either."
         )
     return layer.__class__.from_config(layer.get_config())
+
+
+def _frozen(layer, **options):
+    return keras.layers.BatchNormalization(
+        axis=layer.axis,
+        trainable=False,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+        **options,
+    )
 
 
 def _stock_weights(layer):

@@ -15,10 +15,12 @@ class PublicCentering(PublicMomentsLayer):
     mean can be held constant without an error in the gradient. What changes is each example's
     gradient by W as the clip sees it, b x^T: without centring much of it lies along the mean, which
     the pull-back through the public statistics takes out again, but only after it has used up a
-    part of the clipping norm. (A padded convolution then pads with the mean instead of with 0.)
+    part of the clipping norm.
 
-    Only for the input of a layer that is linear, without bias, and followed by
-    `PublicBatchNormalization` with the same `statistics` directly.
+    Only for the input of a layer that is linear (its bias does not matter) and that
+    `PublicBatchNormalization` with the same `statistics` follows directly. Exact before dense
+    layers and convolutions without padding. A padded convolution then pads with the mean instead of
+    with 0: another function at the border, whose gradient by way of that mean is left out.
 
     Privacy:
         As `PublicBatchNormalization` with the same `statistics`; "blend" centres by the public

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
-from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 from tfdpnorm.layers.replaced_weights import replaced
 from tfdpnorm.layers.scale_norm import ScaleNorm
 from tfdpnorm.layers.walk import sublayers
@@ -24,7 +24,7 @@ NORMALIZATIONS = (
     keras.layers.UnitNormalization,
     keras.layers.experimental.SyncBatchNormalization,
     NoisedBatchNormalization,
-    PublicBatchNormalization,
+    PublicMomentsLayer,
     ScaleNorm,
 )
 

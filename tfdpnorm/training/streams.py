@@ -16,7 +16,7 @@ class Streams:
     """Runs a model's private rows with the statistics that its layers ask for.
 
     Args:
-        model: A Keras model, with or without `PublicBatchNormalization` layers.
+        model: A Keras model, with or without layers that have public moments.
         public_batch: [M, ...] public rows, a structure like the model's input; None without such
             layers.
 
@@ -45,8 +45,8 @@ class Streams:
         self.full_gradient = any(layer.statistics_gradient == "full" for layer in self.layers)
         if self.layers and public_batch is None:
             raise ValueError(
-                f"Expected a public_batch: the model holds {len(self.layers)} "
-                f"PublicBatchNormalization layer(s), such as {self.layers[0].name!r}, got None."
+                f"Expected a public_batch: the model holds {len(self.layers)} layer(s) with public "
+                f"moments, such as {self.layers[0].name!r}, got None."
             )
         self.public_batch = public_batch if self.layers else None
 
@@ -65,9 +65,9 @@ class Streams:
         now = [x for x in sublayers(self.model) if isinstance(x, PublicMomentsLayer)]
         if {id(layer) for layer in now} != {id(layer) for layer in self.layers}:
             raise ValueError(
-                f"Expected the {len(self.layers)} PublicBatchNormalization layer(s) that the model "
-                f"had in make_private(), got {len(now)}. Make the layers in the model's "
-                "constructor, or call the model on a batch before make_private()."
+                f"Expected the {len(self.layers)} layer(s) with public moments that the model had "
+                f"in make_private(), got {len(now)}. Make the layers in the model's constructor, "
+                "or call the model on a batch before make_private()."
             )
 
     def tap_variables(self):
