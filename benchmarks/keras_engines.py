@@ -8,7 +8,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from benchmarks.engines import L2_NORM_CLIP, LEARNING_RATE, NOISE_MULTIPLIER, Prepared
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, random_rows
 from tfdpnorm import make_private, models
 from tfdpnorm.data import Lot
 
@@ -17,12 +17,15 @@ _MANY = 1_000_000  # updates and examples, so that no budget ends within a measu
 
 def prepare(engine, model_name, x, y):
     """Prepares the step of "keras" or of one of `tfdpnorm.training.ENGINES`."""
-    model = build_model(model_name)
+    workload = WORKLOADS[model_name]
     x, y = tf.constant(x), tf.constant(y)
-    trained, data = model, (x, y)
-    if engine != "keras":
+    if engine == "keras":
+        trained, data = build_model(model_name), (x, y)
+    else:
+        public, _ = random_rows(model_name, workload.public_rows, seed=1)
         trained = make_private(
-            model,
+            build_model(model_name, workload.private_norm),
+            public_batch=public if workload.public_rows else None,
             num_examples=_MANY,
             expected_batch_size=len(x),
             steps=_MANY,
@@ -40,13 +43,13 @@ def prepare(engine, model_name, x, y):
     return prepared_step(trained, data)
 
 
-def build_model(name):
-    """Builds a model of `WORKLOADS` with fixed initial weights."""
+def build_model(name, norm=None):
+    """Builds a model of `WORKLOADS` with fixed initial weights, and with its norm if none given."""
     keras.utils.set_random_seed(0)
     workload = WORKLOADS[name]
     return models.build(
-        name,
-        norm=workload.norm,
+        workload.family or name,
+        norm=norm or workload.norm,
         num_classes=workload.num_classes,
         input_shape=workload.input_shape,
     )

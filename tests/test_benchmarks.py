@@ -117,7 +117,7 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
 @pytest.mark.parametrize(
     "argument, parts",
     [
-        ("--models=lenet6", ["--models to be of lenet5, mlp", "got lenet6."]),
+        ("--models=lenet6", ["--models to be of lenet5, lenet5_batch", "got lenet6."]),
         ("--models=", ["--models to be of", "got none."]),
         ("--engines=keras,fast", ["--engines to be of keras, book_keeping", "got fast."]),
         ("--batch_sizes=0", ["--batch_sizes of whole numbers above 0, got '0'."]),
@@ -286,7 +286,11 @@ def test_rows_are_what_the_model_takes(name):
     from benchmarks.keras_engines import build_model
 
     model, workload = build_model(name), WORKLOADS[name]
-    assert model.count_params() == workload.parameters
+    trained = [model.trainable_weights]
+    if workload.private_norm is not None:
+        trained.append(build_model(name, workload.private_norm).trainable_weights)
+    for weights in trained:
+        assert sum(w.shape.num_elements() for w in weights) == workload.parameters
     x, y = random_rows(name, 3)
     assert x.shape == (3, *model.input_shape[1:]) and x.dtype == model.input.dtype.as_numpy_dtype
     assert model.output_shape[1] == workload.num_classes
@@ -324,7 +328,17 @@ def skip_without(*modules):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_private_normalisation_in_place_of_the_models():
+    engines = ["keras", "book_keeping", "tfp_native_model"]
+    rows = turns.measure(
+        "lenet5_batch", [4], engines, rounds=1, limits=LIMITS, peer_python=sys.executable
+    )
+    assert [row["milliseconds"] is None for row in rows] == [False, False, True]
+    assert "no private normalisation" in rows[2]["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.private_norm is None])
 @pytest.mark.parametrize(
     "engines, modules",
     [(["torch", "opacus_hooks", "opacus_ghost"], ("torch", "opacus")),
