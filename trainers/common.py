@@ -56,6 +56,7 @@ _PRIVATE_FLAGS = (
     "engine",
     "noise_generator",
     "insecure_seed",
+    "evaluations",
 )
 _WEIGHT_NOISE_FLAGS = ("batch_size", "validation_examples")
 
@@ -133,6 +134,9 @@ def define_flags():
     )
     flags.DEFINE_integer(
         "insecure_seed", None, "For tests: repeatable noise and lots. No guarantee holds."
+    )
+    flags.DEFINE_integer(
+        "evaluations", None, f"About how many times to take the test accuracy ({_OURS})."
     )
     flags.DEFINE_integer(
         "checkpoint_every", None, "Updates between checkpoints; default: one after each epoch."

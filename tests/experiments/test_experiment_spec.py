@@ -81,6 +81,7 @@ def test_ordinary_batch_normalisation_is_refused_with_a_remedy():
         "l2_norm_clip",
         "physical_batch_size",
         "max_examples",
+        "evaluations",
     ],
 )
 def test_values_that_are_not_positive_are_refused(name, value):
@@ -88,7 +89,9 @@ def test_values_that_are_not_positive_are_refused(name, value):
         make_spec(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["epochs", "steps", "learning_rate", "expected_batch_size"])
+@pytest.mark.parametrize(
+    "name", ["epochs", "steps", "learning_rate", "expected_batch_size", "evaluations"]
+)
 def test_infinity_is_refused_where_it_means_nothing(name):
     with pytest.raises(ValueError, match=f"Expected {name} to be finite"):
         make_spec(**{name: INF})

@@ -109,6 +109,12 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
         assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
 
 
+@pytest.mark.parametrize("evaluations, taken_after", [(1, [3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
+def test_how_often_the_test_accuracy_is_taken(tiny_spec, tiny_data, evaluations, taken_after):
+    run = Run(tiny_spec(evaluations=evaluations), tiny_data)
+    assert [updates for updates, _, _ in run.result.curve] == taken_after
+
+
 def _as_read(record):
     return {name: list(v) if isinstance(v, tuple) else v for name, v in record.items()} | {
         "flags": {n: list(v) if isinstance(v, tuple) else v for n, v in record["flags"].items()}

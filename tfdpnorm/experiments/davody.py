@@ -131,6 +131,7 @@ def statistics_cells():
             spec("mnist", epsilon=epsilon, **variant, **STATISTICS),
             experiment="davody_statistics",
             paper_value=None,
+            ema_decay=None,
         )
         for variant in variants
         for epsilon in (7.0, 3.0, 1.0)

@@ -74,7 +74,7 @@ def run(
     batches = poisson_batches(
         data.train_x, data.train_y, expected_batch_size=spec.expected_batch_size
     )
-    progress = Progress(private, data, echo)
+    progress = Progress(private, data, spec.evaluations, echo)
     callbacks = [progress, *([average] if average else []), *callbacks]
     private.restore_run(callbacks)
     if private.ledger.position:
@@ -179,21 +179,27 @@ def describe(spec, data, private):
 
 
 class Progress(keras.callbacks.Callback):
-    """Shows, about ten times a run, the updates made, the epsilon spent so far, and how it goes.
+    """Shows the updates made, the epsilon spent so far, and the test accuracy during a run.
 
     The test accuracy is that of benchmark images; nothing is chosen by it during the run.
+
+    Args:
+        private: `PrivateModel`.
+        data: `ExperimentData`.
+        evaluations: About how many times; the last time is after the last update.
+        echo: Function that shows a line.
 
     Attributes:
         curve: List of (updates, epsilon spent, test accuracy in percent).
     """
 
-    def __init__(self, private, data, echo):
+    def __init__(self, private, data, evaluations, echo):
         super().__init__()
         self.curve = []
         self._private = private
         self._data = data
         self._echo = echo
-        self._every = max(1, private.plan.steps // 10)
+        self._every = max(1, private.plan.steps // evaluations)
 
     def on_train_begin(self, logs=None):
         self._started = time.perf_counter()

@@ -137,6 +137,7 @@ class ExperimentSpec(CellSpec):
         engine: One of `tfdpnorm.training.ENGINES`; None for the one that `make_private` takes.
         noise_generator: "philox" or "shake256", see `make_private`.
         insecure_seed: For tests: seeds noise and lots; no guarantee.
+        evaluations: About how many times the test accuracy is taken during the run, for its curve.
     """
 
     epsilon: float | None = None
@@ -158,6 +159,7 @@ class ExperimentSpec(CellSpec):
     engine: str | None = None
     noise_generator: str = "philox"
     insecure_seed: int | None = None
+    evaluations: int = 10
 
     def __post_init__(self):
         super().__post_init__()
@@ -173,6 +175,7 @@ class ExperimentSpec(CellSpec):
             "pull_back_weight",
             "physical_batch_size",
             "pretraining_epochs",
+            "evaluations",
             may_be_infinite=("epsilon", "l2_norm_clip"),
         )
         self._not_negative("insecure_seed")
