@@ -2,6 +2,7 @@
 
 import pytest
 
+from tfdpnorm import models
 from tfdpnorm.experiments import davody
 
 INF = float("inf")
@@ -122,3 +123,13 @@ def test_unknown_datasets_and_settings_are_refused():
 def test_digits_split_their_public_rows_off():
     assert davody.spec("digits", "public_batch", 3.0).public_dataset == "split"
     assert davody.spec("mnist", "public_batch", 3.0).public_dataset == "kmnist"
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch", "noised_batch"])
+def test_the_network_of_words_can_be_built(norm):
+    """Word vectors are normalised by layer, as each layer of the paper's network is."""
+    spec = davody.spec("ag_news", norm, 3.0)
+    model = models.build("bilstm", norm=norm, groups=4, **dict(spec.model_options))
+    assert ("embedding_norm" in {x.name for x in model.layers}) == (norm == "layer")
+    noisy = davody.weight_noise_spec("ag_news", "layer", 1.0)
+    assert ("normalize_embedding", True) in noisy.model_options
