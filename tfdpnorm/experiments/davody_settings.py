@@ -89,6 +89,8 @@ def _mnist(norm, epsilon):
         settings["pull_back_weight"] = 1.5
     if epsilon == math.inf:
         return settings | _MNIST_NOT_PRIVATE
+    if norm == "public_batch" and epsilon is not None and epsilon >= 6:
+        return settings | _MNIST_PUBLIC_LEAST_NOISE
     return settings | _MNIST[norm][_noise(epsilon)]
 
 
@@ -107,6 +109,9 @@ _MNIST_NOT_PRIVATE = dict(
     optimizer="adam",
     learning_rate=2e-3,
     **_COSINE,
+)
+_MNIST_PUBLIC_LEAST_NOISE = dict(
+    expected_batch_size=2048, epochs=30, learning_rate=12.0, **_COSINE
 )
 # Little noise: more updates pay. Much of it is best met by few, large lots.
 _MNIST = {
