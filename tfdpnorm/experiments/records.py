@@ -61,7 +61,14 @@ _BEFORE = {
     "curve": [],
 }
 # Settings that do not change what is measured, and words about the others.
-NOT_MEASURED = ("physical_batch_size", "engine", "search", "reduced", "paper_value")
+NOT_MEASURED = (
+    "physical_batch_size",
+    "engine",
+    "evaluations",
+    "search",
+    "reduced",
+    "paper_value",
+)
 _PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
