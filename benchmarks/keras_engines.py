@@ -22,10 +22,12 @@ def prepare(engine, model_name, x, y):
     if engine == "keras":
         trained, data = build_model(model_name), (x, y)
     else:
-        public, _ = random_rows(model_name, workload.public_rows, seed=1)
+        public = None
+        if workload.public_rows:
+            public, _ = random_rows(model_name, workload.public_rows, seed=1)
         trained = make_private(
             build_model(model_name, workload.private_norm),
-            public_batch=public if workload.public_rows else None,
+            public_batch=public,
             num_examples=_MANY,
             expected_batch_size=len(x),
             steps=_MANY,

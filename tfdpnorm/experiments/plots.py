@@ -64,6 +64,9 @@ def plot_experiment(records, path, title, networks=()):
                 linestyle="--", marker="x", color=color, label=f"{norm}, the paper",
             )
     axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
+    epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
+    axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
+    axes.minorticks_off()
     return _saved(figure, axes, path)
 
 
@@ -138,14 +141,15 @@ def _figure():
     # Not pyplot: it would look for a screen.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     return figure, figure.subplots()
 
 
 def _saved(figure, axes, path):
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend()
+        # Outside: there is no corner that no curve of some table runs through.
+        figure.legend(loc="outside lower center", ncols=2)
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
