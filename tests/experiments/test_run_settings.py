@@ -11,14 +11,20 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.experiments import run_settings
-from tfdpnorm.experiments.run_settings import NOT_MEASURED, claim_run_dir, differences
+from tfdpnorm.experiments.run_settings import (
+    NOT_MEASURED,
+    claim_run_dir,
+    differences,
+    have_same_settings,
+)
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
 INF = float("inf")
 PRIVATE = ExperimentSpec(
     experiment="a_table",
-    cell="none/eps=1",
+    cell="public_batch/eps=1",
     dataset="mnist",
+    norm="public_batch",
     epsilon=1.0,
     epochs=2,
     model_options=(("pooling", "average"), ("activation", "tanh")),
@@ -78,6 +84,40 @@ def test_a_field_that_older_records_lack_had_its_default_then():
     assert differences(stronger, flags) == ["pull_back_weight"]
     del flags["dataset"]  # has no default
     assert differences(PRIVATE, flags) == ["dataset"]
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "noised_batch"])
+def test_settings_of_public_rows_have_no_effect_on_networks_without_them(norm):
+    spec = dataclasses.replace(PRIVATE, norm=norm)
+    others = dict(statistics="blend", statistics_gradient="stop", pull_back_weight=3.0,
+                  public_dataset="cifar100", public_batch_size=77)
+    assert differences(spec, {**dataclasses.asdict(spec), **others}) == []
+    # Networks of which one has public rows differ in that too.
+    names = differences(PRIVATE, {**dataclasses.asdict(spec), **others})
+    assert sorted(names) == sorted([*others, "norm"])
+
+
+def test_rows_that_are_split_off_are_missing_from_every_training_set():
+    spec = dataclasses.replace(PRIVATE, norm="layer", public_dataset="split")
+    flags = dataclasses.asdict(spec)
+    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
+    assert differences(spec, {**flags, "pull_back_weight": 3.0}) == []
+    assert differences(spec, {**flags, "public_dataset": "kmnist"}) == [
+        "public_dataset"
+    ]
+
+
+def test_records_are_compared_as_specs_are(make_record):
+    flags = dataclasses.asdict(PRIVATE)
+    old = {name: value for name, value in flags.items() if name != "vocabulary"}
+    records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
+    assert have_same_settings(records[:1]) and have_same_settings(records)
+    assert not have_same_settings([*records, make_record(flags={**flags, "epochs": 3})])
+    noisy = dataclasses.asdict(SPECS["noise"])
+    # 0.001 is the learning rate that the fields have here, and not that of private training.
+    short = {name: value for name, value in noisy.items() if name != "learning_rate"}
+    records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
+    assert have_same_settings(records)
 
 
 # --- whose run a folder holds ---

@@ -16,6 +16,7 @@ import pathlib
 from tensorflow import keras
 
 from tfdpnorm.experiments.records import NOT_MEASURED
+from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 from tfdpnorm.training.run_folder import check_no_ledger, make_run_dir
 
 SETTINGS = "settings.json"
@@ -33,22 +34,49 @@ def differences(spec, flags):
     """Returns the names of the settings in which a run with `flags` is another than `spec`.
 
     Lists count as tuples, and a field that `flags` lacks counts as its default: older records do
-    not have the newer fields. A field that the spec lacks is a difference. The seed is left out.
+    not have the newer fields. A field that the spec lacks is a difference. Left out are the seed
+    and what has no effect on the network at hand.
     The spec is one that is trained at Keras' present precision.
 
     Args:
         spec: An `ExperimentSpec` or `WeightNoiseSpec`.
         flags: Dict, such as the "flags" of a record.
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(spec)}
-    ours, theirs = settings(spec), {"precision": "float32", **defaults, **flags}
+    return _differences(settings(spec), flags, type(spec))
+
+
+def have_same_settings(records):
+    """Whether records, of one cell, differ in none of their settings, as `differences` has it.
+
+    Args:
+        records: List of records, at least one.
+    """
+    first, *others = records
+    kind = ExperimentSpec if first["weight_noise_stddev"] is None else WeightNoiseSpec
+    return not any(_differences(first["flags"], other["flags"], kind) for other in others)
+
+
+def _differences(first, second, kind):
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    first, second = ({"precision": "float32", **defaults, **flags} for flags in (first, second))
+    left_out = {"seed", *NOT_MEASURED, *(_without_effect(first) & _without_effect(second))}
     missing = dataclasses.MISSING  # equal to nothing but itself
     return [
         name
-        for name in dict.fromkeys([*ours, *theirs])
-        if name not in (*NOT_MEASURED, "seed")
-        and not _equal(ours.get(name, missing), theirs.get(name, missing))
+        for name in dict.fromkeys([*first, *second])
+        if name not in left_out
+        and not _equal(first.get(name, missing), second.get(name, missing))
     ]
+
+
+def _without_effect(flags):
+    """Names of settings of public rows, if the network has none."""
+    if flags["norm"] == "public_batch" or "public_dataset" not in flags:
+        return set()
+    names = {"statistics", "statistics_gradient", "pull_back_weight"}
+    if flags["public_dataset"] != "split":  # which takes rows out of everybody's training set
+        names |= {"public_dataset", "public_batch_size"}
+    return names
 
 
 @contextlib.contextmanager

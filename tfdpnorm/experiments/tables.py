@@ -4,20 +4,11 @@ import collections
 import math
 import statistics
 
-from tfdpnorm.experiments.records import NOT_MEASURED, paper_text
+from tfdpnorm.experiments.records import paper_text
+from tfdpnorm.experiments.run_settings import have_same_settings
 from tfdpnorm.privacy.rounding import ceil_text
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
-# In these the runs of one cell may differ and still be averaged.
-_NO_SETTINGS = ("seed", *NOT_MEASURED)
-# These concern networks with public-batch normalisation only.
-_PUBLIC_SETTINGS = (
-    "statistics",
-    "statistics_gradient",
-    "pull_back_weight",
-    "public_dataset",
-    "public_batch_size",
-)
 
 
 def run_table(records):
@@ -83,7 +74,7 @@ def _entry(records):
     if paper_text(records[0]):
         text += f"; paper {paper_text(records[0])}"
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
-    if any(_settings(record) != _settings(records[0]) for record in records):
+    if not have_same_settings(records):
         text += "; settings differ"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
@@ -106,18 +97,6 @@ def _is_as_promised(record):
     """False for a run that gives less privacy than its column says; an infinite epsilon says it."""
     promises_none = record["weight_noise_stddev"] is not None
     return record["guarantee_holds"] or promises_none
-
-
-def _settings(record):
-    left_out = set(_NO_SETTINGS)
-    if record["flags"].get("norm") != "public_batch":
-        left_out.update(_PUBLIC_SETTINGS)
-    return {
-        # 1.5 * 0.4 and 0.6 are the same setting.
-        name: f"{value:.9g}" if isinstance(value, float) else value
-        for name, value in record["flags"].items()
-        if name not in left_out
-    }
 
 
 def by_cell(records, networks=()):
