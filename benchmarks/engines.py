@@ -20,11 +20,13 @@ class Engine(NamedTuple):
         module: Module with `prepare`.
         plain: The engine that makes the ordinary step of the same framework.
         peer: Whether it runs under --peer_python.
+        replaces_norm: Whether it can put a private normalisation in the place of a model's.
     """
 
     module: str
     plain: str
     peer: bool = False
+    replaces_norm: bool = False
 
 
 class Prepared(NamedTuple):
@@ -49,9 +51,8 @@ class UnsupportedError(Exception):
 
 
 def _engines():
-    yield "keras", Engine("benchmarks.keras_engines", "keras")
-    for name in ("book_keeping", "per_example", "tfp_vectorized", "tfp_model"):
-        yield name, Engine("benchmarks.keras_engines", "keras")
+    for name in ("keras", "book_keeping", "per_example", "tfp_vectorized", "tfp_model"):
+        yield name, Engine("benchmarks.keras_engines", "keras", replaces_norm=True)
     for name in (
         "tfp_native_optimizer",
         "tfp_native_model",

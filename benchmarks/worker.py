@@ -17,9 +17,6 @@ from benchmarks import memory
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
 
-# The engines that can put a private normalisation in the place of a model's.
-_OWN = "benchmarks.keras_engines"
-
 
 class Worker:
     """Answers requests about one engine on one model and batch."""
@@ -31,7 +28,7 @@ class Worker:
 
     def build(self, model, batch_size, engine):
         """Builds model and data."""
-        if WORKLOADS[model].private_norm is not None and ENGINES[engine].module != _OWN:
+        if WORKLOADS[model].private_norm is not None and not ENGINES[engine].replaces_norm:
             raise UnsupportedError("no private normalisation to put in place of the model's")
         module = importlib.import_module(ENGINES[engine].module)
         x, y = random_rows(model, batch_size)
