@@ -7,7 +7,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private, private_model
+from tfdpnorm.training import lot_gradients, make_private
 
 FEATURES, CLASSES = 5, 3
 
@@ -151,7 +151,7 @@ def step_sum(monkeypatch):
         @tf.function(reduce_retracing=False)
         def step(lot):
             with monkeypatch.context() as patched:
-                patched.setattr(private_model, "private_gradients", spy)
+                patched.setattr(lot_gradients, "private_gradients", spy)
                 logs = model.train_step(lot)
             return seen["sum"], logs["nonfinite_gradients"]
 

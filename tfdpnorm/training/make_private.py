@@ -19,6 +19,7 @@ from tfdpnorm.training.checks import (
     check_public_rows,
 )
 from tfdpnorm.training.engines import check_engine, default_engine
+from tfdpnorm.training.lot_gradients import LotGradients
 from tfdpnorm.training.noise import GaussianNoise, check_generator
 from tfdpnorm.training.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
@@ -214,21 +215,28 @@ def make_private(
         folder = RunFolder(run_dir, plan, details, resume=resume, insecure_seed=insecure_seed)
     elif resume or checkpoint_every is not None:
         raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
-    private = PrivateModel(
+    lot_gradients = LotGradients(
         model,
-        ledger=PrivacyLedger(plan, details) if folder is None else folder.ledger,
-        streams=streams,
-        noise=GaussianNoise(insecure_seed, None if folder is None else folder.key, noise_generator),
-        run_folder=folder,
-        checkpoint_every=checkpoint_every,
+        streams,
+        Views(augmentation_multiplicity, augmentation),
+        plan,
         engine=engine,
-        physical_batch_size=physical_batch_size,
         loss_scale=loss_scale,
         pull_back_weight=pull_back_weight,
         clipping=clipping,
         clip_function=clip_function,
-        views=Views(augmentation_multiplicity, augmentation),
+    )
+    private = PrivateModel(
+        model,
+        ledger=PrivacyLedger(plan, details) if folder is None else folder.ledger,
+        streams=streams,
+        lot_gradients=lot_gradients,
+        noise=GaussianNoise(insecure_seed, None if folder is None else folder.key, noise_generator),
+        physical_batch_size=physical_batch_size,
+        augmentation=augmentation,
         validate=validate,
+        run_folder=folder,
+        checkpoint_every=checkpoint_every,
     )
     private.row_checks.check_model()
     return private

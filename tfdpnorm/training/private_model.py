@@ -2,25 +2,17 @@
 
 import math
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit import check_known_layers, check_no_added_losses
+from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import Lot, check_public_batch
-from tfdpnorm.gradients import ClippedSum
-from tfdpnorm.layers import PublicStatistics
-from tfdpnorm.layers.walk import layer_numbers
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callback_checks import check_callbacks, validations_first
 from tfdpnorm.training.checkpointing import Checkpointing
-from tfdpnorm.training.checks import (
-    check_optimizer,
-    check_private_data,
-)
-from tfdpnorm.training.engines import get_engine
+from tfdpnorm.training.checks import check_optimizer, check_private_data
 from tfdpnorm.training.fit_inputs import (
     NO_TARGETS,
     as_poisson_batches,
@@ -29,13 +21,10 @@ from tfdpnorm.training.fit_inputs import (
     refuse_fit_arguments,
 )
 from tfdpnorm.training.losses import PerExampleLoss
-from tfdpnorm.training.noised_statistics import NoisedStatistics
-from tfdpnorm.training.private_step import clipped_lot_sum, private_gradients
 from tfdpnorm.training.private_validation import PrivateValidation
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.row_checks import RowChecks, row_specs
 from tfdpnorm.training.update_metrics import Latest
-from tfdpnorm.training.views import Views
 
 
 class PrivateModel(keras.Model):
@@ -63,17 +52,13 @@ class PrivateModel(keras.Model):
         *,
         ledger,
         streams,
+        lot_gradients,
         noise,
-        engine,
         physical_batch_size,
-        loss_scale,
-        pull_back_weight,
-        clipping="flat",
-        clip_function="abadi",
-        views=None,
+        augmentation=None,
+        validate=True,
         run_folder=None,
         checkpoint_every=None,
-        validate=True,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -82,15 +67,9 @@ class PrivateModel(keras.Model):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
-        self.engine = engine
-        self.loss_scale = float(loss_scale)
-        self.pull_back_weight = float(pull_back_weight)
-        self.clipping = clipping
-        self.clip_function = clip_function
-        self._views = views or Views()
-        self.row_checks = RowChecks(self, self._views.augmentation, validate)
+        self.row_checks = RowChecks(self, augmentation, validate)
         self._streams = streams
-        self._noised_statistics = NoisedStatistics(model, self.plan)
+        self._lot_gradients = lot_gradients
         self._noise = noise
         self._folder = run_folder
         self._checkpoint_every = checkpoint_every
@@ -103,7 +82,6 @@ class PrivateModel(keras.Model):
         self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
         self._epsilon_metric = Latest(name="epsilon")
         self._per_example_loss = None
-        self._clipped_sum = None
         if self._to_restore and model.built:
             # All else that a checkpoint holds waits for the optimizer.
             run_folder.restore_weights(model)
@@ -139,7 +117,7 @@ class PrivateModel(keras.Model):
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self.row_checks.forget_loss()
-        self._clipped_sum = get_engine(self.engine, self.model, optimizer)
+        self._lot_gradients.compile(optimizer, self._per_example_loss)
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
         weighted = joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer=optimizer, weighted_metrics=weighted, **kwargs)
@@ -155,19 +133,8 @@ class PrivateModel(keras.Model):
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = self._regularization_gradients(trained)
-        clipped = self._clipped_lot(lot)
-        gradients = private_gradients(
-            clipped.released,
-            clipped.measured,
-            trained,
-            plan=self.plan,
-            noise=self._noise,
-            update=self.update_count,
-            clip_weights=clipped.clip_weights,
-            tape=clipped.tape,
-            statistics=clipped.statistics if self._streams.pulls_back else None,
-            noised_statistics=self._noised_statistics,
-        )
+        clipped = self._lot_gradients.clipped(lot)
+        gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
             gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
         self.optimizer.apply_gradients(
@@ -190,7 +157,7 @@ class PrivateModel(keras.Model):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._clipped_lot(lot).released
+        return self._lot_gradients.clipped(lot).released
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -398,57 +365,21 @@ class PrivateModel(keras.Model):
         return self._noise.update_count
 
     @property
+    def engine(self):
+        """Name of the engine that computes the clipped sums."""
+        return self._lot_gradients.engine
+
+    @property
+    def loss_scale(self):
+        """What losses are multiplied by, and gradients divided by again, before the clip."""
+        return self._lot_gradients.loss_scale
+
+    @property
     def statistics(self):
         """The statistics modes of the model's public-batch layers, or "none"."""
         return self._streams.statistics
 
     # Details
-
-    def _clipped_lot(self, lot):
-        trained = self.model.trainable_variables
-        measured = [*trained, *self._streams.tap_variables()]
-        clip_weights = self._streams.clip_weights(measured, self.pull_back_weight)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(trained)
-            statistics = self._streams.public_pass(training=True)
-
-        def make_loss_fn(x, mask):
-            # In mode "lot" the rows of each physical batch share their statistics.
-            used = statistics or self._streams.lot_pass(x, mask)
-
-            def loss_fn(x, y, sample_weight):
-                predictions = self._streams.forward(
-                    self._views.as_rows(x), used, training=True, mask=mask
-                )
-                check_no_added_losses(self.model)
-                losses = self._per_example_loss(self._views.repeated(y), predictions)
-                losses = self._views.mean(losses)
-                losses *= tf.cast(sample_weight, losses.dtype)
-                return losses, tf.nest.map_structure(self._views.mean, predictions)
-
-            return loss_fn
-
-        total = clipped_lot_sum(
-            self._clipped_sum,
-            make_loss_fn,
-            lot,
-            measured,
-            l2_norm_clip=self.plan.l2_norm_clip,
-            rows_mix=self._streams.rows_mix,
-            loss_scale=self.loss_scale,
-            clip_weights=clip_weights,
-            prepare=self._views,
-            **self._engine_options(measured),
-        )
-
-        def run(x):
-            rows = self._views.as_rows(self._views(x))
-            return self._streams.forward(rows, statistics, training=True)
-
-        joined = self._noised_statistics.joined(
-            total.gradients, measured, clip_weights, lot, run, self._views
-        )
-        return _ClippedLot(total, *joined, tape, statistics)
 
     def _training_logs(self, lot, total):
         flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
@@ -461,17 +392,6 @@ class PrivateModel(keras.Model):
             total.predictions,
             mask * weight,
         )
-
-    def _engine_options(self, measured):
-        """What the engine is told beside what all engines take."""
-        options = {}
-        if self.clipping == "per_layer":
-            options["clip_groups"] = layer_numbers(self.model, measured)
-        if self.clip_function != "abadi":
-            options["clip_function"] = self.clip_function
-        if self.engine == "book_keeping":
-            options["rows_per_example"] = self._views.count
-        return options
 
     def _regularization_gradients(self, variables):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -538,14 +458,3 @@ class PrivateModel(keras.Model):
         del batch, logs
         if self.ledger.remaining_updates < 1:
             self.stop_training = True
-
-
-class _ClippedLot(NamedTuple):
-    """A lot's `ClippedSum`, what is to be noised, and what turns it into gradients."""
-
-    total: ClippedSum
-    released: list
-    measured: list
-    clip_weights: list | None
-    tape: tf.GradientTape
-    statistics: PublicStatistics | None
