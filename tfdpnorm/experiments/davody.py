@@ -142,10 +142,11 @@ def curve_cells():
     """Figure 1: the course of training under more and more noise in the weights."""
     return [
         dataclasses.replace(
-            weight_noise_spec("mnist", "batch", stddev, **CURVES),
+            weight_noise_spec(dataset, "batch", stddev, **settings),
             experiment="davody_figure1",
             paper_value=None,
         )
+        for dataset, settings in CURVES.items()
         for stddev in (0.0, 1.0, 2.0, 5.0, 10.0)
     ]
 
