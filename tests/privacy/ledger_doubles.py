@@ -1,0 +1,44 @@
+"""A plan, and ledgers with entries of every kind, for the tests of ledger files."""
+
+
+
+from tfdpnorm.privacy import (
+    make_plan,
+)
+
+SETTINGS = {
+    "num_examples": 1000,
+    "expected_batch_size": 50,
+    "steps": 100,
+    "l2_norm_clip": 1.5,
+    "noise_multiplier": 2.0,
+    "delta": 1e-5,
+}
+PLAN = make_plan(**SETTINGS)
+DETAILS = {"engine": "bk", "depth": 16, "noise_generator": "shake256", "seed": None, "w": 0.1}
+HIDDEN = ("path", "torn", "_sums", "_size", "_descriptor", "_close", "_given", "_must_resume")
+
+
+def state_of(ledger):
+    return {k: v for k, v in vars(ledger).items() if k not in (*HIDDEN, "_is_broken")}
+
+
+def made(ledger, *digests):
+    for digest in digests:
+        ledger.record_updates()
+        ledger.record_made(digest)
+
+
+def fill(ledger):
+    """Entries of every kind."""
+    made(ledger, 1, -2, 2**63)
+    ledger.record_query("accuracy", noise_multiplier=5.0, examples=50, queries_planned=7)
+    ledger.record_answer("accuracy", 41.25)
+    ledger.resume(1, same_randomness=True)
+    made(ledger, -2, 77, 78)
+    ledger.exclude("Caf\u00e9 \u2014 \u201cvocabulary\u201d.")
+    ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
+    ledger.hold_to_plan("results decide")
+    ledger.resume(2, same_randomness=False)
+    ledger.record_updates(5)
+    return ledger

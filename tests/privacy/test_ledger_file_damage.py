@@ -1,0 +1,223 @@
+"""A ledger file is refused once anybody touched it."""
+
+import json
+import os
+import random
+
+import pytest
+
+from tests.privacy.ledger_doubles import DETAILS, PLAN, SETTINGS, made, state_of
+from tfdpnorm.privacy import (
+    LedgerCorruptError,
+    create_ledger,
+    ledger_file,
+    read_ledger,
+    reopen_ledger,
+)
+
+
+def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
+    data = whole.read_bytes()
+    lines, full = data.splitlines(keepends=True), read_ledger(whole)
+    ends = [len(b"".join(lines[: n + 1])) for n in range(len(lines))]
+    cut, last = tmp_path / "cut", None
+    for size in range(len(data)):
+        cut.write_bytes(data[:size])
+        kept = sum(end <= size for end in ends)
+        if not kept:
+            with pytest.raises(LedgerCorruptError, match="in line 1"):
+                read_ledger(cut)
+            continue
+        ledger = read_ledger(cut)
+        assert ledger.torn == (size not in ends)
+        assert ledger.tail == (kept, full._sums[kept - 1])
+        if last is None or kept > last.tail[0]:
+            # Confirmed repetitions alone may lower these, and there are none to confirm here.
+            assert ledger.epsilon() <= full.epsilon() and ledger.updates <= full.updates
+            assert last is None or last.updates <= ledger.updates
+            last = ledger
+        assert state_of(ledger).keys() == state_of(last).keys()
+        assert (ledger.updates, ledger.position) == (last.updates, last.position)
+        with pytest.raises(LedgerCorruptError, match=f"received only {kept} lines"):
+            ledger.check_reaches(full.tail)
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, -1])
+@pytest.mark.parametrize("zeros", [0, 1, 4096])
+def test_a_torn_line_is_cut_off_when_reopened(whole, size, zeros):
+    data = whole.read_bytes()
+    before = read_ledger(whole)
+    next_line = ledger_file._line(before.tail[0] + 1, {"kind": "updates", "count": 3}, "0" * 32)
+    whole.write_bytes(data + next_line[:size] + b"\0" * zeros)
+    assert read_ledger(whole).torn == bool(size or zeros)
+    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    assert whole.read_bytes() == data
+    assert ledger.torn == bool(size or zeros) and ledger.tail == before.tail
+    ledger.resume(ledger.position, same_randomness=True)
+    made(ledger, 3)
+    assert read_ledger(whole).updates == before.updates + 1
+
+
+def test_any_changed_byte_is_refused(whole, tmp_path):
+    data, rng = whole.read_bytes(), random.Random(1)
+    changed = tmp_path / "changed"
+    for at in range(len(data)):
+        byte = rng.choice([data[at] ^ 1 << rng.randrange(8), rng.randrange(256), 10, 0, 255])
+        if byte == data[at]:
+            continue
+        changed.write_bytes(data[:at] + bytes([byte]) + data[at + 1 :])
+        if at == len(data) - 1 and byte == 0:
+            assert read_ledger(changed).torn  # As after a power loss.
+            continue
+        with pytest.raises(LedgerCorruptError, match="in line|to have version"):
+            read_ledger(changed)
+
+
+def test_lines_that_are_deleted_swapped_or_doubled_are_refused(whole, tmp_path):
+    lines = whole.read_bytes().splitlines(keepends=True)
+    changed = tmp_path / "changed"
+    for n in range(len(lines)):
+        for some in (
+            lines[:n] + lines[n + 1 :] if n < len(lines) - 1 else lines[1:],
+            lines[: n + 1] + lines[n:],
+            lines[:n] + lines[n : n + 2][::-1] + lines[n + 2 :] if n < len(lines) - 1 else [],
+            lines[:n] + [b"\n"] + lines[n:],
+            lines[:n] + [lines[n].replace(b"\n", b"\r\n")] + lines[n + 1 :],
+        ):
+            changed.write_bytes(b"".join(some))
+            with pytest.raises(LedgerCorruptError):
+                read_ledger(changed)
+
+
+@pytest.mark.parametrize(
+    "data, what",
+    [
+        (b"", "an empty file in line 1"),
+        (b"\0" * 100, "no whole header in line 1"),
+        (b'{"line":1,"kind":"header"', "no whole header in line 1"),
+        (b"\xff\xfe\n", "not UTF-8 text in line 1"),
+        (b"hello\n", "no entry of a ledger in line 1"),
+        (b"\n\n\n", "no entry of a ledger in line 1"),
+        (os.urandom(3000).replace(b"\n", b"") + b"\n", "in line 1"),
+    ],
+    ids=["empty", "zeros", "half a header", "not UTF-8", "text", "empty lines", "anything"],
+)
+def test_what_is_no_ledger_is_refused(path, data, what):
+    path.write_bytes(data)
+    for opening in (read_ledger, lambda path: reopen_ledger(path, PLAN)):
+        with pytest.raises(LedgerCorruptError, match=what):
+            opening(path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "rest", [b"x", b"\xff", b'{"line":99', b" ", b"\0{", b'{"line":3,"kind":"\t']
+)
+def test_garbage_at_the_end_is_no_torn_line(path, rest):
+    made(create_ledger(path, PLAN))
+    path.write_bytes(path.read_bytes() + rest)
+    with pytest.raises(LedgerCorruptError, match="no beginning of a line in line 2"):
+        read_ledger(path)
+
+
+@pytest.mark.parametrize("end", [b"x", b" ", b"}", b"\0x"])
+def test_a_last_line_with_another_end_is_not_torn(whole, end):
+    whole.write_bytes(whole.read_bytes()[:-1] + end)
+    with pytest.raises(LedgerCorruptError, match="no beginning of a line"):
+        read_ledger(whole)
+
+
+def forge(path, *entries):
+    """Writes entries with right checksums, as somebody does who means to deceive."""
+    create_ledger(path, PLAN).close()
+    data = path.read_bytes()
+    for number, entry in enumerate(entries, 2):
+        before = json.loads(data.splitlines()[-1])["sum"]
+        data += ledger_file._line(number, entry, before)
+    path.write_bytes(data)
+
+
+UPDATES, MADE = {"kind": "updates", "count": 3}, {"kind": "made", "digest": 1}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"kind": "refund", "count": 3}],
+        [{"kind": ["updates"]}],
+        [{"kind": {}}],
+        [{}],
+        [{"kind": "header"}],
+        [{"kind": "updates"}],
+        [{"kind": "updates", "count": -3}],
+        [{"kind": "updates", "count": "3"}],
+        [{"kind": "updates", "count": 10**400}],
+        [{"kind": "updates", "count": 101}],
+        [{"kind": "updates", "count": 3, "for": "free"}],
+        [{"kind": "updates", "count": 3, "self": 1}],
+        [MADE],
+        [UPDATES, MADE, MADE],
+        [UPDATES, {"kind": "made", "digest": 2**64}],
+        [UPDATES, {"kind": "differs", "digest": 1}],
+        [UPDATES, {"kind": "resume", "position": 4, "same_randomness": True}],
+        [UPDATES, {"kind": "resume", "position": 2, "same_randomness": 1}],
+        [UPDATES, MADE, {"kind": "resume", "position": 0, "same_randomness": True}, UPDATES,
+         {"kind": "made", "digest": 2}],
+        [{"kind": "answer", "name": "accuracy", "value": 1.0}],
+        [{"kind": "query", "name": "accuracy", "noise_multiplier": 1.0}],
+        [{"kind": "void", "reason": "a"}, {"kind": "void", "reason": "a"}],
+        [{"kind": "void", "reason": " a"}],
+    ],
+)  # fmt: skip
+def test_entries_that_contradict_each_other_are_refused(path, entries):
+    forge(path, *entries)
+    with pytest.raises(LedgerCorruptError, match=f"in line {1 + len(entries)}"):
+        read_ledger(path)
+
+
+def test_a_wrong_number_under_a_right_checksum_is_refused(path):
+    forge(path)
+    header = path.read_bytes()
+    path.write_bytes(header + ledger_file._line(3, UPDATES, json.loads(header)["sum"]))
+    with pytest.raises(LedgerCorruptError, match="another line number"):
+        read_ledger(path)
+
+
+@pytest.mark.parametrize(
+    "changes, what",
+    [
+        ({"kind": "updates"}, "no header"),
+        ({"format": "csv"}, "no header"),
+        ({"version": 2}, "to have version 1 of the format, received 2. Read it with the release"),
+        ({"plan": None}, "without a valid plan"),
+        ({"plan": {"steps": 3}}, "without a valid plan"),
+        ({"plan": {**SETTINGS, "delta": 2}}, "without a valid plan"),
+        ({"plan": {**SETTINGS, "no": 2}}, "without a valid plan"),
+        ({"details": [1]}, "without a valid plan"),
+    ],
+)
+def test_other_headers_are_refused(path, changes, what):
+    plan = ledger_file._plan_fields(PLAN)
+    header = {"kind": "header", "format": "tfdpnorm-ledger", "version": 1, "plan": plan}
+    path.write_bytes(ledger_file._line(1, {**header, "details": {}, **changes}, "0" * 32))
+    with pytest.raises(LedgerCorruptError, match=what):
+        read_ledger(path)
+
+
+def test_a_ledger_that_was_cut_short_does_not_reach_its_tail(whole):
+    lines = whole.read_bytes().splitlines(keepends=True)
+    tail = read_ledger(whole).tail
+    whole.write_bytes(b"".join(lines[:-1]))
+    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    with pytest.raises(LedgerCorruptError, match="received only"):
+        ledger.check_reaches(tail)
+    ledger.resume(0, same_randomness=False)
+    with pytest.raises(LedgerCorruptError, match="another checksum there"):
+        ledger.check_reaches(tail)
+    ledger.check_reaches(ledger.tail)
+    for bad in (None, 3, (1,), ("a", "b"), (1, 2, 3)):
+        with pytest.raises(ValueError, match="Expected tail to be"):
+            ledger.check_reaches(bad)
+    for never in ((0, ""), (-1, tail[1]), (10**9, tail[1])):
+        with pytest.raises(LedgerCorruptError):
+            ledger.check_reaches(never)

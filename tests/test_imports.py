@@ -1,0 +1,278 @@
+"""What importing loads, and the layers of the package, read from the imports of its source."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+# --- what importing loads ---
+
+
+def run_python(code):
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("module", ["tfdpnorm", "tfdpnorm.privacy"])
+def test_import_does_not_load_tensorflow(module):
+    loaded = run_python(f"import sys, {module}; print('tensorflow' in sys.modules)")
+    assert loaded.strip() == "False"
+
+
+# --- the layers of the package, read from the imports of the source ---
+
+
+def parse(path):
+    return ast.parse(path.read_text("utf-8"), filename=str(path))
+
+
+def modules_under(root, package="tfdpnorm"):
+    """Dotted name to path, of every module of the package in the folder `root`."""
+    modules = {}
+    for path in sorted((root / package).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def imports_of(name, path, modules, module_level=False):
+    """The modules that one module imports, by absolute name.
+
+    `from a import b` counts as a.b if that is a module of the package, as a otherwise.
+    With `module_level`, what a function body or TYPE_CHECKING holds is left out.
+    """
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+
+    def visit(node):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                parts = parts[: len(parts) - node.level + 1]
+                base = ".".join(parts + ([base] if base else []))
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full in modules else base)
+        elif module_level and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return
+        elif module_level and is_type_checking(node):
+            for child in node.orelse:
+                visit(child)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(parse(path))
+    return found
+
+
+def within(module, package):
+    return module == package or module.startswith(package + ".")
+
+
+def parents(module):
+    parts = module.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def load_graph(modules):
+    """Which modules of the package each one makes Python load when it is imported itself.
+
+    Importing a.b.c runs a and a.b first; they count unless the importer lies inside them,
+    in which case they are being loaded already.
+    """
+    graph = {}
+    for name, path in modules.items():
+        direct = {m for m in imports_of(name, path, modules, module_level=True) if m in modules}
+        implied = {p for m in direct for p in parents(m) if p in modules and not within(name, p)}
+        graph[name] = (direct | implied) - {name}
+    return graph
+
+
+def find_cycle(graph):
+    """The modules of one cycle in order, or None."""
+    done, trail = set(), []
+
+    def visit(name):
+        if name in trail:
+            return trail[trail.index(name) :] + [name]
+        if name in done:
+            return None
+        trail.append(name)
+        for target in sorted(graph[name]):
+            cycle = visit(target)
+            if cycle:
+                return cycle
+        trail.pop()
+        done.add(name)
+        return None
+
+    for name in sorted(graph):
+        cycle = visit(name)
+        if cycle:
+            return cycle
+    return None
+
+
+def forbidden_imports(modules):
+    """What breaks the layers, one line for each import."""
+    foundation = set(sys.stdlib_module_names) | {"tensorflow", "numpy"}
+    allowed = {
+        "tfdpnorm.layers": ["tfdpnorm.layers"],
+        "tfdpnorm.gradients": ["tfdpnorm.gradients", "tfdpnorm.layers"],
+    }
+    faults = []
+    for name, path in modules.items():
+        imported = imports_of(name, path, modules)
+        faults += [f"{name} imports {m}" for m in sorted(imported) if within(m, "trainers")]
+        for package, own in allowed.items():
+            if within(name, package):
+                faults += [
+                    f"{name} imports {m}"
+                    for m in sorted(imported)
+                    if m.split(".")[0] not in foundation and not any(within(m, o) for o in own)
+                ]
+    return faults
+
+
+def tensorflow_loaded_by(package, modules):
+    """The modules at which importing `package`, or anything in it, comes to load TensorFlow."""
+    graph = load_graph(modules)
+    waiting = [name for name in modules if within(name, package)]
+    waiting += [p for p in parents(package) if p in modules]
+    seen = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += graph[name]
+    heavy = ("tensorflow", "keras", "tensorflow_privacy", "tensorflow_datasets", "keras_tuner")
+    return sorted(
+        name
+        for name in seen
+        if any(
+            within(m, h)
+            for m in imports_of(name, modules[name], modules, module_level=True)
+            for h in heavy
+        )
+    )
+
+
+def test_layers_of_the_package():
+    assert forbidden_imports(modules_under(ROOT)) == []
+
+
+def test_no_circular_imports():
+    cycle = find_cycle(load_graph(modules_under(ROOT)))
+    assert cycle is None, " -> ".join(cycle)
+
+
+def test_privacy_loads_no_tensorflow():
+    assert tensorflow_loaded_by("tfdpnorm.privacy", modules_under(ROOT)) == []
+
+
+@pytest.fixture
+def small_package(tmp_path):
+    """A sound package in the layout of tfdpnorm, to plant faults in."""
+    sources = {
+        "__init__": "",
+        "layers/__init__": "from tfdpnorm.layers.scale import Scale",
+        "layers/scale": "import math\nimport numpy as np\nimport tensorflow as tf",
+        "gradients/__init__": "",
+        "gradients/clip": "import tensorflow as tf\nfrom ..layers import Scale",
+        "privacy/__init__": "from .budget import Budget",
+        "privacy/budget": "import dp_accounting\ndef f():\n    import tensorflow",
+        "training/__init__": "",
+        "training/model": "from tfdpnorm import gradients, privacy\nimport tensorflow as tf",
+    }
+
+    def plant(**changes):
+        for name, text in {**sources, **changes}.items():
+            path = tmp_path / "tfdpnorm" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return modules_under(tmp_path)
+
+    return plant
+
+
+def test_a_sound_package_passes(small_package):
+    modules = small_package()
+    assert forbidden_imports(modules) == []
+    assert find_cycle(load_graph(modules)) is None
+    assert tensorflow_loaded_by("tfdpnorm.privacy", modules) == []
+
+
+@pytest.mark.parametrize(
+    "module, text",
+    [
+        ("layers/scale", "import keras_tuner"),
+        ("layers/scale", "from tfdpnorm.gradients.clip import clip"),
+        ("layers/scale", "from ..gradients import clip"),
+        ("layers/scale", "from .. import gradients"),
+        ("layers/scale", "def f():\n    from tfdpnorm import training"),
+        ("gradients/clip", "from tfdpnorm.privacy import Budget"),
+        ("gradients/clip", "import sklearn.metrics"),
+        ("training/model", "import trainers.demo"),
+        ("privacy/budget", "def f():\n    from trainers import demo"),
+    ],
+)
+def test_a_forbidden_import_is_noticed(small_package, module, text):
+    (fault,) = forbidden_imports(small_package(**{module: text}))
+    assert fault.startswith(f"tfdpnorm.{module.replace('/', '.')} imports ")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layers/scale": "from . import other", "layers/other": "from .scale import Scale"},
+        {"layers/scale": "from tfdpnorm.layers import Scale"},
+        {"privacy/budget": "from tfdpnorm.training import model"},
+        {
+            "gradients/__init__": "from .clip import clip",
+            "layers/scale": "import tfdpnorm.gradients",
+        },
+        {  # only through the __init__ that an import of a module inside it runs
+            "gradients/__init__": "from tfdpnorm.training import model",
+            "training/model": "from tfdpnorm.gradients.clip import clip",
+        },
+    ],
+)
+def test_a_circle_is_noticed(small_package, changes):
+    cycle = find_cycle(load_graph(small_package(**changes)))
+    assert cycle and cycle[0] == cycle[-1] and len(cycle) > 2
+
+
+def test_imports_inside_functions_make_no_circle(small_package):
+    late = "def f():\n    from tfdpnorm.training import model\nclass A:\n    def g(self):\n        "
+    late += "import tfdpnorm.training.model\n"
+    assert find_cycle(load_graph(small_package(**{"layers/scale": late}))) is None
+
+
+@pytest.mark.parametrize(
+    "changes, place",
+    [
+        ({"privacy/budget": "import tensorflow as tf"}, "privacy.budget"),
+        ({"privacy/budget": "try:\n    import keras\nexcept E:\n    pass"}, "privacy.budget"),
+        ({"privacy/budget": "from tfdpnorm.layers import Scale"}, "layers.scale"),
+        ({"__init__": "from tfdpnorm.layers.scale import Scale"}, "layers.scale"),
+    ],
+)
+def test_tensorflow_in_privacy_is_noticed(small_package, changes, place):
+    modules = small_package(**changes)
+    assert tensorflow_loaded_by("tfdpnorm.privacy", modules) == [f"tfdpnorm.{place}"]
