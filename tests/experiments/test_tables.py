@@ -4,6 +4,7 @@ import re
 import statistics
 
 import matplotlib.figure
+import numpy as np
 import pytest
 
 from tfdpnorm.experiments import plots, tables
@@ -180,6 +181,49 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
     assert ours.lines[0].get_xydata().tolist() == [[1.0, 82.0], [3.0, 90.0]]
     bars = [segment.tolist() for segment in ours.lines[2][0].get_segments()]
     assert bars[0] == [[1.0, 80.0], [1.0, 84.0]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "accuracies, scale, ticks",
+    [
+        ([10.0, 99.2], "function", "0 20 40 60 70 80 90 95 98 99 99.5"),
+        ([0.0, 100.0], "function", "0 20 40 60 70 80 90 95 98 99 99.5 100"),
+        ([70.0, 95.0], "function", "70 80 90 95"),
+        ([84.0, 98.0], "linear", None),
+        ([10.0, 70.0], "linear", None),
+    ],
+)
+def test_accuracies_near_100_are_told_apart(tmp_path, drawn, make_record, accuracies, scale, ticks):
+    records = [
+        make_record(cell=f"layer/eps={e}", epsilon_target=e, test_accuracy=a, paper_value=None)
+        for e, a in zip((1.0, 3.0), accuracies, strict=True)
+    ]
+    assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
+    (axes,) = drawn
+    assert axes.get_yscale() == scale
+    low, high = axes.get_ylim()
+    assert low <= min(accuracies) and max(accuracies) <= high
+    if ticks is not None:
+        assert " ".join(label.get_text() for label in axes.get_yticklabels()) == ticks
+        to_place = axes.yaxis.get_transform()
+        back = to_place.inverted().transform(to_place.transform(np.array(accuracies)))
+        np.testing.assert_allclose(back, accuracies, atol=1e-9)
+
+
+@pytest.mark.parametrize("claimed, columns", [(None, 2), (1.0, 1)])
+def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, columns):
+    records = [
+        make_record(cell=f"{name}/eps=1", epsilon_claimed=claimed, guarantee_holds=claimed is None,
+                    paper_value=None)
+        for name in ("public_batch", "public_batch-lot")
+    ]
+    plots.plot_experiment(records, tmp_path / "e.png", "title")
+    (figure,) = [axes.figure for axes in drawn]
+    (legend,) = figure.legends
+    assert legend._ncols == columns
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 and box.x1 <= figure.bbox.width
 
 
 def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):

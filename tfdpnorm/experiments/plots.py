@@ -5,7 +5,14 @@ import math
 import pathlib
 import statistics
 
+import numpy as np
+
 from tfdpnorm.experiments.tables import by_cell
+
+_LONG_LABEL = 34  # characters; two columns of longer ones do not fit
+# Accuracies in percent that an axis names, and where its logarithm ends.
+_TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
+_TOP = 100.2
 
 
 def plot_runs(curves, path, title):
@@ -146,11 +153,34 @@ def _figure():
 
 
 def _saved(figure, axes, path):
+    _make_room_at_the_top(axes)
     axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
         # Outside: there is no corner that no curve of some table runs through.
-        figure.legend(loc="outside lower center", ncols=2)
+        columns = 2 if max(map(len, labels)) <= _LONG_LABEL else 1
+        figure.legend(loc="outside lower center", ncols=columns)
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     return path
+
+
+def _make_room_at_the_top(axes):
+    """Draws accuracies by the log of the error, where they reach from low ones to nearly 100 %.
+
+    98 and 99 % are as far apart then as 80 and 90 %, of which a linear axis would show one line.
+    """
+    low, high = axes.dataLim.intervaly
+    if not (high > 85 and high - low > 15):
+        return
+    ticks = [
+        tick
+        for index, tick in enumerate(_TICKS)
+        if _TICKS[min(index + 1, len(_TICKS) - 1)] > low and _TICKS[max(index - 1, 0)] < high
+    ]
+    axes.set_yscale(
+        "function", functions=(lambda y: -np.log10(_TOP - y), lambda v: _TOP - 10.0**-v)
+    )
+    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
