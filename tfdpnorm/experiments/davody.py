@@ -78,7 +78,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     """
     experiment, default, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = default if model is None else model
-    settings = _settled(weight_noise_settings(dataset, norm, stddev), values)
+    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), values)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))

@@ -190,18 +190,21 @@ _AG_NEWS_RATES = {
 }
 
 
-def weight_noise_settings(dataset, norm, stddev):
+def weight_noise_settings(dataset, norm, stddev, norm_placement="all"):
     """Returns the fields of `WeightNoiseSpec` for a cell of Tables 2 to 4 or Figure 1.
 
     Args:
         dataset: "mnist", "cifar10" or "ag_news".
         norm: Normalisation of the network.
         stddev: Standard deviation of the noise in the weights.
+        norm_placement: After which layers it stands.
     """
     # The means have to outgrow the noise, which small steps take long to do. Normalised networks
     # stand large ones, because they do not mind the scale of their weights; layer normalisation
     # leaves a constant pattern over the units in place, that noisy biases make, and takes longer.
-    rate = max(2e-3, {"none": 0.1, "layer": 1.5}.get(norm, 0.5) * stddev)
+    # One layer that is not normalised, such as the logits, wants small steps for all.
+    normalised = norm if norm_placement == "all" else "none"
+    rate = max(2e-3, {"none": 0.1, "layer": 1.5}.get(normalised, 0.5) * stddev)
     if dataset == "ag_news":
         # A recurrent layer does mind the scale of its weights: its gates saturate.
         rate = max(2e-3, 0.1 * stddev)
