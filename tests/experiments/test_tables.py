@@ -307,6 +307,9 @@ def test_plot_of_weight_noise(make_record, tmp_path, drawn):
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "2"]
     paper = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
     assert [line.get_xydata().tolist() for line in paper] == [[[0.0, 99.0]]]
+    assert "the paper" in labels(axes)
+    plots.plot_weight_noise(records[1:], tmp_path / "n.png", "title")
+    assert labels(drawn[1]) == ["a", "b"]
 
 
 def test_plot_of_curves_is_the_mean_over_runs(make_record, tmp_path, drawn):

@@ -112,7 +112,8 @@ def plot_weight_noise(records, path, title, networks=()):
         ]
         if paper:
             axes.plot(*zip(*paper, strict=True), linestyle="--", marker="x", color=color, alpha=0.6)
-    axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
+    if any(isinstance(record["paper_value"], float) for record in records):
+        axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
     axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
     axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
     return _saved(figure, axes, path)
