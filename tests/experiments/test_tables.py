@@ -202,6 +202,7 @@ def test_accuracies_near_100_are_told_apart(tmp_path, drawn, make_record, accura
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     (axes,) = drawn
     assert axes.get_yscale() == scale
+    assert ("log scale of the error" in axes.get_ylabel()) == (scale == "function")
     low, high = axes.get_ylim()
     assert low <= min(accuracies) and max(accuracies) <= high
     if ticks is not None:

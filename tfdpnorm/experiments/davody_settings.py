@@ -202,7 +202,8 @@ def weight_noise_settings(dataset, norm, stddev, norm_placement="all"):
     # The means have to outgrow the noise, which small steps take long to do. Normalised networks
     # stand large ones, because they do not mind the scale of their weights; layer normalisation
     # leaves a constant pattern over the units in place, that noisy biases make, and takes longer.
-    # Where the last two layers are not normalised, small steps do better.
+    # Where the last two layers are not normalised, steps as for a plain network: VGG learns with
+    # them only, and ResNet-18 somewhat less (BUILD_NOTES.md).
     normalised = "none" if norm_placement == "mod" else norm
     rate = max(2e-3, {"none": 0.1, "layer": 1.5}.get(normalised, 0.5) * stddev)
     if dataset == "ag_news":

@@ -185,3 +185,4 @@ def _make_room_at_the_top(axes):
     )
     axes.set_ylim(ticks[0], ticks[-1])
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylabel(f"{axes.get_ylabel()}, log scale of the error")
