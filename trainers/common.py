@@ -44,6 +44,8 @@ _PRIVATE_FLAGS = (
     "expected_batch_size",
     "physical_batch_size",
     "l2_norm_clip",
+    "augmentation_multiplicity",
+    "random_shift",
     "ema_decay",
     "statistics",
     "statistics_gradient",
@@ -114,6 +116,14 @@ def define_flags():
         "physical_batch_size", None, "Rows through the network at once; default: the whole lot."
     )
     flags.DEFINE_float("l2_norm_clip", None, f"Clipping norm ({_OURS}).")
+    flags.DEFINE_integer(
+        "augmentation_multiplicity",
+        None,
+        f"Views of each image behind one clipped gradient ({_OURS}).",
+    )
+    flags.DEFINE_integer(
+        "random_shift", None, f"Pixels that a view is moved by at most, each way ({_OURS})."
+    )
     flags.DEFINE_float("ema_decay", None, f"Decay of the weight average ({_OURS}).")
     flags.DEFINE_string("public_dataset", None, f"Where the public rows come from ({_OURS}).")
     flags.DEFINE_integer("public_batch_size", None, f"Number of public rows ({_OURS}).")

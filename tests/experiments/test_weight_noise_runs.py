@@ -153,9 +153,8 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
         (dict(validation_examples=-1), "validation_examples >= 0"),
         (dict(vocabulary="public"), "vocabulary_file with vocabulary='public'"),
         (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
-        (dict(optimizer="nadam", learning_rate_schedule="cosine"), "Nadam takes no schedule"),
     ],
-    ids="public noised negative inf nan batch held_out file no_file nadam".split(),
+    ids="public noised negative inf nan batch held_out file no_file".split(),
 )
 def test_refused_specs(noisy_spec, fields, message):
     with pytest.raises(ValueError, match=message):

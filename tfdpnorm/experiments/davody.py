@@ -26,6 +26,7 @@ _WEIGHT_NOISE = {
 }
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
+_NO_VIEWS = dict(augmentation_multiplicity=1, random_shift=0)
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
@@ -46,6 +47,9 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     if privacy is None:
         amount = settings.get("noise_multiplier")
         privacy = "z=none" if amount is None else f"z={amount:g}"
+    if settings.get("statistics") in ("lot", "example"):
+        # Our views, unlike anybody's flags, are not for these (`make_private`).
+        settings |= {n: v for n, v in _NO_VIEWS.items() if values.get(n) is None}
     settings.setdefault("delta", paper.DELTA)
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA

@@ -2,10 +2,20 @@
 
 from tensorflow import keras
 
+# By class: from a name and options Keras 2 makes one of its legacy optimizers.
+_CLASSES = {
+    "sgd": keras.optimizers.SGD,
+    "adam": keras.optimizers.Adam,
+    "nadam": keras.optimizers.Nadam,
+    "adamw": keras.optimizers.AdamW,
+    "rmsprop": keras.optimizers.RMSprop,
+    "adagrad": keras.optimizers.Adagrad,
+}
+
 
 def make_optimizer(spec, updates):
     """Returns the Keras optimizer that an `ExperimentSpec` describes, for `updates` updates."""
-    rate = spec.learning_rate
+    rate = float(spec.learning_rate)
     if spec.learning_rate_schedule == "cosine":
         rate = keras.optimizers.schedules.CosineDecay(rate, updates)
     elif spec.learning_rate_schedule == "linear":
@@ -13,7 +23,4 @@ def make_optimizer(spec, updates):
     options = {"learning_rate": rate}
     if spec.optimizer == "sgd":
         options["momentum"] = spec.momentum
-    return keras.optimizers.get(
-        {"class_name": spec.optimizer, "config": options}
-    )
-
+    return _CLASSES[spec.optimizer](**options)

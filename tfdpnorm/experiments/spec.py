@@ -74,11 +74,6 @@ class CellSpec:
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("learning_rate_schedule", self.learning_rate_schedule, SCHEDULES)
         _one_of("vocabulary", self.vocabulary, VOCABULARIES)
-        if self.optimizer == "nadam" and self.learning_rate_schedule != "constant":
-            raise ValueError(
-                "Expected learning_rate_schedule='constant' with optimizer='nadam', got "
-                f"{self.learning_rate_schedule!r}: Keras' Nadam takes no schedule. Use adam."
-            )
         self._exactly_one("epochs", "steps")
         self._positive("epochs", "steps", "learning_rate", "max_examples")
         self._not_negative("seed")
@@ -123,6 +118,8 @@ class ExperimentSpec(CellSpec):
         expected_batch_size: L.
         physical_batch_size: Rows through the network at once, or None for the lot.
         l2_norm_clip: C.
+        augmentation_multiplicity: K, the views of each image behind one clipped gradient.
+        random_shift: Pixels that a view is moved by at most, each way, at random.
         ema_decay: Decay of the weight average, or None for none.
         statistics: Of public-batch normalisation.
         statistics_gradient: Likewise.
@@ -147,6 +144,8 @@ class ExperimentSpec(CellSpec):
     expected_batch_size: int = 1024
     physical_batch_size: int | None = None
     l2_norm_clip: float = 1.0
+    augmentation_multiplicity: int = 1
+    random_shift: int = 0
     ema_decay: float | None = 0.99
     statistics: str = "public"
     statistics_gradient: str = "full"
@@ -174,11 +173,18 @@ class ExperimentSpec(CellSpec):
             "expected_batch_size",
             "pull_back_weight",
             "physical_batch_size",
+            "augmentation_multiplicity",
             "pretraining_epochs",
             "evaluations",
             may_be_infinite=("epsilon", "l2_norm_clip"),
         )
-        self._not_negative("insecure_seed")
+        self._not_negative("insecure_seed", "random_shift")
+        if self.augmentation_multiplicity > 1 and not self.random_shift:
+            raise ValueError(
+                "Expected random_shift > 0 with augmentation_multiplicity="
+                f"{self.augmentation_multiplicity}, got 0: the views would be copies, at the cost "
+                "of views."
+            )
         if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
             raise ValueError(f"Expected 0 <= ema_decay < 1, got {self.ema_decay!r}.")
         if self.public_batch_size < 2:

@@ -76,6 +76,11 @@ class LotGradients:
         self._loss = None
         self._clipped_sum = None
 
+    @property
+    def augmentation(self):
+        """What makes the views of an example, or None."""
+        return self._views.augmentation
+
     def compile(self, optimizer, loss):
         """Has the gradients be those of a `PerExampleLoss`, for an optimizer."""
         self._loss = loss

@@ -233,7 +233,6 @@ def make_private(
         lot_gradients=lot_gradients,
         noise=GaussianNoise(insecure_seed, None if folder is None else folder.key, noise_generator),
         physical_batch_size=physical_batch_size,
-        augmentation=augmentation,
         validate=validate,
         run_folder=folder,
         checkpoint_every=checkpoint_every,

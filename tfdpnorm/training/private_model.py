@@ -55,7 +55,6 @@ class PrivateModel(keras.Model):
         lot_gradients,
         noise,
         physical_batch_size,
-        augmentation=None,
         validate=True,
         run_folder=None,
         checkpoint_every=None,
@@ -67,7 +66,7 @@ class PrivateModel(keras.Model):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
-        self.row_checks = RowChecks(self, augmentation, validate)
+        self.row_checks = RowChecks(self, lot_gradients.augmentation, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
@@ -434,7 +433,13 @@ class PrivateModel(keras.Model):
 
     def _checkpointing(self, callbacks):
         return Checkpointing(
-            self, self._folder, self._noise, callbacks, self._checkpoint_every, self._taken_up
+            self,
+            self._folder,
+            self._noise,
+            augmentation=self._lot_gradients.augmentation,
+            callbacks=callbacks,
+            every=self._checkpoint_every,
+            taken_up=self._taken_up,
         )
 
     def _void_unknown_sampling(self):
