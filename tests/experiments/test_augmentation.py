@@ -1,5 +1,7 @@
 """The views that experiments train on: where they are moved to, and what is refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,8 +9,6 @@ import tensorflow as tf
 from tfdpnorm.experiments import davody, runner
 from tfdpnorm.experiments.augmentation import make_augmentation
 from tfdpnorm.experiments.spec import ExperimentSpec
-
-INF = float("inf")
 
 
 def moves(views, image):
@@ -106,11 +106,35 @@ def test_our_views_are_left_out_where_rows_are_joined_and_a_users_are_not():
     assert all(cell.random_shift == 0 for cell in davody.statistics_cells())
 
 
-@pytest.mark.parametrize("epsilon", [7.0, 1.0, 0.5, 0.05, INF])
-def test_the_rows_of_a_table_have_the_same_views(epsilon):
-    """So that what is compared is the normalisation."""
-    specs = [davody.spec("mnist", norm, epsilon) for norm in ("none", "layer", "public_batch")]
-    assert len({(s.augmentation_multiplicity, s.random_shift) for s in specs}) == 1
+def test_cells_with_other_views_than_ours_are_named_so():
+    def cell(norm, **views):
+        return davody.spec("mnist", norm, 1.0, **views).cell
+
+    none = dict(augmentation_multiplicity=1, random_shift=0)
+    assert cell("public_batch") == "public_batch/eps=1"
+    assert cell("public_batch", augmentation_multiplicity=4) == "public_batch/eps=1"
+    assert cell("public_batch", augmentation_multiplicity=8) == "public_batch-8_views/eps=1"
+    assert cell("public_batch", **none) == "public_batch-no_views/eps=1"
+    assert cell("layer", **none) == cell("layer") == "layer/eps=1"
+    views = dict(augmentation_multiplicity=2, random_shift=1)
+    assert cell("layer", **views) == "layer-2_views/eps=1"
+    assert cell("public_batch", statistics="lot") == "public_batch-lot/eps=1"
+    assert cell("public_batch", statistics_gradient="stop", **none) == (
+        "public_batch-stop-no_views/eps=1"
+    )
+
+
+def test_the_table_has_cells_that_differ_in_nothing_but_views():
+    """So that its rows can be compared."""
+    cells = {spec.cell: spec for spec in davody.private_cells("mnist")}
+    with_views = [spec for spec in cells.values() if spec.random_shift]
+    assert [spec.epsilon for spec in with_views] == [7.0, 1.0, 0.5]
+    for spec in with_views:
+        without = cells[spec.cell.replace("/", "-no_views/")]
+        other = dataclasses.replace(
+            spec, cell=without.cell, augmentation_multiplicity=1, random_shift=0
+        )
+        assert other == without
 
 
 def test_records_from_before_there_were_views_are_of_runs_without():

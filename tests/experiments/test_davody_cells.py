@@ -67,8 +67,9 @@ def test_tables_of_private_training(experiment):
     epsilons, table = PRIVATE[experiment]
     specs = cells.cells(experiment)
     expected = typed(table, epsilons, "eps")
-    assert {spec.cell: spec.paper_value for spec in specs} == expected
-    assert len(specs) == len(expected)
+    theirs = [spec for spec in specs if "-no_views" not in spec.cell]
+    assert {spec.cell: spec.paper_value for spec in theirs} == expected
+    assert len(theirs) == len(expected)
     for spec in specs:
         assert isinstance(spec, ExperimentSpec) and spec.delta == 1e-5
         assert spec.cell.endswith(f"/eps={spec.epsilon:g}")

@@ -42,7 +42,11 @@ def test_paper_values_of_table_5(norm, epsilon):
 
 
 def test_no_cell_of_table_5_is_missing_or_invented():
-    ours = [(spec.norm, spec.epsilon) for spec in davody.private_cells("mnist")]
+    ours = [
+        (spec.norm, spec.epsilon)
+        for spec in davody.private_cells("mnist")
+        if "-no_views" not in spec.cell
+    ]
     assert len(ours) == len(set(ours)) and set(ours) == set(PAPER)
 
 

@@ -42,18 +42,18 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     """
     experiment, default, table = _of_dataset(_PRIVATE, dataset)
     model = default if model is None else model
-    settings = _settled(private_settings(dataset, model, norm, epsilon), values)
+    ours = private_settings(dataset, model, norm, epsilon)
+    if values.get("statistics") in ("lot", "example"):
+        ours |= _NO_VIEWS  # which are not for these (`make_private`)
+    settings = _settled(ours, values)
     privacy = f"eps={epsilon:g}" if epsilon is not None else None
     if privacy is None:
         amount = settings.get("noise_multiplier")
         privacy = "z=none" if amount is None else f"z={amount:g}"
-    if settings.get("statistics") in ("lot", "example"):
-        # Our views, unlike anybody's flags, are not for these (`make_private`).
-        settings |= {n: v for n, v in _NO_VIEWS.items() if values.get(n) is None}
     settings.setdefault("delta", paper.DELTA)
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
-    variant = _variant(settings) + ("" if model == default else f"-{model}")
+    variant = _variant(settings, ours) + ("" if model == default else f"-{model}")
     return ExperimentSpec(
         **{
             "experiment": experiment,
@@ -102,13 +102,23 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
 
 
 def private_cells(dataset):
-    """The specs of all cells of a table of private training, in the paper's order."""
+    """The specs of all cells of a table of private training, in the paper's order.
+
+    Behind them come ours: networks trained without views where we train on views, to compare with
+    those that have none.
+    """
     _, _, table = _of_dataset(_PRIVATE, dataset)
-    return [
+    specs = [
         spec(dataset, norm, float(epsilon), model=model)
         for (model, norm), row in table.items()
         for epsilon in row
     ]
+    without = [
+        spec(dataset, viewed.norm, viewed.epsilon, model=viewed.model, **_NO_VIEWS)
+        for viewed in specs
+        if viewed.random_shift
+    ]
+    return specs + without
 
 
 def weight_noise_cells(dataset):
@@ -136,6 +146,7 @@ def statistics_cells():
             experiment="davody_statistics",
             paper_value=None,
             ema_decay=None,
+            **_NO_VIEWS,
         )
         for variant in variants
         for epsilon in (7.0, 3.0, 1.0)
@@ -170,10 +181,19 @@ def _settled(settings, values):
     return settings
 
 
-def _variant(settings):
-    """Marks a cell whose statistics are not the default: it is another network's."""
+def _variant(settings, ours):
+    """Marks a cell whose statistics are not the default, or whose views are not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
-    return ("" if statistics == "public" else f"-{statistics}") + (
-        "" if gradient == "full" else f"-{gradient}"
-    )
+    views = _views(settings)
+    count = f"{views['augmentation_multiplicity']}_views" if views["random_shift"] else "no_views"
+    marks = [
+        "" if statistics == "public" else statistics,
+        "" if gradient == "full" else gradient,
+        "" if views == _views(ours) else count,
+    ]
+    return "".join(f"-{mark}" for mark in marks if mark)
+
+
+def _views(settings):
+    return {name: settings.get(name, none) for name, none in _NO_VIEWS.items()}
