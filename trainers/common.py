@@ -45,7 +45,6 @@ _PRIVATE_FLAGS = (
     "physical_batch_size",
     "l2_norm_clip",
     "augmentation_multiplicity",
-    "random_shift",
     "ema_decay",
     "statistics",
     "statistics_gradient",
@@ -119,10 +118,7 @@ def define_flags():
     flags.DEFINE_integer(
         "augmentation_multiplicity",
         None,
-        f"Views of each image behind one clipped gradient ({_OURS}).",
-    )
-    flags.DEFINE_integer(
-        "random_shift", None, f"Pixels that a view is moved by at most, each way ({_OURS})."
+        f"Views of each image, moved by a pixel, behind one clipped gradient: 1, 5 or 9 ({_OURS}).",
     )
     flags.DEFINE_float("ema_decay", None, f"Decay of the weight average ({_OURS}).")
     flags.DEFINE_string("public_dataset", None, f"Where the public rows come from ({_OURS}).")

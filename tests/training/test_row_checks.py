@@ -92,6 +92,12 @@ def test_an_augmentation_that_mixes_rows_is_refused(checked, build, augmentation
         checked(build("functional"), augmentation=augmentation, augmentation_multiplicity=2)
 
 
+def test_one_that_mixes_rows_is_found_among_several(checked, build):
+    mixing = [tf.identity, lambda x: tf.roll(x, 1, 0)]
+    with pytest.raises(ValueError, match="the augmentation"):
+        checked(build("functional"), augmentation=mixing, augmentation_multiplicity=2)
+
+
 def test_an_augmentation_of_each_row_is_not(checked, build):
     checked(build("functional"), augmentation=lambda x: x + tf.random.normal(tf.shape(x)))
     checked(build("functional"), augmentation=keras.layers.GaussianNoise(0.3))

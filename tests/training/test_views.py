@@ -39,17 +39,20 @@ def test_copies_of_an_example_give_its_gradient(
     np.testing.assert_allclose(copies, once, rtol=1e-5, atol=1e-6)
 
 
+def mirrored(rows):
+    signs = tf.where(tf.range(tf.shape(rows)[0]) % 2 == 0, 1.0, -1.0)
+    return rows * signs[:, tf.newaxis]
+
+
 @every_engine
+@pytest.mark.parametrize(
+    "augmentation", [mirrored, [tf.identity, tf.negative]], ids=["by place", "one each"]
+)
 def test_the_mean_gradient_of_the_views_is_clipped_once(
-    engine, build, private, step_sum, one_lot, data, cross_entropy
+    engine, augmentation, build, private, step_sum, one_lot, data, cross_entropy
 ):
-    """Views at x and -x, made by a function that knows which view of a row it makes."""
+    """Views at x and -x: by a function that knows which view of a row it makes, or by two."""
     model = build(norm="layer")
-
-    def mirrored(rows):
-        signs = tf.where(tf.range(tf.shape(rows)[0]) % 2 == 0, 1.0, -1.0)
-        return rows * signs[:, tf.newaxis]
-
     x, y = data[0][:5], data[1][:5]
     total = summed(
         private,
@@ -59,7 +62,7 @@ def test_the_mean_gradient_of_the_views_is_clipped_once(
         one_lot(x, y, rows=3),
         engine=engine,
         augmentation_multiplicity=2,
-        augmentation=mirrored,
+        augmentation=augmentation,
     )
     expected = 0
     for i in range(len(x)):
@@ -116,9 +119,12 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
     [
         ({"augmentation_multiplicity": 0}, "positive int, got 0"),
         ({"augmentation_multiplicity": 2.0}, "positive int, got 2.0"),
-        ({"augmentation": "flip"}, "a Keras layer or a function of rows, got str"),
+        ({"augmentation": "flip"}, "a Keras layer or a function of rows, .* got str"),
+        ({"augmentation": []}, r"augmentation_multiplicity=1, .* got \[\]"),
+        ({"augmentation": [tf.identity]  * 2, "augmentation_multiplicity": 3}, "multiplicity=3"),
+        ({"augmentation": [tf.identity, "flip"], "augmentation_multiplicity": 2}, "'flip'"),
     ],
-    ids=str,
+    ids=range(6),
 )
 def test_refusals(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
@@ -139,3 +145,34 @@ def test_an_augmentation_that_changes_the_number_of_rows_is_refused(
     trained.compile("sgd", cross_entropy)
     with pytest.raises(ValueError, match="as many rows as it takes, 8, got shapes"):
         trained.fit(*data, epochs=1, verbose=0)
+
+
+def test_views_of_several_inputs_are_made_one_each(private, step_sum, one_lot, cross_entropy):
+    inputs = {name: keras.Input((2,), name=name) for name in ("a", "b")}
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs["a"] - inputs["b"]))
+    rng = np.random.default_rng(0)
+    x = {name: rng.normal(size=(4, 2)).astype(np.float32) for name in ("a", "b")}
+    y = np.arange(4) % 3
+
+    def swapped(rows):
+        return {"a": rows["b"], "b": rows["a"]}
+
+    def total(augmentation, count):
+        trained = private(
+            model,
+            l2_norm_clip=0.5,
+            augmentation=augmentation,
+            augmentation_multiplicity=count,
+            engine="per_example",
+        )
+        trained.compile("sgd", cross_entropy)
+        lot = one_lot(x["a"], y)
+        weights, mask = lot.sample_weight, lot.mask
+        rows = {name: one_lot(x[name], y).x for name in x}
+        return step_sum(trained)(type(lot)(rows, lot.y, weights, mask))
+
+    both = total([lambda rows: rows, swapped], 2)
+    apart = total(None, 1), total(swapped, 1)
+    assert np.linalg.norm(apart[0] - apart[1]) > 0.1
+    assert np.linalg.norm(both - apart[0]) > 0.1
+    np.testing.assert_allclose(total([swapped, lambda rows: rows], 2), both, rtol=1e-5, atol=1e-6)

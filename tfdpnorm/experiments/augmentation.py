@@ -1,38 +1,42 @@
 """The views of an image that an experiment trains on."""
 
-from tensorflow import keras
+import functools
+
+import tensorflow as tf
+
+# Rows down and columns right. Each count of views that a spec may have ends where the picture of
+# them is symmetric.
+_MOVES = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
+COUNTS = (1, 5, 9)
 
 
-def make_augmentation(spec, shape):
-    """Returns the Keras layer that makes a view of each image, or None for the image itself.
+def augmentations(count, shape):
+    """Returns what makes each view of an image: a list of functions of rows, or None for 1.
 
-    An image is moved by whole pixels, uniformly up to `spec.random_shift` in each direction and
-    mirrored at the border. Where it moves to is no secret: a guarantee rests on each view being of
-    one image alone.
+    The first view is the image itself; the others are it moved by a pixel, along one axis or both,
+    and mirrored at the border. They are the same at every update: with random views, each row's
+    would depend on its place in the lot, and so on which other rows are there, for anybody who
+    knows the random numbers.
 
     Args:
-        spec: `ExperimentSpec`.
+        count: How many, one of `COUNTS`.
         shape: Shape of a row of the training set.
 
     Raises:
-        ValueError: if rows of this shape cannot be moved that far.
+        ValueError: if rows of this shape are no images.
     """
-    if not spec.random_shift:
+    if count == 1:
         return None
-    if len(shape) != 3 or min(shape[:2]) <= spec.random_shift:
+    if len(shape) != 3 or min(shape[:2]) < 2:
         raise ValueError(
-            f"Expected images of more than {spec.random_shift} pixels in height and width with "
-            f"random_shift={spec.random_shift}, got rows of shape {tuple(shape)}. Leave "
-            "random_shift at 0 for texts, for networks of which a part is frozen and for smaller "
-            "images."
+            f"Expected images of 2 or more pixels in height and width with augmentation_"
+            f"multiplicity={count}, got rows of shape {tuple(shape)}. Texts, and networks of which "
+            "a part is frozen, take augmentation_multiplicity=1."
         )
-    # Rounded to whole pixels, by interpolation="nearest", half a pixel more makes them uniform.
-    height, width = ((spec.random_shift + 0.5) / side for side in shape[:2])
-    return keras.layers.RandomTranslation(
-        height,
-        width,
-        fill_mode="reflect",
-        interpolation="nearest",
-        seed=spec.seed,
-        dtype="float32",
-    )
+    return [functools.partial(_moved, down=down, right=right) for down, right in _MOVES[:count]]
+
+
+def _moved(images, down, right):
+    height, width = images.shape[1:3]
+    padded = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC")
+    return padded[:, 1 - down : 1 - down + height, 1 - right : 1 - right + width]

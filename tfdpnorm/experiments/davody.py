@@ -26,7 +26,7 @@ _WEIGHT_NOISE = {
 }
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
-_NO_VIEWS = dict(augmentation_multiplicity=1, random_shift=0)
+_NO_VIEWS = dict(augmentation_multiplicity=1)
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
@@ -116,7 +116,7 @@ def private_cells(dataset):
     without = [
         spec(dataset, viewed.norm, viewed.epsilon, model=viewed.model, **_NO_VIEWS)
         for viewed in specs
-        if viewed.random_shift
+        if viewed.augmentation_multiplicity > 1
     ]
     return specs + without
 
@@ -185,15 +185,10 @@ def _variant(settings, ours):
     """Marks a cell whose statistics are not the default, or whose views are not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
-    views = _views(settings)
-    count = f"{views['augmentation_multiplicity']}_views" if views["random_shift"] else "no_views"
+    views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
     marks = [
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,
-        "" if views == _views(ours) else count,
+        "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
     ]
     return "".join(f"-{mark}" for mark in marks if mark)
-
-
-def _views(settings):
-    return {name: settings.get(name, none) for name, none in _NO_VIEWS.items()}

@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.experiments.augmentation import make_augmentation
+from tfdpnorm.experiments.augmentation import augmentations
 from tfdpnorm.experiments.datasets import load_experiment_data
 from tfdpnorm.experiments.optimizers import make_optimizer
 from tfdpnorm.experiments.records import make_folder, paper_text, provenance, write_record
@@ -144,7 +144,7 @@ def build_private(spec, data, **run_options):
         pull_back_weight=spec.pull_back_weight,
         statistics_budget_share=spec.statistics_budget_share,
         augmentation_multiplicity=spec.augmentation_multiplicity,
-        augmentation=make_augmentation(spec, data.train_x.shape[1:]),
+        augmentation=augmentations(spec.augmentation_multiplicity, data.train_x.shape[1:]),
         noise_generator=spec.noise_generator,
         insecure_seed=spec.insecure_seed,
         **privacy,
@@ -158,6 +158,7 @@ def build_private(spec, data, **run_options):
 def describe(spec, data, private):
     """Returns in words what is about to be trained."""
     plan, reasons = private.plan, private.ledger.no_guarantee_because
+    views = spec.augmentation_multiplicity
     lines = [
         f"{spec.experiment} {spec.cell}: {spec.model}, {private.model.count_params():,} "
         f"parameters, norm {spec.norm}"
@@ -165,14 +166,7 @@ def describe(spec, data, private):
         f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
         f"public rows: {data.public_source or 'none'}",
         *([f"  public: {data.pretrained}"] if data.pretrained else []),
-        *(
-            [
-                f"  views: {spec.augmentation_multiplicity} of each image, moved by up to "
-                f"{spec.random_shift} px, behind one clipped gradient"
-            ]
-            if spec.random_shift
-            else []
-        ),
+        *([f"  each image in {views} views, moved by a pixel"] if views > 1 else []),
         f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
         f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = {plan.l2_norm_clip:g}, "
         f"delta = {plan.delta:g}, engine {private.engine}, seed {spec.seed}",

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from tfdpnorm.experiments.augmentation import COUNTS
 from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names
@@ -118,8 +119,8 @@ class ExperimentSpec(CellSpec):
         expected_batch_size: L.
         physical_batch_size: Rows through the network at once, or None for the lot.
         l2_norm_clip: C.
-        augmentation_multiplicity: K, the views of each image behind one clipped gradient.
-        random_shift: Pixels that a view is moved by at most, each way, at random.
+        augmentation_multiplicity: K, the views of each image behind one clipped gradient: 1, or 5
+            or 9 with the image moved by a pixel (`tfdpnorm.experiments.augmentation`).
         ema_decay: Decay of the weight average, or None for none.
         statistics: Of public-batch normalisation.
         statistics_gradient: Likewise.
@@ -145,7 +146,6 @@ class ExperimentSpec(CellSpec):
     physical_batch_size: int | None = None
     l2_norm_clip: float = 1.0
     augmentation_multiplicity: int = 1
-    random_shift: int = 0
     ema_decay: float | None = 0.99
     statistics: str = "public"
     statistics_gradient: str = "full"
@@ -166,6 +166,7 @@ class ExperimentSpec(CellSpec):
         _one_of("statistics_gradient", self.statistics_gradient, STATISTICS_GRADIENTS)
         _one_of("accountant", self.accountant, ACCOUNTANTS)
         _one_of("noise_generator", self.noise_generator, GENERATORS)
+        _one_of("augmentation_multiplicity", self.augmentation_multiplicity, COUNTS)
         if self.engine is not None:
             check_engine(self.engine)
         self._exactly_one("epsilon", "noise_multiplier")
@@ -173,18 +174,11 @@ class ExperimentSpec(CellSpec):
             "expected_batch_size",
             "pull_back_weight",
             "physical_batch_size",
-            "augmentation_multiplicity",
             "pretraining_epochs",
             "evaluations",
             may_be_infinite=("epsilon", "l2_norm_clip"),
         )
-        self._not_negative("insecure_seed", "random_shift")
-        if self.augmentation_multiplicity > 1 and not self.random_shift:
-            raise ValueError(
-                "Expected random_shift > 0 with augmentation_multiplicity="
-                f"{self.augmentation_multiplicity}, got 0: the views would be copies, at the cost "
-                "of views."
-            )
+        self._not_negative("insecure_seed")
         if self.ema_decay is not None and not 0 <= self.ema_decay < 1:
             raise ValueError(f"Expected 0 <= ema_decay < 1, got {self.ema_decay!r}.")
         if self.public_batch_size < 2:

@@ -3,8 +3,6 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training.random_states import random_states
-
 # What the callbacks of Keras remember from epoch to epoch.
 _MEMORIES = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
@@ -16,35 +14,23 @@ _MEMORIES = {
 class Checkpointing(keras.callbacks.Callback):
     """Saves a private training to its `RunFolder`, and brings it back.
 
-    Saved are the weights, the optimizer's variables, the number of updates, what random layers go
-    on from as far as they keep it in variables (`random_states`), the variables of every callback
-    that has a method `training_state(model)`, which returns a list of them, and what EarlyStopping,
-    ReduceLROnPlateau and ModelCheckpoint go by. Not saved: the state of other random layers, such
-    as Dropout, so that with them repeated updates come out otherwise and are counted again; the
-    weights that EarlyStopping may bring back; and the state of other callbacks.
+    Saved are the weights, the optimizer's variables, the number of updates, the variables of every
+    callback that has a method `training_state(model)`, which returns a list of them, and what
+    EarlyStopping, ReduceLROnPlateau and ModelCheckpoint go by. Not saved: the state of random
+    layers such as Dropout, so that with them repeated updates come out otherwise and are counted
+    again; the weights that EarlyStopping may bring back; and the state of other callbacks.
 
     Args:
         private: `PrivateModel`, compiled.
         folder: `RunFolder`.
         noise: `tfdpnorm.training.noise.GaussianNoise` of the model.
-        augmentation: What makes views of examples, or None.
         callbacks: The other callbacks, which are called before this one.
         every: Save after at least so many updates; None: after every epoch.
         taken_up: Whether the training that begins goes on with that of the folder's checkpoint.
     """
 
-    def __init__(
-        self,
-        private,
-        folder,
-        noise,
-        augmentation=None,
-        callbacks=(),
-        every=None,
-        taken_up=False,
-    ):
+    def __init__(self, private, folder, noise, callbacks=(), every=None, taken_up=False):
         super().__init__()
-        self._augmentation = augmentation
         self._private, self._folder, self._noise = private, folder, noise
         self._callbacks, self._every, self._taken_up = callbacks, every, taken_up
         self._saved_at = None
@@ -99,7 +85,6 @@ class Checkpointing(keras.callbacks.Callback):
             "optimizer": list(optimizer.variables()),
             "rates": [rates[n] for n in sorted(rates) if isinstance(rates[n], tf.Variable)],
             "updates": [self._noise.update_count, self._noise.release],
-            "random": random_states(model, self._augmentation),
             "callbacks": [variable for state in states for variable in state],
         }
 

@@ -151,7 +151,7 @@ def check_multiplicity(multiplicity, augmentation, mode):
 
     Args:
         multiplicity: K.
-        augmentation: What makes views.
+        augmentation: What makes views, or a sequence of one for each.
         mode: The mode of `tfdpnorm.training.streams.Streams`.
 
     Raises:
@@ -161,10 +161,16 @@ def check_multiplicity(multiplicity, augmentation, mode):
         raise ValueError(
             f"Expected augmentation_multiplicity to be a positive int, got {multiplicity!r}."
         )
-    if augmentation is not None and not callable(augmentation):
+    if isinstance(augmentation, (list, tuple)):
+        if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
+            raise ValueError(
+                f"Expected as many augmentations as augmentation_multiplicity={multiplicity}, "
+                f"Keras layers or functions of rows, got {augmentation!r}."
+            )
+    elif augmentation is not None and not callable(augmentation):
         raise ValueError(
-            "Expected augmentation to be a Keras layer or a function of rows, got "
-            f"{type(augmentation).__name__}."
+            "Expected augmentation to be a Keras layer or a function of rows, or a sequence of "
+            f"them, got {type(augmentation).__name__}."
         )
     if (multiplicity > 1 or augmentation is not None) and mode in ("example", "lot"):
         raise ValueError(

@@ -77,9 +77,9 @@ class LotGradients:
         self._clipped_sum = None
 
     @property
-    def augmentation(self):
-        """What makes the views of an example, or None."""
-        return self._views.augmentation
+    def augmentations(self):
+        """Tuple of what makes views of an example."""
+        return self._views.augmentations
 
     def compile(self, optimizer, loss):
         """Has the gradients be those of a `PerExampleLoss`, for an optimizer."""

@@ -101,7 +101,10 @@ def make_private(
         augmentation_multiplicity: K: the gradient of an example is that of the mean loss of K views
             of it. Takes K times the time and memory; the guarantee is the same.
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
-            random view of each row *by itself*: what mixes rows voids the guarantee.
+            view of each row *by itself*: what mixes rows voids the guarantee. Or a list of K of
+            them, one for each view. Random numbers are drawn for a row's place in the lot, which
+            the presence of another row moves: they must stay as secret as the noise, and no global
+            seed may be known that they follow from. Fixed views have nothing to hide.
         validate: Whether to run the model, its loss and its augmentation on a few made-up rows, to
             see whether examples meet in them (`tfdpnorm.audit.validate`). Without it the statement
             says that nobody looked.

@@ -66,7 +66,7 @@ class PrivateModel(keras.Model):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
-        self.row_checks = RowChecks(self, lot_gradients.augmentation, validate)
+        self.row_checks = RowChecks(self, lot_gradients.augmentations, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
@@ -433,13 +433,7 @@ class PrivateModel(keras.Model):
 
     def _checkpointing(self, callbacks):
         return Checkpointing(
-            self,
-            self._folder,
-            self._noise,
-            augmentation=self._lot_gradients.augmentation,
-            callbacks=callbacks,
-            every=self._checkpoint_every,
-            taken_up=self._taken_up,
+            self, self._folder, self._noise, callbacks, self._checkpoint_every, self._taken_up
         )
 
     def _void_unknown_sampling(self):

@@ -12,17 +12,17 @@ class RowChecks:
 
     Args:
         private: `PrivateModel`.
-        augmentation: Its augmentation, or None.
+        augmentations: What makes views of its rows.
         enabled: False leaves the probes out, which the ledger then says.
     """
 
-    def __init__(self, private, augmentation, enabled=True):
-        self._private, self._augmentation, self._enabled = private, augmentation, enabled
+    def __init__(self, private, augmentations=(), enabled=True):
+        self._private, self._augmentations, self._enabled = private, augmentations, enabled
         self._outputs = None
         self._loss_probed = False
 
     def check_model(self, x=None):
-        """Probes the model and the augmentation, unless that was done.
+        """Probes the model and the augmentations, unless that was done.
 
         Args:
             x: Structure of `tf.TensorSpec` [None, ...]; None for what the model says of its inputs,
@@ -37,8 +37,8 @@ class RowChecks:
         if rows is None:
             return
         report = probe_model(self._private, rows)
-        if self._augmentation is not None:
-            report += probe_augmentation(self._augmentation, rows)
+        for augmentation in self._augmentations:
+            report += probe_augmentation(augmentation, rows)
         self._outputs = report.outputs or False
         self._conclude(report)
 

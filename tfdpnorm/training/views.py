@@ -12,8 +12,11 @@ class Views:
 
     Args:
         count: K, the views of each example; 1 for the example itself.
-        augmentation: None, or a Keras layer or a function from rows [rows, ...] to as many. It must
-            treat each row by itself.
+        augmentation: None, or a Keras layer or a function from rows [rows, ...] to as many; or a
+            list of K of them, one for each view. They must treat each row by itself.
+
+    Attributes:
+        augmentations: Tuple of what makes views: of none, one or K.
 
     Reference:
         De et al. (2022), "Unlocking high-accuracy differentially private image classification
@@ -22,14 +25,19 @@ class Views:
 
     def __init__(self, count=1, augmentation=None):
         self.count = count
-        self.augmentation = augmentation
+        if augmentation is None:
+            augmentation = ()
+        one_each = isinstance(augmentation, (list, tuple))
+        self.augmentations = tuple(augmentation) if one_each else (augmentation,)
 
     def __call__(self, x):
         """[rows, ...] to views [rows, K, ...], or to [rows, ...] if K is 1."""
-        if self.augmentation is not None or self.count > 1:
-            x = self.repeated(x)
-        if self.augmentation is not None:
-            x = self._augmented(x)
+        if len(self.augmentations) > 1:
+            views = [_augmented(augmentation, x) for augmentation in self.augmentations]
+            return tf.nest.map_structure(lambda *each: tf.stack(each, axis=1), *views)
+        x = self.repeated(x)
+        for augmentation in self.augmentations:
+            x = _augmented(augmentation, x)
         if self.count == 1:
             return x
         return tf.nest.map_structure(
@@ -57,21 +65,22 @@ class Views:
         mean = tf.reduce_mean(tf.reshape(values, split), axis=1)
         return tf.ensure_shape(mean, [rows, *values.shape[1:]])
 
-    def _augmented(self, x):
-        if isinstance(self.augmentation, keras.layers.Layer):
-            found = self.augmentation(x, training=True)
-        else:
-            found = self.augmentation(x)
-        given, made = tf.nest.flatten(x), tf.nest.flatten(found)
-        if len(given) != len(made) or any(
-            not m.shape[:1].is_compatible_with(g.shape[:1])
-            for g, m in zip(given, made, strict=False)
-        ):
-            raise ValueError(
-                f"Expected the augmentation to give as many rows as it takes, {given[0].shape[0]}, "
-                f"got shapes {[tuple(m.shape) for m in made]}."
-            )
-        return found
+
+def _augmented(augmentation, x):
+    if isinstance(augmentation, keras.layers.Layer):
+        found = augmentation(x, training=True)
+    else:
+        found = augmentation(x)
+    given, made = tf.nest.flatten(x), tf.nest.flatten(found)
+    if len(given) != len(made) or any(
+        not m.shape[:1].is_compatible_with(g.shape[:1])
+        for g, m in zip(given, made, strict=False)
+    ):
+        raise ValueError(
+            f"Expected the augmentation to give as many rows as it takes, {given[0].shape[0]}, "
+            f"got shapes {[tuple(m.shape) for m in made]}."
+        )
+    return found
 
 
 def _joined(t):
