@@ -4,8 +4,8 @@ import functools
 
 import tensorflow as tf
 
-# Rows down and columns right. Each count of views that a spec may have ends where the picture of
-# them is symmetric.
+# Rows down and columns right: the image, its four nearest places, and the four behind them. Other
+# counts would favour a direction.
 _MOVES = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
 COUNTS = (1, 5, 9)
 

@@ -45,8 +45,8 @@ _GENERATORS = {
     ),
 }
 _SECRETS = (
-    "It presumes that the key of the noise and the composition of the sampled lots stay secret, and "
-    "so do the random numbers of dropout and of random augmentations, if there are any."
+    "It presumes that the key of the noise and the composition of the sampled lots stay secret, as "
+    "well as the random numbers of dropout and of random augmentations, if there are any."
 )
 
 

@@ -151,7 +151,7 @@ def check_multiplicity(multiplicity, augmentation, mode):
 
     Args:
         multiplicity: K.
-        augmentation: What makes views, or a sequence of one for each.
+        augmentation: What makes views, or a list with one for each.
         mode: The mode of `tfdpnorm.training.streams.Streams`.
 
     Raises:
@@ -169,7 +169,7 @@ def check_multiplicity(multiplicity, augmentation, mode):
             )
     elif augmentation is not None and not callable(augmentation):
         raise ValueError(
-            "Expected augmentation to be a Keras layer or a function of rows, or a sequence of "
+            "Expected augmentation to be a Keras layer or a function of rows, or a list of "
             f"them, got {type(augmentation).__name__}."
         )
     if (multiplicity > 1 or augmentation is not None) and mode in ("example", "lot"):
