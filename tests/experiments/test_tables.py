@@ -171,10 +171,11 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
     records = [
         cell("layer", 3.0, 90.0, 97.05), cell("layer", 1.0, 80.0, 96.68),
         cell("layer", 1.0, 84.0, 96.68), cell("none", 1.0, 70.0, None),
+        cell("layer-no_views", 1.0, 60.0, 96.68),  # the paper's figure is in the plot once
     ]
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     (axes,) = drawn
-    assert sorted(labels(axes)) == ["layer", "layer, the paper", "none"]
+    assert sorted(labels(axes)) == ["layer", "layer, the paper", "layer-no_views", "none"]
     (paper,) = [line for line in axes.lines if line.get_label() == "layer, the paper"]
     assert paper.get_xydata().tolist() == [[1.0, 96.68], [3.0, 97.05]]
     ours = dict(zip(labels(axes), axes.get_legend_handles_labels()[0], strict=True))["layer"]

@@ -45,6 +45,7 @@ def plot_experiment(records, path, title, networks=()):
     """
     figure, axes = _figure()
     cells = by_cell(records, networks)
+    drawn = set()  # of the paper's: variants of a network have its figures
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         color = f"C{index}"
         ours, paper, holds, claimed = [], [], True, False
@@ -65,7 +66,8 @@ def plot_experiment(records, path, title, networks=()):
             label = norm if holds else f"{norm}, NO GUARANTEE"
             label += " (epsilon claimed by the paper)" if claimed else ""
             axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
-        if paper:
+        if not drawn.issuperset(paper):
+            drawn.update(paper)
             axes.plot(
                 *zip(*sorted(paper), strict=True),
                 linestyle="--", marker="x", color=color, label=f"{norm}, the paper",
