@@ -46,6 +46,7 @@ VALUES = {
     "epochs": ("0.01", "3", *NUMBERS),
     "steps": ("3", *WHOLES),
     "l2_norm_clip": NUMBERS,
+    "augmentation_multiplicity": ("1", "5", "9", "4", *WHOLES),
     "optimizer": ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad", "lion"),
     "learning_rate": NUMBERS,
     "learning_rate_schedule": ("constant", "cosine", "linear", "step"),

@@ -22,7 +22,7 @@ VALUES = {
     "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
     "pretraining_dataset": "cifar100", "pretraining_epochs": 3,
     "vocabulary_size": 55, "sequence_length": 7, "statistics_budget_share": 0.25,
-    "evaluations": 4,
+    "evaluations": 4, "augmentation_multiplicity": 9,
 }
 # Flags with a meaning for one normalisation only.
 NORM_OF = {"statistics_budget_share": "noised_batch"}
