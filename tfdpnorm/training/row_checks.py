@@ -16,7 +16,7 @@ class RowChecks:
         enabled: False leaves the probes out, which the ledger then says.
     """
 
-    def __init__(self, private, augmentations=(), enabled=True):
+    def __init__(self, private, augmentations, enabled=True):
         self._private, self._augmentations, self._enabled = private, augmentations, enabled
         self._outputs = None
         self._loss_probed = False
