@@ -50,7 +50,8 @@ def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
             or made-up ones, for what is found about them is shown. Or `tf.TensorSpec`s [None, ...]
             to make rows up from. None: as the model's inputs.
         y: Likewise for targets. None tries numbers in the outputs' shape, then class labels.
-        augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...].
+        augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...]; or a list of
+            them, as `tfdpnorm.make_private` takes.
         forward: `(x, training) -> predictions`, instead of a call of the model.
 
     Raises:
@@ -85,8 +86,10 @@ def findings(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
         report.unchecked.append(f"model {model.name!r}: the shapes of its inputs are not known")
     else:
         report += probe_model(model, rows, forward=forward)
-        if augmentation is not None:
-            report += probe_augmentation(augmentation, rows)
+        several = isinstance(augmentation, (list, tuple))
+        for each in augmentation if several else [augmentation]:
+            if each is not None:
+                report += probe_augmentation(each, rows)
     if loss is not None and report.outputs is not None:
         report += probe_loss(loss, report.outputs, y)
     elif loss is not None:
@@ -221,7 +224,7 @@ def probe_augmentation(augmentation, x):
     """Runs an augmentation on rows of which some change, with the same random numbers.
 
     Args:
-        augmentation: See `validate`.
+        augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...].
         x: `ProbeRows`, or a structure of arrays [m, ...] or `tf.TensorSpec`.
 
     Returns:
