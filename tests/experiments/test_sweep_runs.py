@@ -136,6 +136,12 @@ def test_the_estimate_prefers_the_same_network():
     assert estimate(TABLE[1], records[1:]) == pytest.approx(90.0)
 
 
+def test_views_take_their_time():
+    views = changed(TABLE[1], cell="views", augmentation_multiplicity=5)
+    assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
+    assert estimate(TABLE[1], [record_of(views, seconds=50.0)]) == pytest.approx(10.0)
+
+
 def test_work_that_is_not_known_is_not_scaled_by():
     record = record_of(TABLE[0], seconds=10.0, updates=None)
     assert estimate(changed(TABLE[1], epochs=20), [record]) == 10.0

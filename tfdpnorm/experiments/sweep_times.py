@@ -38,7 +38,7 @@ def estimate(spec, records):
     """Returns the seconds that a run will take, or None if no record tells.
 
     The mean of the same cell's runs with the same settings; without one, that of the experiment's
-    runs of the same network, or else of all its runs, each scaled by updates times batch size.
+    runs of the same network, or else of all its runs, each scaled by the rows that went through it.
 
     Args:
         spec: The run.
@@ -91,7 +91,9 @@ def _scale(spec):
         batch = getattr(spec, "expected_batch_size", None) or getattr(spec, "batch_size", None)
         if not work or not examples or not batch:
             return 1.0
-        return spec.updates(examples) * batch / work
+        views = getattr(spec, "augmentation_multiplicity", 1)
+        their_views = record["flags"].get("augmentation_multiplicity", 1)
+        return spec.updates(examples) * batch * views / (work * their_views)
 
     return factor
 
