@@ -86,10 +86,12 @@ def findings(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
         report.unchecked.append(f"model {model.name!r}: the shapes of its inputs are not known")
     else:
         report += probe_model(model, rows, forward=forward)
-        several = isinstance(augmentation, (list, tuple))
-        for each in augmentation if several else [augmentation]:
-            if each is not None:
-                report += probe_augmentation(each, rows)
+        if augmentation is None:
+            augmentation = ()
+        elif not isinstance(augmentation, (list, tuple)):
+            augmentation = (augmentation,)
+        for each in augmentation:
+            report += probe_augmentation(each, rows)
     if loss is not None and report.outputs is not None:
         report += probe_loss(loss, report.outputs, y)
     elif loss is not None:
