@@ -111,6 +111,7 @@ def test_the_table_has_cells_that_differ_in_nothing_but_views():
     cells = {spec.cell: spec for spec in davody.private_cells("mnist")}
     with_views = [spec for spec in cells.values() if spec.augmentation_multiplicity > 1]
     assert [spec.epsilon for spec in with_views] == [7.0, 1.0, 0.5]
+    assert len(cells) == len(davody.private_cells("mnist")) == 3 * 7 + len(with_views)
     for spec in with_views:
         without = cells[spec.cell.replace("/", "-no_views/")]
         assert without == dataclasses.replace(

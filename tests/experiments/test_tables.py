@@ -86,18 +86,6 @@ def test_experiment_table_gives_mean_deviation_and_the_papers_figure(make_record
     assert entry == f"{mean:.2f} +- {deviation:.2f} [97.00]; paper 97.61 (3 runs)"
 
 
-def test_experiment_table_marks_epsilons_by_privacy_loss_distributions(make_record):
-    def entry(*accountants):
-        return cells_of(tables.experiment_table([
-            make_record(accountant=accountant, flags={"accountant": accountant})
-            for accountant in accountants
-        ]))["public_batch", "eps=1"]
-
-    assert entry("pld", "pld").endswith("(2 runs); PLD accountant")
-    assert "PLD" not in entry("rdp", "rdp")
-    assert "settings differ" in entry("rdp", "pld") and "PLD" not in entry("rdp", "pld")
-
-
 def test_experiment_table_of_one_run(make_record):
     table = tables.experiment_table([make_record(test_accuracy_ema=None, paper_value=None)])
     assert cells_of(table)["public_batch", "eps=1"] == "95.25 (1 run)"

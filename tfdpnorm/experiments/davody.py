@@ -27,7 +27,6 @@ _WEIGHT_NOISE = {
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
 _NO_VIEWS = dict(augmentation_multiplicity=1)
-_RENYI = dict(accountant="rdp")
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
@@ -105,8 +104,8 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
 def private_cells(dataset):
     """The specs of all cells of a table of private training, in the paper's order.
 
-    Behind them come ours, to compare with cells that have neither: networks trained without views
-    where we train on views, and with noise calibrated by Renyi DP where we take the tighter "pld".
+    Behind them come ours: networks trained without views where we train on views, to compare with
+    those that have none.
     """
     _, _, table = _of_dataset(_PRIVATE, dataset)
     specs = [
@@ -119,12 +118,7 @@ def private_cells(dataset):
         for viewed in specs
         if viewed.augmentation_multiplicity > 1
     ]
-    by_renyi = [
-        spec(dataset, tighter.norm, tighter.epsilon, model=tighter.model, **_RENYI)
-        for tighter in specs
-        if tighter.accountant != _RENYI["accountant"]
-    ]
-    return specs + without + by_renyi
+    return specs + without
 
 
 def weight_noise_cells(dataset):
@@ -188,15 +182,13 @@ def _settled(settings, values):
 
 
 def _variant(settings, ours):
-    """Marks a cell whose statistics are not the default, or whose views or accountant not ours."""
+    """Marks a cell whose statistics are not the default, or whose views are not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
     views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
-    accountant, our_accountant = ((_RENYI | s)["accountant"] for s in (settings, ours))
     marks = [
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
-        "" if accountant == our_accountant else accountant,
     ]
     return "".join(f"-{mark}" for mark in marks if mark)

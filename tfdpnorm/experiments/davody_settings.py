@@ -95,9 +95,6 @@ def _mnist(norm, epsilon):
         own = _MNIST_PUBLIC_LEAST_NOISE
     if norm == "public_batch" and epsilon is not None and epsilon < 0.1:
         own = _MNIST_PUBLIC_MOST_NOISE
-    if epsilon is not None and epsilon < 0.1:
-        # Where the bound by Renyi DP is furthest from the truth, by a tenth of the noise.
-        settings["accountant"] = "pld"
     return settings | own
 
 

@@ -36,8 +36,7 @@ def experiment_table(records, networks=(), more=None):
 
     Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
     last weights' test accuracy, +- the standard deviation, the mean of the weight average's in
-    brackets where there is one, and the paper's figure. Whose epsilon is by privacy loss
-    distributions and not, as in the paper, by Renyi DP or moments, is marked.
+    brackets where there is one, and the paper's figure.
 
     Args:
         records: Records of one experiment.
@@ -85,8 +84,6 @@ def _entry(records):
         text += "; NO GUARANTEE"
     else:
         text += _over_target(records)
-        if all(record["accountant"] == "pld" for record in records):
-            text += "; PLD accountant"
     return text
 
 
