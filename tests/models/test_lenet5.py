@@ -91,6 +91,22 @@ def test_options_reach_the_layers():
     )
 
 
+@pytest.mark.parametrize("norm", ["none", "public_batch"])
+@pytest.mark.parametrize("named", [None, "he_normal"])
+def test_all_kernels_start_as_the_initializer_has_it(norm, named):
+    keras.utils.set_random_seed(0)
+    options = {} if named is None else {"kernel_initializer": named}
+    model = models.build("lenet5", norm=norm, **options)
+    kernels = [weight.numpy() for weight in model.weights if "kernel" in weight.name]
+    assert len(kernels) == 5
+    for kernel in kernels:
+        fan_in = np.prod(kernel.shape[:-1])
+        fan_out = kernel.size / np.prod(kernel.shape[-2:-1]) if kernel.ndim == 4 else len(kernel.T)
+        # Of K normal numbers: the deviation is known to one in sqrt(2 K), or better.
+        variance = 2 / fan_in if named == "he_normal" else 2 / (fan_in + fan_out)
+        assert np.std(kernel) == pytest.approx(np.sqrt(variance), rel=5 / np.sqrt(2 * kernel.size))
+
+
 @pytest.mark.parametrize("norm", ["layer", "group"])
 def test_layer_and_group_norm_keep_rows_apart(norm):
     model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
@@ -124,6 +140,7 @@ def test_layer_norm_is_over_all_units_of_an_example():
         ({"norm": None}, "Expected norm to be one of .*got None"),
         ({"pooling": "min"}, "Expected pooling to be 'max' or 'average', got 'min'"),
         ({"norm": "public_batch", "statistics": "mine"}, "Expected statistics to be one of"),
+        ({"kernel_initializer": "he"}, "Unknown initializer: 'he'"),
     ],
 )
 def test_refused(options, message):

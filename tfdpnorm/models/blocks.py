@@ -15,7 +15,17 @@ def check_image_shape(input_shape, smallest):
         )
 
 
-def convolution(x, filters, size, name, normalize, activation="relu", padding="same", strides=1):
+def convolution(
+    x,
+    filters,
+    size,
+    name,
+    normalize,
+    activation="relu",
+    padding="same",
+    strides=1,
+    kernel_initializer="glorot_uniform",
+):
     """A convolution, its normalisation, then its activation: [rows, height, width, filters].
 
     Args:
@@ -27,6 +37,7 @@ def convolution(x, filters, size, name, normalize, activation="relu", padding="s
         activation: Name of a Keras activation, or None.
         padding: As in Keras.
         strides: As in Keras.
+        kernel_initializer: Name of a Keras initializer.
     """
     x = keras.layers.Conv2D(
         filters,
@@ -34,12 +45,20 @@ def convolution(x, filters, size, name, normalize, activation="relu", padding="s
         strides=strides,
         padding=padding,
         use_bias=normalize.needs_bias(name),
+        kernel_initializer=kernel_initializer,
         name=name,
     )(normalize.prepared(x, name))
     return _activated(normalize(x, name), name, activation)
 
 
-def dense_layers(x, hidden_units, num_classes, normalize, activation="relu"):
+def dense_layers(
+    x,
+    hidden_units,
+    num_classes,
+    normalize,
+    activation="relu",
+    kernel_initializer="glorot_uniform",
+):
     """Dense layers "dense1", "dense2", ..., each normalised and activated, then the logits.
 
     Args:
@@ -48,23 +67,29 @@ def dense_layers(x, hidden_units, num_classes, normalize, activation="relu"):
         num_classes: Number of logits.
         normalize: A `Normalizer`.
         activation: Name of a Keras activation.
+        kernel_initializer: Name of a Keras initializer.
 
     Returns:
         float32 logits [rows, num_classes].
     """
     if len(x.shape) > 2:
         x = keras.layers.Flatten(name="flatten")(x)
+
+    def dense(x, units, name):
+        layer = keras.layers.Dense(
+            units,
+            use_bias=normalize.needs_bias(name),
+            kernel_initializer=kernel_initializer,
+            name=name,
+        )
+        return normalize(layer(normalize.prepared(x, name)), name)
+
     for index, units in enumerate(hidden_units, start=1):
         name = f"dense{index}"
-        dense = keras.layers.Dense(units, use_bias=normalize.needs_bias(name), name=name)
-        x = dense(normalize.prepared(x, name))
-        x = _activated(normalize(x, name), name, activation)
-    dense = keras.layers.Dense(num_classes, use_bias=normalize.needs_bias(LOGITS), name=LOGITS)
-    x = dense(normalize.prepared(x, LOGITS))
+        x = _activated(dense(x, units, name), name, activation)
+    x = dense(x, num_classes, LOGITS)
     # Losses and their gradients are taken in float32 whatever the policy computes in.
-    return keras.layers.Activation("linear", dtype="float32", name="predictions")(
-        normalize(x, LOGITS)
-    )
+    return keras.layers.Activation("linear", dtype="float32", name="predictions")(x)
 
 
 def _activated(x, name, activation):

@@ -14,6 +14,7 @@ def lenet5(
     input_shape=(28, 28, 1),
     activation="relu",
     pooling="max",
+    kernel_initializer="glorot_uniform",
     norm_placement="hidden",
     groups=32,
     statistics="public",
@@ -31,6 +32,8 @@ def lenet5(
         input_shape: (height, width, channels); height and width at least 12.
         activation: Name of a Keras activation.
         pooling: "max" or "average".
+        kernel_initializer: Name of a Keras initializer, for all kernels. Normalised layers do not
+            care for the scale of theirs; larger ones turn less under the same noise.
         norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after each
             trainable layer but the logits, "all" after the logits too, "mod" after all but the
             last two.
@@ -60,7 +63,12 @@ def lenet5(
     inputs = keras.Input(input_shape)
     x = inputs
     for name, filters, padding in (("conv1", 6, "same"), ("conv2", 16, "valid")):
-        x = convolution(x, filters, 5, name, normalize, activation, padding)
+        x = convolution(
+            x, filters, 5, name, normalize, activation, padding,
+            kernel_initializer=kernel_initializer,
+        )
         x = pool(name=f"{name}_pool")(x)
-    outputs = dense_layers(x, (120, 84), num_classes, normalize, activation)
+    outputs = dense_layers(
+        x, (120, 84), num_classes, normalize, activation, kernel_initializer
+    )
     return keras.Model(inputs, outputs, name=f"lenet5_{norm}")
