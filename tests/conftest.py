@@ -1,11 +1,37 @@
-"""What holds for all tests: one thread an operation.
+"""What holds for all tests: one thread an operation; which cases of a test are slow.
 
 Several processes test side by side, each of them would start a thread for every core; and sums that
 threads share come out in another order now and then, where some tests compare runs to the last bit.
 """
 
+import fnmatch
 import os
+
+import pytest
 
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "slow_cases(*ids): of a parametrized test, these cases are slow; shell-style patterns",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
+def pytest_collection_modifyitems(config, items):
+    named, matched = set(), set()
+    for item in items:
+        for mark in item.iter_markers("slow_cases"):
+            for pattern in mark.args:
+                named.add((item.function, pattern))
+                if fnmatch.fnmatchcase(item.callspec.id, pattern):
+                    matched.add((item.function, pattern))
+                    item.add_marker("slow")
+    one_asked_for = any("[" in argument for argument in config.args)
+    if named != matched and not one_asked_for:
+        names = sorted(f"{pattern!r} of {test.__name__}" for test, pattern in named - matched)
+        raise pytest.UsageError(f"Expected slow_cases to match cases, got {', '.join(names)}.")

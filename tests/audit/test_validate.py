@@ -26,6 +26,13 @@ def test_what_no_graph_can_hold_is_not_refused():
         assert audit.findings(model) == []
 
 
+@pytest.mark.slow_cases(
+    "gru-float64",
+    "gru-mixed_bfloat16",
+    "group_normalization-float64",
+    "group_normalization-mixed_bfloat16",
+    "layer_normalization-float64",
+)
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
 @pytest.mark.parametrize("name", ["layer_normalization", "group_normalization", "dropout", "gru"])
 def test_other_precisions_pass(name, policy):
@@ -46,6 +53,13 @@ SMALL = {"bilstm": {"units": 4, "vocabulary_size": 50, "input_shape": (9,)}}
 SLOW = ("bilstm", "resnet9", "resnet18", "vgg", "wrn_16_4")
 
 
+@pytest.mark.slow_cases(
+    "tf_tutorial-*",
+    "transformer-group",
+    "transformer-layer",
+    "lenet5-group",
+    "lenet5-none",
+)
 @pytest.mark.parametrize("norm", ["none", "layer", "group"])
 @pytest.mark.parametrize(
     "name",

@@ -228,6 +228,7 @@ def test_examples_are_checked():
             Examples("a", "train", np.zeros((1, 2)), np.array([label]), 2, True)
 
 
+@pytest.mark.slow
 def test_importing_needs_neither_tfds_nor_sklearn():
     code = ("import sys, tfdpnorm.data\n"
             "assert not {'tensorflow_datasets', 'sklearn'} & set(sys.modules)")

@@ -52,6 +52,7 @@ def test_other_counts_are_refused(tiny_spec, count):
         tiny_spec(augmentation_multiplicity=count)
 
 
+@pytest.mark.slow_cases("9-*", "1-*", "5-public_batch")
 @pytest.mark.parametrize("norm", ["none", "public_batch"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_run_trains_on_views_and_says_so(tiny_spec, tiny_data, norm, count):
@@ -64,6 +65,7 @@ def test_a_run_trains_on_views_and_says_so(tiny_spec, tiny_data, norm, count):
     assert (f"each image in {count} views" in "\n".join(lines)) == (count > 1)
 
 
+@pytest.mark.slow
 def test_views_change_the_update_and_not_the_epsilon(tiny_spec, tiny_data):
     def trained(count):
         spec = tiny_spec(insecure_seed=1, noise_multiplier=1e-6, augmentation_multiplicity=count)

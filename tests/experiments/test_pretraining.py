@@ -49,6 +49,7 @@ def load(spec, folder, lines=None):
     )
 
 
+@pytest.mark.slow_cases("public_batch")
 @pytest.mark.parametrize("norm", ["none", "public_batch"])
 def test_head_on_features_is_the_whole_network(sets, tmp_path, norm):
     """Up to the centring and scaling, which are constants of public images."""

@@ -109,6 +109,7 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
         assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
 
 
+@pytest.mark.slow_cases("2-*", "99-*")
 @pytest.mark.parametrize("evaluations, taken_after", [(1, [3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
 def test_how_often_the_test_accuracy_is_taken(tiny_spec, tiny_data, evaluations, taken_after):
     run = Run(tiny_spec(evaluations=evaluations), tiny_data)
@@ -121,6 +122,7 @@ def _as_read(record):
     }
 
 
+@pytest.mark.slow_cases("insecure seed", "no noise")
 @pytest.mark.parametrize(
     "fields, reason",
     [
@@ -161,6 +163,7 @@ def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fiel
             np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_sets_the_start_and_never_the_noise(tiny_spec, tiny_data):
     # Every example is in every lot (q = 1): nothing but the noise can differ.
     spec = tiny_spec(norm="none", expected_batch_size=64, steps=1, ema_decay=None, seed=3)
@@ -212,6 +215,7 @@ class Unreadable:
         raise AssertionError("a private row was looked at")
 
 
+@pytest.mark.slow_cases("per_example-*")
 @pytest.mark.filterwarnings("error:delta")
 @pytest.mark.parametrize("engine, megabytes", [("book_keeping", None), ("per_example", 8)])
 def test_an_estimate_spends_nothing_and_looks_at_nothing(

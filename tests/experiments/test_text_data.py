@@ -82,6 +82,7 @@ def test_cost_is_estimated_on_made_up_words(texts):
     assert seconds > 0 and private.ledger.updates == 0
 
 
+@pytest.mark.slow
 def test_padding_does_not_change_an_answer(texts):
     """Texts are masked: more room behind them changes no prediction."""
     predictions, weights = [], None

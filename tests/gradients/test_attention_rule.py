@@ -131,6 +131,7 @@ def test_attention_that_is_causal_and_gives_its_scores():
     assert_equals_the_loop(keras.Model(inputs, head(layers.Concatenate()([again, scores]))))
 
 
+@pytest.mark.slow_cases("<lambda>0")
 @pytest.mark.parametrize(
     "layer", [lambda: layers.AdditiveAttention(), lambda: layers.Attention(use_scale=True)]
 )

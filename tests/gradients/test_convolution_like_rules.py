@@ -148,6 +148,7 @@ def test_a_row_that_is_not_finite_counts_as_zero(layer, value):
         np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow_cases("<lambda>0", "<lambda>2")
 @pytest.mark.parametrize(
     "layer",
     [
@@ -172,6 +173,7 @@ def test_in_a_graph_with_an_unknown_number_of_rows(layer):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow_cases("<lambda>1", "<lambda>2")
 @pytest.mark.parametrize(
     "layer",
     [

@@ -179,6 +179,7 @@ def test_in_a_tf_function_of_unknown_batch_size(case):
         check(case, rows, np.inf, summed(list(tensors(rows))))
 
 
+@pytest.mark.slow
 def test_falls_back_to_a_loop_with_a_warning():
     case = Case(masked_gru)
     rows = case.rows(3)

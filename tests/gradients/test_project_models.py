@@ -42,6 +42,7 @@ def check(name, norm, options, counts, clips):
     assert_equals_the_loop(model, counts=counts, clips=clips)
 
 
+@pytest.mark.slow_cases("wrn_16_4", "bilstm", "resnet18")
 @pytest.mark.parametrize("name", SIZES)
 def test_a_model_equals_the_loop(name):
     norm = {"bilstm": "none", "mlp": "public_batch", "transformer": "layer"}.get(name, "group")

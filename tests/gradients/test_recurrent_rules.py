@@ -91,12 +91,14 @@ def test_other_gates_and_implementation_equal_the_loop(kind):
     assert_equals_the_loop(over(layer), counts=(2,))
 
 
+@pytest.mark.slow_cases("gru")
 @pytest.mark.parametrize("kind", KINDS)
 def test_masks_equal_the_loop(kind):
     layer = kind(return_sequences=True, zero_output_for_mask=kind in (gru, simple))
     assert_equals_the_loop(over_words(layer, kind(2)), counts=(4,), clips=(0.05,))
 
 
+@pytest.mark.slow_cases("gru-sum-True", "lstm-concat-False")
 @pytest.mark.parametrize(
     ("kind", "merge_mode", "sequences"),
     [(lstm, "concat", False), (gru, "sum", True), (lstm, "mul", True), (gru, "ave", False)],
@@ -161,6 +163,7 @@ def steps_first():
     return keras.Model(inputs, head(swapped(x)) + head(gru(time_major=True)(x)))
 
 
+@pytest.mark.slow_cases("states_of_both_directions", "steps_first", "states", "called_twice")
 @pytest.mark.parametrize(
     "build",
     [
@@ -176,6 +179,7 @@ def test_models_equal_the_loop(build):
     assert_equals_the_loop(build(), counts=(0, 1, 3))
 
 
+@pytest.mark.slow_cases("lstm")
 @pytest.mark.parametrize("kind", [lstm, reset_before])
 def test_many_steps_are_run_in_a_loop(kind, monkeypatch):
     monkeypatch.setattr(recurrent, "_MOST_UNROLLED_STEPS", 2)
@@ -248,6 +252,7 @@ MASK = [
 ]
 
 
+@pytest.mark.slow_cases("True-128-lstm", "True-128-gru", "True-128-reset_before", "False-128-gru")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), 128])
 @pytest.mark.parametrize("zero", [False, True])
@@ -342,12 +347,14 @@ def test_a_row_that_is_not_finite_counts_as_zero(kind):
     assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
 
 
+@pytest.mark.slow_cases("gru", "lstm")
 @pytest.mark.parametrize("kind", KINDS)
 def test_double_precision_agrees_to_its_own_digits(kind):
     with double_precision():
         assert_equals_the_loop(over(kind()), counts=(3,), tolerance=1e-12)
 
 
+@pytest.mark.slow_cases("lstm")
 @pytest.mark.parametrize("kind", [lstm, gru])
 def test_half_precision_agrees_and_never_exceeds_the_clip(kind):
     keras.mixed_precision.set_global_policy("mixed_bfloat16")

@@ -101,6 +101,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow_cases("masked_words_in_sentences", "whole_model")
 @pytest.mark.parametrize("build", MODELS)
 def test_equals_the_loop(build):
     assert_equals_the_loop(build(), counts=(0, 1, 4))

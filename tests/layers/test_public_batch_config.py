@@ -75,6 +75,7 @@ def test_every_argument_is_in_the_config():
     assert set(names) <= set(PublicBatchNormalization().get_config())
 
 
+@pytest.mark.slow
 def test_saved_models_predict_the_same_in_a_fresh_process(tmp_path, rng):
     model = with_moments(network(), rng)
     x = rng.normal(size=(3, 6, 6, 2)).astype("float32")

@@ -33,6 +33,7 @@ def test_it_is_the_plain_layer_with_drawn_weights(name, rng):
 QUICK = ("attention", "branching", "conv2d", "dense", "embedding", "pieces")
 
 
+@pytest.mark.slow_cases("attention", "pieces")
 @pytest.mark.parametrize(
     "name",
     [*QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in sorted(set(CASES) - set(QUICK)))],

@@ -65,6 +65,7 @@ def test_a_subclassed_model_makes_its_weights_in_fit(rng):
     assert len(model.weights) == 11 and len(model.trainable_weights) == 11
 
 
+@pytest.mark.slow_cases("0.0")
 @pytest.mark.parametrize("stddev", [0.0, STDDEV])
 def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
     x = normal(rng, 3, 6, 6, 1)

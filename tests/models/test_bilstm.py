@@ -29,6 +29,7 @@ def cases():
                 yield pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow])
 
 
+@pytest.mark.slow_cases("batch-all-False")
 @pytest.mark.parametrize(("norm", "placement", "normalize_embedding"), cases())
 def test_sizes(norm, placement, normalize_embedding):
     model = models.build(
@@ -56,6 +57,7 @@ def test_the_defaults():
     assert count(model.weights) == 1_084_996 + 2 * 128
 
 
+@pytest.mark.slow_cases("layer-True")
 @pytest.mark.parametrize(
     ("norm", "training"),
     [

@@ -43,6 +43,7 @@ def whole_and_parts(name, norm, placement):
     return whole, features, head
 
 
+@pytest.mark.slow_cases("vgg-layer-all", "vgg-group-mod", "vgg-public_batch-all")
 @pytest.mark.parametrize(
     ("norm", "placement"),
     [

@@ -45,6 +45,7 @@ def test_pld_spends_the_budget(epsilon, delta, rate, updates):
     check(epsilon, delta, rate, updates, "pld")
 
 
+@pytest.mark.slow_cases("1.0-1e-06-0.0001-10-pld")
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(
     "epsilon, delta, rate, updates",

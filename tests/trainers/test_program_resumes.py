@@ -26,6 +26,7 @@ def dying_after_three(monkeypatch):
     monkeypatch.setattr(Checkpointing, "on_train_batch_end", fail)
 
 
+@pytest.mark.slow
 def test_a_program_is_taken_up_again(main, monkeypatch, tmp_path, capsys):
     places = (f"--output_dir={tmp_path / 'out'}", f"--run_dir={tmp_path / 'run'}")
     with monkeypatch.context() as patched:

@@ -62,6 +62,7 @@ def test_the_vocabulary_reaches_the_spec(main, monkeypatch):
     assert main("davody_dp", "--dataset=ag_news", "--epsilon=3", given[0]).code == 2
 
 
+@pytest.mark.slow
 def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
     flagfile = tmp_path / "settings.flags"
     flagfile.write_text("\n".join([*SMALL, "--norm=public_batch", "--epsilon=2", "--delta=0.01"]))
@@ -81,6 +82,7 @@ def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_missing_dataset_in_a_shell(shell, tmp_path):
     """The exit code and the line, as a script around the program sees them."""
     result = shell("davody_dp", "--epsilon=1", TFDS_DATA_DIR=str(tmp_path))
@@ -128,6 +130,7 @@ def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
     assert not AN_EPSILON.search(result.out)
 
 
+@pytest.mark.slow
 def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "_NORMS", ("none", "public_batch"))
     ours = davody.spec

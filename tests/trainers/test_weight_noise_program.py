@@ -15,6 +15,7 @@ VALUES = {
 }
 
 
+@pytest.mark.slow
 def test_help_lists_every_flag(shell):
     result = shell("davody_weight_noise", "--help")
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))

@@ -66,7 +66,7 @@ class _PlainSubclassed(_Subclassed):
         return self.head(tf.tanh(self.norm(self.hidden(inputs))))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def build():
     """Returns a function that builds a model 5 -> 4 -> norm -> tanh -> 3."""
 

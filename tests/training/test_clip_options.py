@@ -37,6 +37,12 @@ def looped(model, x, y, loss, clipping, function):
     return total
 
 
+@pytest.mark.slow_cases(
+    "per_layer-automatic-per_example",
+    "flat-automatic-per_example",
+    "per_layer-abadi-book_keeping",
+    "flat-abadi-book_keeping",
+)
 @both_engines
 @pytest.mark.parametrize(("clipping", "function"), WAYS)
 def test_equals_the_definition(
@@ -55,6 +61,7 @@ def test_equals_the_definition(
     np.testing.assert_allclose(step_sum(trained)(lot), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow_cases("per_layer-automatic-*", "flat-abadi-*")
 @both_engines
 @pytest.mark.parametrize(("clipping", "function"), WAYS)
 def test_one_row_moves_the_sum_by_at_most_the_clip(
@@ -75,6 +82,7 @@ def test_one_row_moves_the_sum_by_at_most_the_clip(
     assert 0.5 < max(changes) <= 1 + 1e-5
 
 
+@pytest.mark.slow_cases("per_layer-automatic-*", "flat-abadi-*")
 @both_engines
 @pytest.mark.parametrize(("clipping", "function"), WAYS)
 def test_a_row_that_is_not_finite_in_one_layer_counts_as_zero_in_all(

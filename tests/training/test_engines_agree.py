@@ -55,6 +55,12 @@ def case(request, build, private, one_lot, step_sum, data, public, cross_entropy
     return (build, private, one_lot, step_sum, data, public, cross_entropy, *request.param)
 
 
+@pytest.mark.slow_cases(
+    "tfp_vectorized-functional-*",
+    "tfp_vectorized-subclassed-*",
+    "tfp_model-functional-*",
+    "tfp_model-sequential-*",
+)
 @pytest.mark.parametrize(
     ("case", "clip"),
     [

@@ -19,6 +19,7 @@ def assert_trained(trained, before, updates):
     assert any(np.any(a != b) for a, b in zip(before, after, strict=False))
 
 
+@pytest.mark.slow_cases("functional-rmsprop")
 @pytest.mark.parametrize(
     ("kind", "optimizer"),
     [
@@ -303,6 +304,11 @@ class TestSeveralInputsAndOutputs:
             run(loss, as_dict=isinstance(loss, dict))
 
 
+@pytest.mark.slow_cases(
+    "((40, 1), ())-*-tfp_vectorized",
+    "*-object-tfp_vectorized",
+    "((40,), (1,))-name-tfp_vectorized",
+)
 @pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
 @pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
 @pytest.mark.parametrize("shapes", [((40,), ()), ((40, 1), ()), ((40,), (1,))], ids=str)

@@ -39,6 +39,7 @@ def transformer():
     return models.build("transformer", input_shape=(6,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [

@@ -102,6 +102,7 @@ def test_updates_carry_noise_of_the_planned_size_once(batch, private, weight_tra
     assert_unrelated([part for update in updates for part in update])
 
 
+@pytest.mark.slow_cases("per_example")
 @pytest.mark.parametrize(
     "engine", ["per_example", pytest.param("tfp_vectorized", marks=pytest.mark.slow)]
 )
@@ -127,6 +128,7 @@ def test_physical_batches_change_nothing_but_memory(
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5)
 
 
+@pytest.mark.slow_cases("tfp_vectorized", "per_example")
 @pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
 def test_an_empty_lot_is_pure_noise(engine, private, weight_trace):
     x = np.ones((40, 100), np.float32)

@@ -373,6 +373,7 @@ def test_statistics_are_part_of_what_noise_and_digests_are_keyed_by(private, one
     assert first != other and (kernel != other_kernel).any()
 
 
+@pytest.mark.slow
 def test_it_trains_without_clip_and_noise(compiled, data, no_noise):
     model = network()
     trained = compiled(model, l2_norm_clip=float("inf"), steps=2, **no_noise)

@@ -146,6 +146,7 @@ class TestLedger:
         assert history[NAME][0] * 30 == pytest.approx(trained.ledger.answer(NAME))
         assert -100 <= trained.ledger.answer(NAME) <= -70
 
+    @pytest.mark.slow_cases("pld")
     @pytest.mark.parametrize("accountant", ["rdp", "pld"])
     def test_queries_compose_as_gaussians(self, accountant, build, private, fit, validation):
         budget = PrivacyBudget(epsilon=1.5, delta=1e-5)

@@ -140,6 +140,7 @@ def test_what_cannot_be_checked_is_said_twice(checked, data, cross_entropy):
     assert "not checked for" in trained.privacy_statement()
 
 
+@pytest.mark.slow
 def test_checking_changes_nothing(checked, build, data, cross_entropy):
     """Neither weights nor the random numbers that a user draws."""
     def numbers(**settings):

@@ -32,7 +32,7 @@ class HaltAfter(keras.callbacks.Callback):
             raise Halt
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start(build, data, public, cross_entropy):
     """Returns a function that makes the private model of a run in `run_dir`, compiled."""
 
@@ -67,6 +67,24 @@ def crash(private, data, after, callbacks=()):
     with pytest.raises(Halt):
         private.fit(*data, verbose=0, callbacks=[*callbacks, HaltAfter(after)])
     private.ledger.close()
+
+
+@pytest.fixture(scope="module")
+def crashed(start, data, tmp_path_factory):
+    """Returns a function that makes a folder that of a run which crashed after some updates.
+
+    Tests get a copy each of one such run.
+    """
+    kept = {}
+
+    def make(folder, after, **settings):
+        run = (after, *settings.items())
+        if run not in kept:
+            kept[run] = tmp_path_factory.mktemp("crashed")
+            crash(start(kept[run], **settings), data, after)
+        shutil.copytree(kept[run], folder, dirs_exist_ok=True)
+
+    return make
 
 
 def test_a_run_taken_up_again_ends_as_if_nothing_had_happened(start, data, tmp_path):
@@ -110,6 +128,7 @@ def test_fixed_views_are_repeated_and_counted_once(start, data, tmp_path):
     np.testing.assert_array_equal(weights(again), weights(whole))
 
 
+@pytest.mark.slow
 def test_random_views_are_counted_again(start, data, tmp_path):
     def jittered(x):
         return x + tf.random.normal(tf.shape(x))
@@ -120,9 +139,11 @@ def test_random_views_are_counted_again(start, data, tmp_path):
     assert again.ledger.recounted >= 1
 
 
-def test_with_another_learning_rate_the_noise_is_another_and_counted(start, data, tmp_path):
+def test_with_another_learning_rate_the_noise_is_another_and_counted(
+    start, crashed, data, tmp_path
+):
     """The same noise on two different sums could be subtracted."""
-    crash(start(tmp_path), data, 8)
+    crashed(tmp_path, 8)
     again = start(tmp_path, resume=True)
     again.optimizer.learning_rate.assign(0.5)  # overwritten by what the checkpoint holds
     again.restore_run()
@@ -164,8 +185,8 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     np.testing.assert_array_equal(weights(again), weights(whole))
 
 
-def test_without_its_key_a_run_counts_repeated_updates(start, data, tmp_path):
-    crash(start(tmp_path), data, 8)
+def test_without_its_key_a_run_counts_repeated_updates(start, crashed, data, tmp_path):
+    crashed(tmp_path, 8)
     (tmp_path / "secret.key").unlink()
     with pytest.warns(UserWarning, match="Expected the secret key"):
         again = start(tmp_path, resume=True)
@@ -174,8 +195,10 @@ def test_without_its_key_a_run_counts_repeated_updates(start, data, tmp_path):
     assert (again.ledger.position, again.ledger.updates) == (10, 12)
 
 
-def test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update(start, data, tmp_path):
-    crash(start(tmp_path), data, 2)
+def test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update(
+    start, crashed, data, tmp_path
+):
+    crashed(tmp_path, 2)
     key = tmp_path / "secret.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     text = key.read_text()
@@ -214,8 +237,8 @@ def test_resume_begins_where_there_is_nothing(start, data, tmp_path):
     assert (private.ledger.updates, private.ledger.resumes) == (12, 0)
 
 
-def test_a_run_is_not_begun_on_top_of_another(start, data, tmp_path):
-    crash(start(tmp_path), data, 2)
+def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
+    crashed(tmp_path, 2)
     before = (tmp_path / "ledger.jsonl").read_bytes()
     with pytest.raises(ValueError, match="Expected run_dir to hold no run yet.*resume=True"):
         start(tmp_path)
@@ -239,14 +262,14 @@ def test_a_run_is_not_begun_on_top_of_another(start, data, tmp_path):
         ({"insecure_seed": 1}, "insecure_seed"),
     ],
 )
-def test_changed_settings_are_refused(start, data, tmp_path, settings, name):
-    crash(start(tmp_path), data, 2)
+def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
+    crashed(tmp_path, 2)
     with pytest.raises(ValueError, match=rf"another one: .*{name} is .* there and .* here"):
         start(tmp_path, resume=True, **settings)
 
 
-def test_another_model_is_refused(start, data, tmp_path, build):
-    crash(start(tmp_path), data, 3)
+def test_another_model_is_refused(start, crashed, tmp_path, build):
+    crashed(tmp_path, 3)
     other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
     with pytest.raises(ValueError, match="engine|statistics is|Expected the model"):
         start(tmp_path, resume=True, model=other, public_batch=None)
@@ -258,8 +281,8 @@ def test_another_model_is_refused(start, data, tmp_path, build):
     assert read_ledger(tmp_path / "ledger.jsonl").updates == start_ledger
 
 
-def test_another_optimizer_is_refused(start, data, tmp_path):
-    crash(start(tmp_path), data, 3)
+def test_another_optimizer_is_refused(start, crashed, data, tmp_path):
+    crashed(tmp_path, 3)
     again = start(tmp_path, resume=True, optimizer="sgd")
     with pytest.raises(ValueError, match="Expected the optimizer and the callbacks"):
         again.fit(*data, verbose=0)
@@ -285,8 +308,8 @@ def damage_half(file):
 
 @pytest.mark.parametrize("name", ["state.json", "variables.index", "variables.data-00000-of-00001"])
 @pytest.mark.parametrize("harm", ["half", "gone", "flipped"])
-def test_a_damaged_checkpoint_is_passed_over(start, data, tmp_path, name, harm):
-    crash(start(tmp_path, insecure_seed=1), data, 8)
+def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, name, harm):
+    crashed(tmp_path, 8, insecure_seed=1)
     file = newest(tmp_path) / name
     if harm == "half":
         damage_half(file)
@@ -311,8 +334,8 @@ def test_a_damaged_checkpoint_is_passed_over(start, data, tmp_path, name, harm):
     assert again.ledger.updates == again.ledger.position == 12
 
 
-def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, data, tmp_path):
-    crash(start(tmp_path), data, 8)
+def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, crashed, tmp_path):
+    crashed(tmp_path, 8)
     for checkpoint in tmp_path.glob("checkpoint-*"):
         damage_half(checkpoint / "state.json")
     with pytest.raises(ValueError, match="Expected a whole checkpoint .*counts 8 updates"):
@@ -323,17 +346,17 @@ def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, data, tm
         start(tmp_path, resume=True)
 
 
-def test_checkpoints_without_a_ledger_are_refused(start, data, tmp_path):
-    crash(start(tmp_path), data, 8)
+def test_checkpoints_without_a_ledger_are_refused(start, crashed, tmp_path):
+    crashed(tmp_path, 8)
     (tmp_path / "ledger.jsonl").unlink()
     for resume in (True, False):
         with pytest.raises(ValueError, match="Expected a ledger.jsonl beside the checkpoints"):
             start(tmp_path, resume=resume)
 
 
-def test_a_shortened_ledger_is_refused(start, data, tmp_path):
+def test_a_shortened_ledger_is_refused(start, crashed, tmp_path):
     """Lines cut off the end are seen by the checkpoint, which remembers how far it reached."""
-    crash(start(tmp_path), data, 8)
+    crashed(tmp_path, 8)
     ledger = tmp_path / "ledger.jsonl"
     lines = ledger.read_bytes().splitlines(keepends=True)
     ledger.write_bytes(b"".join(lines[:-6]))
@@ -381,6 +404,7 @@ def full_disk(monkeypatch):
         yield
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_and_loses_nothing(start, data, tmp_path, monkeypatch):
     whole = start(tmp_path / "whole", insecure_seed=1)
     whole.fit(*data, verbose=0)
@@ -424,8 +448,8 @@ def test_a_ledger_that_cannot_be_written_stops_before_the_update(
     assert private.ledger.updates == 12
 
 
-def test_a_checkpoint_tells_no_more_than_weights(start, data, tmp_path):
-    crash(start(tmp_path), data, 4)
+def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
+    crashed(tmp_path, 4)
     state = json.loads((newest(tmp_path) / "state.json").read_text())
     assert set(state) == {"updates", "ledger", "weights", "callbacks", "files"}
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
@@ -455,6 +479,7 @@ def test_checkpoint_every_is_a_number_of_updates(start, tmp_path, every):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_noise_from_a_cryptographic_generator_trains_and_is_repeated(start, data, tmp_path):
     crash(start(tmp_path, noise_generator="shake256"), data, 8)
     again = start(tmp_path, resume=True, noise_generator="shake256")

@@ -62,6 +62,7 @@ def trained_with(build, private, data, public, cross_entropy):
     return train
 
 
+@pytest.mark.slow
 def test_stock_layers_load_without_this_library(trained_with, fresh, data, tmp_path):
     trained = trained_with("group")
     expected = trained.predict(data[0][:ROWS], verbose=0)
@@ -143,6 +144,7 @@ def test_weights_are_those_of_the_wrapped_model(
     assert other.ledger.updates == 0
 
 
+@pytest.mark.slow
 def test_average_weights_save_with_their_own_moments(build, private, data, public, tmp_path):
     from tfdpnorm.training import WeightAverage
 

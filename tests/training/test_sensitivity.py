@@ -38,6 +38,7 @@ def largest_change(run, one_lot, data):
     return max(changes)
 
 
+@pytest.mark.slow_cases("example-*", "public-per_example")
 @pytest.mark.parametrize(
     ("statistics", "engine"),
     [
@@ -61,6 +62,7 @@ def test_lot_statistics_break_the_bound(private, step_sum, one_lot, data, public
     assert largest_change(run, one_lot, data) > 1.5
 
 
+@pytest.mark.slow_cases("tfp_*")
 @pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
 def test_a_row_with_an_infinite_derivative_moves_no_other(
     engine, private, step_sum, one_lot

@@ -83,6 +83,7 @@ def step_difference(private, data, public, cross_entropy):
     return run
 
 
+@pytest.mark.slow_cases("per_example-*")
 @pytest.mark.parametrize(
     ("engine", "scale", "center", "batch"),
     [

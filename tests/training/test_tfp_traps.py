@@ -95,6 +95,7 @@ class TestGlobalSeed:
             updates += trace.updates()
         assert len(updates) == 2 and distinct(updates)
 
+    @pytest.mark.slow_cases("checkpoint")
     @pytest.mark.parametrize("way", ["set_weights", "early_stopping", "checkpoint"])
     def test_restored_weights_do_not_restore_the_noise(
         self, way, private, data, weight_trace, tmp_path
@@ -129,6 +130,7 @@ class TestNonFiniteGradient:
         )
         assert np.isnan(gradient).all()
 
+    @pytest.mark.slow_cases("tfp_*")
     @pytest.mark.parametrize("engine", ENGINES)
     def test_one_row_counts_zero_and_is_counted(
         self, engine, updated, update_without_row, data

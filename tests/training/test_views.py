@@ -16,6 +16,12 @@ def summed(private, step_sum, model, loss, lot, **settings):
     return step_sum(trained)(lot)
 
 
+@pytest.mark.slow_cases(
+    "public_batch-per_example",
+    "*-tfp_vectorized",
+    "public_batch-tfp_model",
+    "layer-book_keeping",
+)
 @every_engine
 @pytest.mark.parametrize("norm", ["layer", "public_batch"])
 def test_copies_of_an_example_give_its_gradient(
@@ -44,6 +50,7 @@ def mirrored(rows):
     return rows * signs[:, tf.newaxis]
 
 
+@pytest.mark.slow_cases("*-tfp_*", "one each-per_example")
 @every_engine
 @pytest.mark.parametrize(
     "augmentation", [mirrored, [tf.identity, tf.negative]], ids=["by place", "one each"]
@@ -88,6 +95,7 @@ def test_one_row_with_its_views_moves_the_sum_by_at_most_the_clip(
     assert 0.45 < change <= 0.5 * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
     model = keras.Sequential(
         [keras.Input((8, 8, 1)), keras.layers.Conv2D(2, 3), keras.layers.Flatten()]

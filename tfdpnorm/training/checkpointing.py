@@ -3,6 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.training.optimizer_variables import make_optimizer_variables
+
 # What the callbacks of Keras remember from epoch to epoch.
 _MEMORIES = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
@@ -69,10 +71,7 @@ class Checkpointing(keras.callbacks.Callback):
 
     def _variables(self):
         model, optimizer = self._private.model, self._private.optimizer
-        if hasattr(optimizer, "build"):
-            optimizer.build(model.trainable_variables)
-        else:
-            optimizer._create_all_weights(model.trainable_variables)
+        make_optimizer_variables(optimizer, model.trainable_variables)
         states = [
             callback.training_state(self._private)
             for callback in self._callbacks

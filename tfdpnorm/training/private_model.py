@@ -21,6 +21,7 @@ from tfdpnorm.training.fit_inputs import (
     refuse_fit_arguments,
 )
 from tfdpnorm.training.losses import PerExampleLoss
+from tfdpnorm.training.optimizer_variables import make_optimizer_variables
 from tfdpnorm.training.private_validation import PrivateValidation
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.row_checks import RowChecks, row_specs
@@ -265,6 +266,7 @@ class PrivateModel(keras.Model):
         if batches is not None:
             x, y = self._lots(batches), None
             self._check_rows(x)
+            self._make_variables(x)
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
             if self._taken_up:
@@ -424,6 +426,14 @@ class PrivateModel(keras.Model):
         x, y = row_specs(lots)
         self.row_checks.check_model(x)
         self.row_checks.check_loss(self._per_example_loss, y)
+
+    def _make_variables(self, lots):
+        """Those of optimizer and metrics: a step that makes any while it is traced is so twice."""
+        if not getattr(self.model, "_is_graph_network", False):
+            return  # Nobody knows whether all weights and outputs of others are there.
+        make_optimizer_variables(self.optimizer, self.model.trainable_variables)
+        if not self.compiled_metrics.built:
+            self.compiled_metrics.build(self.model.output, row_specs(lots)[1])
 
     def _check_validation_rows(self, callback, batches):
         if batches is not None:
