@@ -81,6 +81,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_rows_of_a_small_run(tmp_path, fake_python):
     """As from a shell; the peer is not there, and the run goes on."""
     output = tmp_path / "made" / "rows.json"

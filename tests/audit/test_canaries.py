@@ -83,6 +83,7 @@ def audited(rows, seed=3, **settings):
     return found, scores.scores, planted
 
 
+@pytest.mark.slow
 def test_an_honest_training_is_not_refuted(rows):
     found, _, _ = audited(rows)
     assert found.claimed_epsilon == pytest.approx(1.0, abs=0.02)
@@ -102,6 +103,7 @@ def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, p
     assert scores[planted.included].mean() > scores[~planted.included].mean() + 0.1
 
 
+@pytest.mark.slow_cases("per_layer")
 @pytest.mark.parametrize("clipping", ["flat", "per_layer"])
 def test_scores_without_noise_and_sampling_are_the_coins(rows, clipping):
     """With q = 1 every included canary is in every sum once; then 1 and 0 are what comes out."""

@@ -75,7 +75,7 @@ def test_every_engine_keeps_the_bound(engine, data):
     assert found.tolerance < 1e-5
 
 
-@pytest.mark.slow_cases("function's views")
+@pytest.mark.slow_cases("layer's views", "function's views")
 @pytest.mark.parametrize(
     "settings",
     [

@@ -63,7 +63,7 @@ class TestNoTrace:
         losses = [len(x._losses) + len(x._eager_losses) for x in model._flatten_layers()]
         return before, [v.numpy() for v in model.variables], seeds, drawn, losses
 
-    @pytest.mark.slow_cases("recurrent-False", "spectral-*")
+    @pytest.mark.slow_cases("recurrent-*", "spectral-*")
     @pytest.mark.parametrize("seeded", [True, False])
     @pytest.mark.parametrize("name", MODELS)
     def test_of_a_validation(self, name, seeded):

@@ -50,7 +50,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.slow_cases("0.5-dataset_samples-*", "0.9-dataset_samples-*")
+@pytest.mark.slow_cases("0.5-*", "0.9-dataset_samples-*")
 @pytest.mark.parametrize("source,count", SOURCES)
 @pytest.mark.parametrize("rate", [0.15, 0.5, 0.9])
 def test_every_subset_has_its_probability(source, count, rate):

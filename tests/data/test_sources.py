@@ -25,6 +25,7 @@ OFFICIAL = {"mnist": (60_000, 10_000), "kmnist": (60_000, 10_000), "cifar10": (5
 CLASSES = {"mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100, "ag_news_subset": 4}
 
 
+@pytest.mark.slow_cases("mnist-train-*")
 @pytest.mark.parametrize("name,split,shape", [
     ("mnist", "train", (28, 28, 1)), ("mnist", "test", (28, 28, 1)),
     ("kmnist", "train", (28, 28, 1)), ("cifar10", "test", (32, 32, 3)),

@@ -129,6 +129,7 @@ def test_a_failed_pretraining_leaves_no_weights(sets, tmp_path, monkeypatch):
     load(make_spec(), tmp_path)
 
 
+@pytest.mark.slow
 def test_only_the_head_is_trained_privately(sets, tmp_path):
     spec, lines = make_spec("layer", l2_norm_clip=1.0), []
     data = load(spec, tmp_path)

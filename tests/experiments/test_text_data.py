@@ -58,6 +58,7 @@ def test_a_file_that_is_not_there_is_named(texts, tmp_path):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vocabulary", [pytest.param("hashed", marks=pytest.mark.slow), "private"])
 def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
     spec = davody.spec("ag_news", "layer", 3.0, vocabulary=vocabulary, **SIZES, **SMALL)

@@ -65,6 +65,7 @@ def over_words(*inner):
 # --- gradients ---
 
 
+@pytest.mark.slow_cases("gru")
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_the_loop(kind):
     assert_equals_the_loop(over(kind()))
@@ -79,6 +80,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow_cases("*-gru")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_options_equal_the_loop(kind, option):
@@ -287,6 +289,7 @@ DROPOUT = {
 }
 
 
+@pytest.mark.slow_cases("*-gru")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("option", DROPOUT)
 def test_dropout_has_one_mask_for_the_norm_and_the_sum(kind, option):

@@ -87,6 +87,7 @@ def test_black_box(program):
     assert record["check"] == "black_box" and record["samples"] == 50
 
 
+@pytest.mark.slow
 def test_sensitivity_writes_a_table(program, monkeypatch):
     grid = sensitivity_grid.sensitivity_grid
     few = lambda names: [s for s in grid(names) if s.norm == "public_batch"][-2:]  # noqa: E731
@@ -114,6 +115,7 @@ def test_the_grid_has_every_path():
         assert {getattr(s, field) for s in of_mlp} == values
 
 
+@pytest.mark.slow
 def test_canaries(program):
     result = program("--check=canaries", "--model=mlp", "--norm=none", "--canaries=40",
                      "--num_examples=40", "--steps=3")  # fmt: skip

@@ -38,6 +38,7 @@ def looped(model, x, y, loss, clipping, function):
 
 
 @pytest.mark.slow_cases(
+    "flat-abadi-per_example",
     "per_layer-automatic-per_example",
     "flat-automatic-per_example",
     "per_layer-abadi-book_keeping",

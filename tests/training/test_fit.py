@@ -19,7 +19,7 @@ def assert_trained(trained, before, updates):
     assert any(np.any(a != b) for a, b in zip(before, after, strict=False))
 
 
-@pytest.mark.slow_cases("functional-rmsprop")
+@pytest.mark.slow_cases("sequential-Adam", "functional-rmsprop")
 @pytest.mark.parametrize(
     ("kind", "optimizer"),
     [

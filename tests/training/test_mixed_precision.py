@@ -46,7 +46,7 @@ def rows_for(model, count=6):
     return x, np.arange(count) % 3
 
 
-@pytest.mark.slow_cases("lenet5*")
+@pytest.mark.slow_cases("mlp-mixed_bfloat16", "lenet5*")
 @policies
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in BUILDERS]

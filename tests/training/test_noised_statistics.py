@@ -408,6 +408,7 @@ class HaltAfter(keras.callbacks.Callback):
             raise Halt
 
 
+@pytest.mark.slow
 def test_averages_are_brought_back_and_repeated_updates_are_free(compiled, data, tmp_path):
     def start(**settings):
         keras.utils.set_random_seed(0)

@@ -32,6 +32,7 @@ def test_they_are_those_that_keras_makes(build, data, name):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow_cases("adam", "average")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_step_is_traced_once(build, data, private, cross_entropy, monkeypatch, name):
     model = private(build("functional", "layer"))

@@ -98,6 +98,7 @@ def noisy_updates(data, public, weight, updates=40):
     return [np.stack(c) for c in zip(*changes, strict=True)]
 
 
+@pytest.mark.slow
 def test_noise_of_weighted_variables_is_divided_by_the_weight(data, public):
     _, gamma, beta, kernel, _ = noisy_updates(data, public, WEIGHT)
     # z C / L = 0.1 on every released sum. 480 and 320 numbers: the relative error of the deviation

@@ -115,6 +115,7 @@ def test_secret_noise_is_repeated_and_counted_once(start, data, tmp_path, weight
     assert "resumed" in again.privacy_statement()
 
 
+@pytest.mark.slow
 def test_fixed_views_are_repeated_and_counted_once(start, data, tmp_path):
     settings = dict(
         insecure_seed=1, augmentation_multiplicity=2, augmentation=[tf.identity, tf.negative]
@@ -306,6 +307,7 @@ def damage_half(file):
     file.write_bytes(content[: len(content) // 2])
 
 
+@pytest.mark.slow_cases("gone-variables.*", "flipped-variables.index", "half-variables.index")
 @pytest.mark.parametrize("name", ["state.json", "variables.index", "variables.data-00000-of-00001"])
 @pytest.mark.parametrize("harm", ["half", "gone", "flipped"])
 def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, name, harm):

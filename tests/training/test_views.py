@@ -50,7 +50,7 @@ def mirrored(rows):
     return rows * signs[:, tf.newaxis]
 
 
-@pytest.mark.slow_cases("*-tfp_*", "one each-per_example")
+@pytest.mark.slow_cases("*-tfp_*", "one each-*")
 @every_engine
 @pytest.mark.parametrize(
     "augmentation", [mirrored, [tf.identity, tf.negative]], ids=["by place", "one each"]

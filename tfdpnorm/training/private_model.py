@@ -432,8 +432,11 @@ class PrivateModel(keras.Model):
         if not getattr(self.model, "_is_graph_network", False):
             return  # Nobody knows whether all weights and outputs of others are there.
         make_optimizer_variables(self.optimizer, self.model.trainable_variables)
-        if not self.compiled_metrics.built:
-            self.compiled_metrics.build(self.model.output, row_specs(lots)[1])
+        predictions, (_, targets) = self.model.output, row_specs(lots)
+        # How it brings several outputs and their targets together, Keras alone knows.
+        several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
+        if not (several or self.compiled_metrics.built):
+            self.compiled_metrics.build(predictions, targets)
 
     def _check_validation_rows(self, callback, batches):
         if batches is not None:
