@@ -132,7 +132,8 @@ def test_an_optimizer_with_a_memory_starts_anew_every_time(private, data):
     lot = Frame("", *data, 0).lot(Row("", data[0][0], 1))
     direction = np.ones(sum(w.size for w in model.model.get_weights()), np.float32)
     values = training_step_samples(model, lot, direction, 5)
-    assert np.ptp(values) < 0.05 * abs(values.mean())
+    # The noise moves them by some hundredths, momentum would make the second 1.9 times the first.
+    assert np.ptp(values) < 0.3 * abs(values.mean())
     assert int(model.optimizer.iterations) == 0
 
 
