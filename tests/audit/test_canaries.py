@@ -196,6 +196,7 @@ def test_scores_that_know_nothing_refute_nothing():
     assert np.mean(np.array(bounds) > 0) <= 0.06
 
 
+@pytest.mark.slow
 def test_what_cannot_be_audited(rows):
     x, y = rows
     planted = make_canaries(x[:10], y[:10], CLASSES)

@@ -158,13 +158,13 @@ def check(arguments, tmp_path_factory, *, dry_run):
         shutil.rmtree(place)
 
 
-@fuzz(arguments=arguments_of(), quick=12, share=0.15)
+@fuzz(arguments=arguments_of(), quick=6, share=0.15)
 def test_flags(arguments, tmp_path_factory):
     with mock.patch.object(runner, "estimate_cost", lambda *_: (0.0, None)):
         return check(arguments, tmp_path_factory, dry_run=True)
 
 
-@fuzz(arguments=arguments_of(), quick=8, share=0.1)
+@fuzz(arguments=arguments_of(), quick=4, share=0.1)
 def test_flags_up_to_the_first_update(arguments, tmp_path_factory):
     """What fails there has made no folder and no ledger."""
     with mock.patch.object(PrivateModel, "fit", side_effect=Began):

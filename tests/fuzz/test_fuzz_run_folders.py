@@ -103,7 +103,7 @@ def harm(draw, folder):
                 shutil.copytree(checkpoint, folder / f"checkpoint-{name}", dirs_exist_ok=True)
 
 
-@fuzz(data=st.data(), quick=6, share=0.05)
+@fuzz(data=st.data(), quick=3, share=0.05)
 def test_run_folders(data, crashed, tmp_path_factory):
     true = (crashed / "ledger.jsonl").read_bytes()
     place = pathlib.Path(tmp_path_factory.mktemp("run"))

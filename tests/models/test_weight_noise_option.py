@@ -160,6 +160,7 @@ def test_seeds(seed):
     assert np.abs(np.array(draws(8)) - once).min() > 0
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_trained(tmp_path):
     model = models.build("lenet5", norm="group", weight_noise_stddev=0.05, **SMALL["lenet5"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -156,6 +156,7 @@ def test_pld_is_never_looser_than_rdp(rate, noise, updates, delta):
     assert epsilon(rate, noise, updates, "pld", delta) <= rdp * (1 + 1e-6) + 1e-6
 
 
+@pytest.mark.slow
 @FEW
 @given(RATES, NOISES, UPDATES)
 def test_added_orders_never_raise_epsilon(rate, noise, updates):

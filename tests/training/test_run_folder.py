@@ -157,6 +157,7 @@ def test_with_another_learning_rate_the_noise_is_another_and_counted(
     assert again.ledger.epsilon() >= again.plan.epsilon_after(12)
 
 
+@pytest.mark.slow
 def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     """A run that is killed reduces its rate, and stops, as one that is let alone."""
     rng = np.random.default_rng(3)
