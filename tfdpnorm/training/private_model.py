@@ -428,7 +428,7 @@ class PrivateModel(keras.Model):
         self.row_checks.check_loss(self._per_example_loss, y)
 
     def _make_variables(self, lots):
-        """Those of optimizer and metrics: a step that makes any while it is traced is so twice."""
+        """Those of optimizer and metrics: a step that makes any in its trace is traced twice."""
         if not getattr(self.model, "_is_graph_network", False):
             return  # Nobody knows whether all weights and outputs of others are there.
         make_optimizer_variables(self.optimizer, self.model.trainable_variables)
