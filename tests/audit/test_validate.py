@@ -47,7 +47,7 @@ def test_faults_show_in_half_precision(policy):
     assert {"values", "removal"} <= {finding.check for finding in audit.findings(model)}
 
 
-SMALL = {"bilstm": {"units": 4, "vocabulary_size": 50, "input_shape": (9,)}}
+SMALL = {"bilstm": {"units": 4, "groups": 4, "vocabulary_size": 50, "input_shape": (9,)}}
 
 
 SLOW = ("bilstm", "resnet9", "resnet18", "vgg", "wrn_16_4")
