@@ -41,6 +41,13 @@ def test_paper_values_of_table_5(norm, epsilon):
     assert (spec.epsilon, spec.delta, spec.noise_multiplier) == (epsilon, 1e-5, None)
 
 
+@pytest.mark.parametrize("epsilon", [INF, 1.0, 0.05])
+def test_other_networks_get_no_options_of_lenet5(epsilon):
+    spec = davody.spec("mnist", "public_batch", epsilon, model="mlp")
+    known = models.options("mlp")
+    assert all(name in known for name, _ in spec.model_options)
+
+
 def test_no_cell_of_table_5_is_missing_or_invented():
     ours = [
         (spec.norm, spec.epsilon)

@@ -45,6 +45,8 @@ def private_settings(dataset, model, norm, epsilon):
         settings = _digits(norm)
     elif dataset == "mnist":
         settings = _mnist(norm, epsilon)
+        if model != "lenet5":
+            settings.pop("model_options", None)  # which are LeNet-5's
     elif dataset == "cifar10":
         settings = _cifar10(norm, epsilon)
     else:
