@@ -17,9 +17,10 @@ import sys
 
 from absl import flags, logging
 
-from tfdpnorm.audit.canaries import KINDS
-from tfdpnorm.experiments import audit_report, audits, sensitivity_grid
-from tfdpnorm.experiments.records import make_folder, write_record
+from tfdpnorm.audit.attacks.canaries import KINDS
+from tfdpnorm.experiments.records.record import make_folder, write_record
+from tfdpnorm.experiments.report import audits as audit_report
+from tfdpnorm.experiments.runs import audits, sensitivity_grid
 from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names

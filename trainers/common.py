@@ -8,16 +8,16 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 from absl import app, flags, logging
 
 from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
-from tfdpnorm.experiments import runner
-from tfdpnorm.experiments.cells import run_cell
-from tfdpnorm.experiments.datasets import load_experiment_data
-from tfdpnorm.experiments.pretraining import CACHE_DIR
+from tfdpnorm.experiments.registry import run_cell
+from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.runs.data import load_experiment_data
+from tfdpnorm.experiments.runs.pretraining import CACHE_DIR
 from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES, VOCABULARIES
 from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS
 from tfdpnorm.training import ENGINES
-from tfdpnorm.training.noise import GENERATORS
+from tfdpnorm.training.step.noise import GENERATORS
 
 FLAGS = flags.FLAGS
 _OURS = "default: the experiment's own"

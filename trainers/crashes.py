@@ -22,9 +22,10 @@ import tensorflow as tf
 from absl import flags
 from tensorflow import keras
 
-from tfdpnorm.audit.crashes import Witness, kill_until_done
-from tfdpnorm.experiments import davody, runner
-from tfdpnorm.experiments.datasets import load_experiment_data
+from tfdpnorm.audit.attacks.crashes import Witness, kill_until_done
+from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.privacy import read_ledger
 
 FLAGS = flags.FLAGS

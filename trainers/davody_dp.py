@@ -12,7 +12,7 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 
 from absl import flags
 
-from tfdpnorm.experiments import davody
+from tfdpnorm.experiments.davody import cells as davody
 
 FLAGS = flags.FLAGS
 

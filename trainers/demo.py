@@ -10,8 +10,10 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import davody, plots, runner, tables
-from tfdpnorm.experiments.datasets import load_experiment_data
+from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.report import plots, tables
+from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.runs.data import load_experiment_data
 
 FLAGS = flags.FLAGS
 _NORMS = ("none", "layer", "public_batch")

@@ -11,7 +11,8 @@ import sys
 
 from absl import flags
 
-from tfdpnorm.experiments import cells, sweep
+from tfdpnorm.experiments import registry as cells
+from tfdpnorm.experiments.sweep import sweep
 
 FLAGS = flags.FLAGS
 

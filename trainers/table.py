@@ -10,10 +10,11 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import cells, plots, tables
-from tfdpnorm.experiments.audit_report import sensitivity_column
-from tfdpnorm.experiments.audits import SENSITIVITY_FIELDS
-from tfdpnorm.experiments.records import read_records
+from tfdpnorm.experiments import registry as cells
+from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm.experiments.report import plots, tables
+from tfdpnorm.experiments.report.audits import sensitivity_column
+from tfdpnorm.experiments.runs.audits import SENSITIVITY_FIELDS
 
 FLAGS = flags.FLAGS
 

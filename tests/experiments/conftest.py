@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tests.experiments.sweep_doubles import Place
-from tfdpnorm.experiments.datasets import ExperimentData
+from tests.experiments.sweep.sweep_doubles import Place
+from tfdpnorm.experiments.runs.data import ExperimentData
 from tfdpnorm.experiments.spec import ExperimentSpec
 
 INF = float("inf")

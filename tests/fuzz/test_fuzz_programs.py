@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tensorflow import keras
 
 from tests.fuzz.targets import fuzz
-from tfdpnorm.experiments import runner
+from tfdpnorm.experiments.runs import private as runner
 from tfdpnorm.training import PrivateModel
 from trainers import common, davody_dp
 

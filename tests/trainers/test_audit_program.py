@@ -2,8 +2,9 @@
 
 import pytest
 
-from tfdpnorm.experiments import audits, read_records, sensitivity_grid
-from tfdpnorm.experiments.audits import AUDIT_FIELDS, SENSITIVITY_FIELDS
+from tfdpnorm.experiments import read_records
+from tfdpnorm.experiments.runs import audits, sensitivity_grid
+from tfdpnorm.experiments.runs.audits import AUDIT_FIELDS, SENSITIVITY_FIELDS
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
 

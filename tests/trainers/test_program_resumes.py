@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from tfdpnorm.experiments.records import read_records
+from tfdpnorm.experiments.records.record import read_records
 from tfdpnorm.privacy.command import main as tfdpnorm_epsilon
-from tfdpnorm.training.checkpointing import Checkpointing
+from tfdpnorm.training.resume.checkpointing import Checkpointing
 
 RUN = ("--dataset=digits", "--norm=layer", "--epsilon=2", "--max_examples=300", "--delta=1e-3",
        "--expected_batch_size=32", "--steps=4", "--checkpoint_every=2")

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from tfdpnorm.experiments import davody, read_records, runner
+from tfdpnorm.experiments import read_records
+from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.runs import private as runner
 from trainers import common, demo
 
 AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)

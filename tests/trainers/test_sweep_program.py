@@ -2,8 +2,10 @@
 
 import pytest
 
-from tfdpnorm.experiments import cells, davody, read_records
-from tfdpnorm.experiments import sweep as sweeps
+from tfdpnorm.experiments import read_records
+from tfdpnorm.experiments import registry as cells
+from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.sweep import sweep as sweeps
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tfdpnorm.experiments import davody
+from tfdpnorm.experiments.davody import cells as davody
 from trainers import common
 
 # A value of every flag that is a field of the spec; none of them is an experiment's own.

@@ -7,7 +7,8 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import lot_gradients, make_private
+from tfdpnorm.training import make_private
+from tfdpnorm.training.step import lot_gradients
 
 FEATURES, CLASSES = 5, 3
 

@@ -1,8 +1,8 @@
 """Audits: whether what the guarantee presumes is so."""
 
-from tfdpnorm.audit.finding import Finding, Report
-from tfdpnorm.audit.known_layers import check_known_layers, check_no_added_losses
-from tfdpnorm.audit.validation import (
+from tfdpnorm.audit.row_independence.finding import Finding, Report
+from tfdpnorm.audit.row_independence.known_layers import check_known_layers, check_no_added_losses
+from tfdpnorm.audit.row_independence.validation import (
     findings,
     model_rows,
     probe_augmentation,

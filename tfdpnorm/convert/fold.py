@@ -3,8 +3,8 @@
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, PublicMomentsLayer
-from tfdpnorm.layers.walk import sublayers
 
 # A fused BatchNormalization takes no epsilon below 1e-5; the variance makes up for it.
 _EPSILON = 1e-3

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 
-from tfdpnorm.experiments.augmentation import COUNTS
+from tfdpnorm.experiments.runs.augmentation import COUNTS
+from tfdpnorm.gradients.engines.registry import check_engine
 from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names
 from tfdpnorm.privacy.accountants import ACCOUNTANTS
-from tfdpnorm.training.engines import check_engine
-from tfdpnorm.training.noise import GENERATORS
+from tfdpnorm.training.step.noise import GENERATORS
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
@@ -120,7 +120,7 @@ class ExperimentSpec(CellSpec):
         physical_batch_size: Rows through the network at once, or None for the lot.
         l2_norm_clip: C.
         augmentation_multiplicity: K, the views of each image behind one clipped gradient: 1, or 5
-            or 9 with the image moved by a pixel (`tfdpnorm.experiments.augmentation`).
+            or 9 with the image moved by a pixel (`tfdpnorm.experiments.runs.augmentation`).
         ema_decay: Decay of the weight average, or None for none.
         statistics: Of public-batch normalisation.
         statistics_gradient: Likewise.

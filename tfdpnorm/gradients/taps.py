@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.wrappers import WrapperRule
-from tfdpnorm.layers.walk import own_weights, sublayers, weight_owners
+from tfdpnorm.keras_compat.walk import own_weights, sublayers, weight_owners
 
 
 class Tap:

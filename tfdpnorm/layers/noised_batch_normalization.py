@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers.autocast import no_autocast
+from tfdpnorm.keras_compat.autocast import no_autocast
 
 # Beyond these, squares of truncated activations leave the range that float32 averages well.
 _CLIP_RANGE = (1e-6, 1e6)

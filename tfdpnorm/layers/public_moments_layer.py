@@ -3,7 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers.autocast import no_autocast
+from tfdpnorm.keras_compat.autocast import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
 
 STATISTICS = ("public", "blend", "example", "lot")

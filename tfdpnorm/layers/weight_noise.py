@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.replaced_weights import replaced
+from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
-from tfdpnorm.layers.replaced_weights import replaced
 from tfdpnorm.layers.scale_norm import ScaleNorm
-from tfdpnorm.layers.walk import sublayers
 
 NORMALIZATIONS = (
     keras.layers.BatchNormalization,

@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 
 ACCOUNTANTS = ("rdp", "pld")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 
 
 @dataclass(frozen=True)

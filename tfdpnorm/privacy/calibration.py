@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,

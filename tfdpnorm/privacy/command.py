@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier

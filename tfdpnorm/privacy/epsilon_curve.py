@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     dp_sgd_event,

@@ -7,7 +7,7 @@ import numbers
 from collections import Counter
 from collections.abc import Mapping
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.composition import composed_epsilon, pld_curve
 from tfdpnorm.privacy.plan import PrivacyPlan
 

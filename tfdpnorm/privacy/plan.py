@@ -7,7 +7,7 @@ from functools import cached_property
 
 import dp_accounting
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier

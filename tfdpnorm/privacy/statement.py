@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from tfdpnorm.privacy import _validate
+from tfdpnorm import arguments as _validate
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.rounding import ceil_text

@@ -1,9 +1,9 @@
 """Private training of Keras models."""
 
-from tfdpnorm.training.engines import ENGINES
+from tfdpnorm.gradients.engines.registry import ENGINES
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
 from tfdpnorm.training.private_model import PrivateModel
-from tfdpnorm.training.private_validation import PrivateValidation
-from tfdpnorm.training.weight_average import WeightAverage
 
 __all__ = ["ENGINES", "PrivateModel", "PrivateValidation", "WeightAverage", "make_private"]

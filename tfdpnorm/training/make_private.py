@@ -8,8 +8,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.audit import check_known_layers
+from tfdpnorm.gradients.engines.registry import check_engine, default_engine
 from tfdpnorm.privacy import PrivacyLedger, make_plan
-from tfdpnorm.training.checks import (
+from tfdpnorm.training.checks.settings import (
     check_budget_share,
     check_clipping,
     check_factor,
@@ -18,18 +19,17 @@ from tfdpnorm.training.checks import (
     check_multiplicity,
     check_public_rows,
 )
-from tfdpnorm.training.engines import check_engine, default_engine
-from tfdpnorm.training.lot_gradients import LotGradients
-from tfdpnorm.training.noise import GaussianNoise, check_generator
-from tfdpnorm.training.noised_statistics import (
+from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.resume.run_folder import RunFolder
+from tfdpnorm.training.step.lot_gradients import LotGradients
+from tfdpnorm.training.step.noise import GaussianNoise, check_generator
+from tfdpnorm.training.step.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
     noised_layers,
 )
-from tfdpnorm.training.private_model import PrivateModel
-from tfdpnorm.training.run_folder import RunFolder
-from tfdpnorm.training.streams import Streams
-from tfdpnorm.training.views import Views
+from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.step.views import Views
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -109,7 +109,7 @@ def make_private(
             see whether examples meet in them (`tfdpnorm.audit.validate`). Without it the statement
             says that nobody looked.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
-            the run survives a crash (`tfdpnorm.training.run_folder`). None keeps both in memory.
+            the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Go on with the run that `run_dir` holds; with a new one if it holds none. Everything
             that the guarantee rests on must be as it was.
         checkpoint_every: Updates between checkpoints; None for one after each epoch.

@@ -9,23 +9,23 @@ from tensorflow import keras
 
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import Lot, check_public_batch
+from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
-from tfdpnorm.training.callback_checks import check_callbacks, validations_first
-from tfdpnorm.training.checkpointing import Checkpointing
-from tfdpnorm.training.checks import check_optimizer, check_private_data
-from tfdpnorm.training.fit_inputs import (
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
+from tfdpnorm.training.checks.inputs import (
     NO_TARGETS,
     as_poisson_batches,
     joined_metrics,
     one_physical_batch,
     refuse_fit_arguments,
 )
-from tfdpnorm.training.losses import PerExampleLoss
-from tfdpnorm.training.optimizer_variables import make_optimizer_variables
-from tfdpnorm.training.private_validation import PrivateValidation
-from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.row_checks import RowChecks, row_specs
-from tfdpnorm.training.update_metrics import Latest
+from tfdpnorm.training.checks.rows import RowChecks, row_specs
+from tfdpnorm.training.checks.settings import check_optimizer, check_private_data
+from tfdpnorm.training.resume.checkpointing import Checkpointing
+from tfdpnorm.training.step.losses import PerExampleLoss
+from tfdpnorm.training.step.public_rows_model import PublicRowsModel
+from tfdpnorm.training.step.update_metrics import Latest
 
 
 class PrivateModel(keras.Model):

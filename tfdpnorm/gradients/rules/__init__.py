@@ -1,5 +1,6 @@
 """How each type of layer gives the norms and the weighted sum of its per-example gradients."""
 
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum
 from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register themselves
     attention,
     convolution,
@@ -16,7 +17,6 @@ from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register thems
     weight_standardized,
     wrappers,
 )
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule, rule_for
 
 __all__ = ["Instantiated", "OuterSum", "Rule", "register_rule", "rule_for"]

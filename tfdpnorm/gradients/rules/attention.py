@@ -6,7 +6,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

@@ -3,11 +3,11 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
-from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.patches import Window
+from tfdpnorm.gradients.contributions.positions import flat_positions, over_positions
 from tfdpnorm.gradients.rules.dense import without_activation
-from tfdpnorm.gradients.rules.patches import Window
-from tfdpnorm.gradients.rules.positions import flat_positions, over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

@@ -2,8 +2,8 @@
 
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
-from tfdpnorm.gradients.rules.positions import flat_positions, over_positions
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.positions import flat_positions, over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

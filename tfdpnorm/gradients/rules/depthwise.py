@@ -3,10 +3,10 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.positions import flat_positions
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
 from tfdpnorm.gradients.rules.dense import without_activation
-from tfdpnorm.gradients.rules.positions import flat_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

@@ -5,9 +5,9 @@ import string
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.blocks import BlockOuterSum
-from tfdpnorm.gradients.rules.broadcast import summed_to
-from tfdpnorm.gradients.rules.contributions import OuterSum, widened
+from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
+from tfdpnorm.gradients.contributions.broadcast import summed_to
+from tfdpnorm.gradients.contributions.outer_sum import OuterSum, widened
 from tfdpnorm.gradients.rules.dense import without_activation
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 

@@ -3,16 +3,16 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import (
+from tfdpnorm.gradients.contributions.outer_sum import (
     Contribution,
     gram_norms,
     sum_of_squares,
     weighted,
     widened,
 )
-from tfdpnorm.gradients.rules.devices import in_xla
-from tfdpnorm.gradients.rules.positions import size
+from tfdpnorm.gradients.contributions.positions import size
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.devices import in_xla
 
 
 class LookupSum(Contribution):

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
-from tfdpnorm.gradients.rules.contributions import Instantiated
 from tfdpnorm.gradients.rules.registry import Rule
+from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
-from tfdpnorm.layers.walk import own_weights, sublayers
 
 
 class FallbackRule(Rule):

@@ -3,9 +3,9 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, widened
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.normalization import ScaleAndOffsetRule
-from tfdpnorm.gradients.rules.positions import over_positions
 from tfdpnorm.gradients.rules.registry import register_rule
 
 

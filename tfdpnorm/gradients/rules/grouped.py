@@ -3,12 +3,12 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.blocks import BlockOuterSum
-from tfdpnorm.gradients.rules.contributions import Instantiated, widened
+from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.patches import patches
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
 from tfdpnorm.gradients.rules.dense import without_activation
 from tfdpnorm.gradients.rules.depthwise import depthwise_gradients
-from tfdpnorm.gradients.rules.patches import patches
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

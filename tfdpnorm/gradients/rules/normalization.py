@@ -3,8 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.contributions import Instantiated, widened
-from tfdpnorm.gradients.rules.positions import over_positions
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 

@@ -3,8 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.rules.blocks import BlockOuterSum
-from tfdpnorm.gradients.rules.contributions import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum, widened
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.

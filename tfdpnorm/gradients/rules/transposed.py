@@ -2,8 +2,8 @@
 
 from tensorflow import keras
 
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
-from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.rules.dense import without_activation
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 

@@ -3,16 +3,16 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.rules.contributions import (
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.outer_sum import (
     Instantiated,
     gram_norms,
     sum_of_squares,
     widened,
 )
+from tfdpnorm.gradients.contributions.patches import patch_grams
+from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
-from tfdpnorm.gradients.rules.convolution_sum import ConvolutionSum
-from tfdpnorm.gradients.rules.patches import patch_grams
-from tfdpnorm.gradients.rules.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.layers import WeightStandardizedConv2D
 

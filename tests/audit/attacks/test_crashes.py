@@ -1,0 +1,88 @@
+"""The killer of trainings, on trainings that need no TensorFlow, and the whole program."""
+
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfdpnorm.audit.attacks.crashes import Witness, kill_until_done
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def counting(folder, steps, pause):
+    """A "training" that counts up in a file, and goes on where it was killed."""
+    state = folder / "state"
+
+    def train(alive):
+        for step in range(int(state.read_text()) if state.exists() else 0, steps):
+            partial = folder / "partial"
+            partial.write_text(str(step + 1))
+            os.replace(partial, state)
+            Witness(folder / "witness").see(step + 1, "same")
+            alive()
+            time.sleep(pause)
+
+    return train
+
+
+def test_it_kills_and_ends(tmp_path):
+    train = counting(tmp_path, 40, 0.01)
+    result = kill_until_done(train, kills=5, longest_life=0.05, rng=random.Random(0))
+    assert result.kills == 5
+    assert (tmp_path / "state").read_text() == "40"
+    witness = Witness(tmp_path / "witness")
+    assert witness.releases() >= 40 - 5  # a kill may come between the state and the witness
+    assert witness.sights() >= witness.releases()
+
+
+def test_a_training_quicker_than_its_killer_lives(tmp_path):
+    result = kill_until_done(
+        counting(tmp_path, 2, 0.0), kills=9, longest_life=30.0, rng=random.Random(0)
+    )
+    assert result.kills == 0
+    assert result.seconds < 10
+
+
+def test_a_training_that_fails_is_an_error(tmp_path, capfd):
+    def train(alive):
+        raise ValueError("broken")
+
+    with pytest.raises(RuntimeError, match="Expected the training to end well after 0 kills"):
+        kill_until_done(train, kills=3, longest_life=5.0, rng=random.Random(0))
+    assert "broken" in capfd.readouterr().err
+
+
+def test_the_witness_tells_different_things_apart(tmp_path):
+    witness = Witness(tmp_path / "seen")
+    assert (witness.releases(), witness.sights()) == (0, 0)
+    for update, release in ((1, "a"), (2, "a"), (1, "a"), (1, "b")):
+        witness.see(update, release)
+    assert (witness.releases(), witness.sights()) == (3, 4)
+
+
+@pytest.mark.slow
+def test_the_program_survives_its_kills(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "trainers.crashes",
+            "--kills=6",
+            "--kills_per_run=2",
+            "--steps=20",
+            f"--scratch_dir={tmp_path}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 kills survived" in done.stdout
+    assert done.stdout.rstrip().endswith("0 faults.")
+    assert not any(tmp_path.iterdir())

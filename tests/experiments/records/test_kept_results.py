@@ -1,0 +1,43 @@
+"""The records and tables in results/: of the cells as they stand, and in step with each other."""
+
+import math
+import pathlib
+
+import pytest
+
+from tfdpnorm.experiments import registry as cells
+from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm.experiments.runs.settings import differences
+
+RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"
+
+
+@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+def test_kept_records_have_the_settings_of_their_cells(experiment):
+    """A sweep would train the others anew, though the tables show them."""
+    specs = {spec.cell: spec for spec in cells.cells(experiment)}
+    records = read_records(RESULTS, experiment)
+    assert records
+    others = {
+        (record["cell"], record["seed"]): differences(specs[record["cell"]], record["flags"])
+        for record in records
+    }
+    assert {run: names for run, names in others.items() if names} == {}
+    assert len(others) == len(records)  # no run is kept twice
+
+
+@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+def test_kept_records_spent_no_more_than_their_budget(experiment):
+    for record in read_records(RESULTS, experiment):
+        target = record["epsilon_target"]
+        if record["guarantee_holds"]:
+            assert 0 < record["epsilon"] <= target < math.inf
+            assert record["epsilon"] == record[f"epsilon_{record['accountant']}"]
+        else:
+            assert record["no_guarantee_because"] and record["epsilon"] == math.inf
+
+
+@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+def test_kept_tables_count_the_records_beside_them(experiment):
+    text = (RESULTS / f"{experiment}.md").read_text()
+    assert text.startswith(f"Made from {len(read_records(RESULTS, experiment))} records by ")

@@ -1,0 +1,353 @@
+"""Book-keeping against a Python loop over single examples, and against `per_example`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
+from tfdpnorm import models
+from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
+from tfdpnorm.gradients.contributions import convolution_sum
+from tfdpnorm.gradients.contributions import outer_sum as contributions
+from tfdpnorm.layers import PublicBatchNormalization
+
+
+def dense():
+    return keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2, use_bias=False)]
+    )
+
+
+def dense_over_positions():
+    return keras.Sequential(
+        [keras.Input((5, 3)), keras.layers.Dense(4, "relu"), keras.layers.Flatten(), _dense(2)]
+    )
+
+
+def many_positions_few_features():
+    return keras.Sequential([keras.Input((40, 2)), _dense(3), keras.layers.Flatten(), _dense(2)])
+
+
+def _dense(units):
+    return keras.layers.Dense(units)
+
+
+def convolutions():
+    return keras.Sequential(
+        [
+            keras.Input((9, 8, 2)),
+            keras.layers.Conv2D(3, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(4, (3, 2), strides=(2, 1), padding="same", use_bias=False),
+            keras.layers.Conv2D(2, 2, dilation_rate=2),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
+def strided_valid_convolution():
+    return keras.Sequential(
+        [keras.Input((7, 7, 1)), keras.layers.Conv2D(2, 3, strides=2), keras.layers.Flatten()]
+    )
+
+
+def normalizations():
+    return keras.Sequential(
+        [
+            keras.Input((4, 4, 4)),
+            keras.layers.GroupNormalization(2),
+            keras.layers.Conv2D(4, 2),
+            keras.layers.GroupNormalization(-1, scale=False),
+            keras.layers.LayerNormalization(),
+            keras.layers.LayerNormalization(axis=[1, 2, 3], center=False),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
+def public_batch():
+    return keras.Sequential(
+        [
+            keras.Input((4, 3)),
+            _dense(3),
+            PublicBatchNormalization(scale=False),
+            keras.layers.Flatten(),
+            _dense(2),
+            PublicBatchNormalization(statistics="blend"),
+        ]
+    )
+
+
+def layer_called_twice():
+    shared = keras.layers.Dense(3, "tanh")
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, _dense(2)(shared(shared(inputs))))
+
+
+def siamese():
+    shared = keras.layers.Dense(3)
+    left, right = keras.Input((3,)), keras.Input((3,))
+    return keras.Model([left, right], _dense(2)(shared(left) * shared(right)))
+
+
+def nested():
+    inner = keras.Sequential([keras.Input((3,)), _dense(3), keras.layers.LayerNormalization()])
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, _dense(2)(inner(inputs) + inner(2.0 * inputs)))
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.blocks = [keras.layers.Dense(3, "relu"), keras.layers.Dense(3, "relu")]
+        self.head = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        x = inputs
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
+def subclassed():
+    model = Subclassed()
+    model.build((None, 3))
+    model.inputs = [keras.Input((3,))]
+    return model
+
+
+class Gated(keras.layers.Layer):
+    """A user's own layer, of two weights and an output that is linear in neither."""
+
+    def build(self, input_shape):
+        shape = (input_shape[-1], 3)
+        self.gate = self.add_weight(name="gate", shape=shape)
+        self.kernel = self.add_weight(name="kernel", shape=shape)
+
+    def call(self, inputs):
+        return tf.sigmoid(inputs @ self.gate) * tf.tanh(inputs @ self.kernel)
+
+
+def layers_without_a_rule():
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 2)),
+            keras.layers.LocallyConnected2D(3, 3, activation="tanh"),
+            Gated(),
+            keras.layers.Reshape((16, 3)),
+            keras.layers.LocallyConnected1D(2, 3),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
+def recurrent():
+    return keras.Sequential(
+        [keras.Input((3, 2)), keras.layers.LSTM(2, unroll=True), keras.layers.Dense(2)]
+    )
+
+
+def bidirectional():
+    return keras.Sequential(
+        [
+            keras.Input((3,), dtype="int32"),
+            keras.layers.Embedding(20, 2, mask_zero=True),
+            keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True)),
+            keras.layers.GRU(2),
+            keras.layers.Dense(2),
+        ]
+    )
+
+
+MODELS = [
+    bidirectional,
+    layers_without_a_rule,
+    recurrent,
+    dense,
+    dense_over_positions,
+    many_positions_few_features,
+    convolutions,
+    strided_valid_convolution,
+    normalizations,
+    public_batch,
+    layer_called_twice,
+    siamese,
+    nested,
+]
+
+
+@pytest.mark.slow_cases("layers_without_a_rule", "bidirectional")
+@pytest.mark.parametrize("build", MODELS)
+def test_equals_the_loop_over_single_examples(build):
+    keras.utils.set_random_seed(3)
+    assert_equals_the_loop(build())
+
+
+@pytest.mark.slow_cases("none", "layer")
+@pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])
+def test_lenet5_in_a_graph_equals_per_example(norm):
+    model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 5)
+    variables = model.trainable_variables
+    slow = tf.function(lambda: per_example(loss_fn, rows, variables, 0.5).gradients)()
+    fast = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 0.5).gradients)()
+    assert relative_error([g.numpy() for g in fast], [g.numpy() for g in slow]) < 1e-5
+
+
+def test_subclassed_model_and_its_call_is_restored():
+    model = subclassed()
+    x = tf.random.normal([4, 3])
+    rows = (x, tf.zeros([4, 2]), tf.ones(4), tf.ones(4))
+
+    def loss_fn(x, y, weight):
+        predictions = model(x)
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+    assert all("call" not in vars(layer) for layer in (*model.blocks, model.head))
+
+
+def test_a_reused_layer_is_clipped_by_its_whole_norm():
+    """Norms of calls taken apart would miss the cross terms and exceed the clip."""
+    model = layer_called_twice()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 1e-3)
+    norm = np.sqrt(sum(np.square(g).sum() for g in result.gradients))
+    assert norm == pytest.approx(1e-3, rel=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
+def test_a_row_that_is_not_finite_counts_as_zero(value):
+    model = convolutions()
+    loss_fn = loss_function(model)
+    x, y, weight, mask = example_rows(model, 4)
+    clean = book_keeping(model, loss_fn, (x, y, weight, mask), model.trainable_variables, 1.0)
+    without = tf.tensor_scatter_nd_update(mask, [[1]], [0.0])
+    removed = book_keeping(model, loss_fn, (x, y, weight, without), model.trainable_variables, 1.0)
+    broken = tf.tensor_scatter_nd_update(x, [[1, 0, 0, 0]], [value])
+    result = book_keeping(model, loss_fn, (broken, y, weight, mask), model.trainable_variables, 1.0)
+    assert int(result.nonfinite) == 1
+    assert int(clean.nonfinite) == 0
+    for actual, expected in zip(result.gradients, removed.gradients, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_loss_scale_changes_nothing():
+    model = normalizations()
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 4)
+    plain = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3)
+    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3, loss_scale=1024.0)
+    assert relative_error(scaled.gradients, plain.gradients) < 1e-5
+
+
+def test_a_layer_without_a_rule_is_announced_once():
+    class Scaled(keras.layers.Dense):
+        def call(self, inputs):
+            return 2.0 * super().call(inputs)
+
+    model = keras.Sequential([keras.Input((3,)), Scaled(2), Scaled(2)])
+    rows = example_rows(model, 3)
+    with pytest.warns(UserWarning, match="no gradient rule for Scaled") as caught:
+        for _ in range(2):
+            book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+    assert len([w for w in caught if "no gradient rule" in str(w.message)]) == 1
+
+
+def test_refusals_name_what_is_wrong():
+    model = dense()
+    rows = example_rows(model, 2)
+    with pytest.raises(ValueError, match="rows do not mix"):
+        book_keeping(model, None, rows, model.trainable_variables, 1.0, rows_mix=True)
+    stray = tf.Variable(1.0, name="stray")
+    with pytest.raises(ValueError, match="own variable 'stray"):
+        book_keeping(model, loss_function(model), rows, [*model.trainable_variables, stray], 1.0)
+
+
+def test_a_variable_that_the_loss_does_not_reach_is_an_error():
+    inputs = keras.Input((3,))
+    idle = keras.layers.Dense(2, name="idle")
+    model = keras.Model(inputs, [_dense(2)(inputs), idle(inputs)])
+
+    def loss_fn(x, y, weight):
+        predictions = model(x)[0]
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    rows = (tf.ones([2, 3]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
+    with pytest.raises(ValueError, match="idle/kernel"):
+        book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0)
+
+
+def test_a_subclass_of_a_known_layer_is_not_taken_for_it():
+    class Doubled(keras.layers.Dense):
+        def call(self, inputs):
+            return 2.0 * super().call(inputs)
+
+    model = keras.Sequential([keras.Input((3,)), Doubled(2)])
+    rows = example_rows(model, 3)
+    loss_fn = loss_function(model)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+
+
+def test_a_registered_rule_is_used():
+    class Shift(keras.layers.Layer):
+        def build(self, input_shape):
+            self.shift = self.add_weight(name="shift", shape=(input_shape[-1],))
+
+        def call(self, inputs):
+            return inputs + self.shift
+
+    @register_rule(Shift)
+    class ShiftRule(Rule):
+        def forward(self, layer, call, watch, inputs, *args, **kwargs):
+            return watch(call(inputs, *args, **kwargs)), None
+
+        def contributions(self, layer, remembered, gradients):
+            return [(layer.shift, Instantiated(gradients[0]))]
+
+    model = keras.Sequential([keras.Input((3,)), Shift(), _dense(2)])
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 7)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+
+
+def test_half_precision_never_exceeds_the_clip():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = models.build("lenet5", norm="group", input_shape=(12, 12, 1))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    loss_fn = loss_function(model)
+    rows = example_rows(model, 1)
+    for seed in range(3):
+        rows = example_rows(model, 1, seed)
+        result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01)
+        norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in result.gradients))
+        assert norm <= 0.01 * (1 + 1e-6)
+        assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 500, 10**9])
+def test_patches_in_chunks_give_the_same_sum(size, monkeypatch):
+    """One row at a time, some, and all seven at once."""
+    monkeypatch.setattr(convolution_sum, "_PATCH_BYTES", size)
+    monkeypatch.setattr(contributions, "_MOST_CHUNKS", 3)
+    keras.utils.set_random_seed(3)
+    assert_equals_the_loop(convolutions(), counts=(2, 7), clips=(0.05,))

@@ -1,0 +1,198 @@
+"""The table of an embedding: gradients by id, without a table for each row."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
+from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients.contributions.outer_sum import Instantiated
+from tfdpnorm.gradients.rules.embedding import LookupSum
+
+layers = keras.layers
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(3)
+
+
+def head(x):
+    return layers.Dense(2)(layers.Flatten()(x))
+
+
+def model_of(*inner, shape=(6,), dtype="int32"):
+    inputs = x = keras.Input(shape, dtype=dtype)
+    for layer in inner:
+        x = layer(x)
+    return keras.Model(inputs, head(x))
+
+
+def equal_ids_in_a_row():
+    return model_of(layers.Embedding(12, 3), layers.Dense(2, "tanh"))
+
+
+def masked():
+    embedding = layers.Embedding(20, 3, mask_zero=True)
+    return model_of(embedding, layers.GlobalAveragePooling1D())
+
+
+def one_id():
+    return model_of(layers.Embedding(20, 3), shape=())
+
+
+def two_axes():
+    return model_of(layers.Embedding(20, 3), layers.LayerNormalization(), shape=(2, 3))
+
+
+def ids_as_floats():
+    return model_of(layers.Embedding(20, 3), dtype="float32")
+
+
+def called_twice():
+    shared = layers.Embedding(12, 3)
+    left, right = keras.Input((4,), dtype="int64"), keras.Input((3,), dtype="int32")
+    return keras.Model([left, right], head(shared(left)) * head(shared(right)))
+
+
+MODELS = [equal_ids_in_a_row, masked, one_id, two_axes, ids_as_floats, called_twice]
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_equals_the_loop(build):
+    assert_equals_the_loop(build())
+
+
+def random_sum(rows=5, positions=7, seed=0):
+    rng = np.random.default_rng(seed)
+    ids = tf.constant(rng.integers(0, 4, (rows, positions)), tf.int32)
+    return LookupSum(ids, tf.constant(rng.normal(size=(rows, positions, 3)), tf.float32), (6, 3))
+
+
+def check(part):
+    """`part` against its own instantiated gradients."""
+    dense = Instantiated(part.instantiated())
+    np.testing.assert_allclose(part.squared_norms(), dense.squared_norms(), rtol=1e-5)
+    rows = part.instantiated().shape[0]
+    factors, finite = tf.linspace(0.0, 1.0, rows), tf.ones([rows], tf.bool)
+    expected = dense.weighted_sum(factors, finite)
+    np.testing.assert_allclose(part.weighted_sum(factors, finite), expected, atol=1e-5)
+
+
+def test_instantiated():
+    part = random_sum()
+    expected = np.zeros((5, 6, 3), np.float32)
+    for row in range(5):
+        np.add.at(expected[row], part._ids[row].numpy(), part._b[row].numpy())
+    np.testing.assert_allclose(part.instantiated(), expected, rtol=1e-6)
+    check(part)
+
+
+def test_merged_and_grouped():
+    part, other = random_sum(6), random_sum(6, positions=2, seed=1)
+    merged = part.merged(other)
+    assert isinstance(merged, LookupSum)
+    expected = part.instantiated() + other.instantiated()
+    np.testing.assert_allclose(merged.instantiated(), expected, atol=1e-5)
+    check(merged)
+    grouped = merged.grouped(3)
+    assert isinstance(grouped, LookupSum)
+    expected = tf.reduce_sum(tf.reshape(expected, [2, 3, 6, 3]), 1)
+    np.testing.assert_allclose(grouped.instantiated(), expected, atol=1e-5)
+    check(grouped)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_merged_with_a_contribution_of_another_kind(swap):
+    parts = [random_sum(), Instantiated(tf.ones([5, 6, 3]))]
+    merged = parts[swap].merged(parts[not swap])
+    expected = parts[0].instantiated() + 1.0
+    np.testing.assert_allclose(merged.instantiated(), expected, rtol=1e-6)
+
+
+def test_ids_outside_of_the_table_add_nothing_to_any_row():
+    """A GPU finds zeros for them, where a CPU reports an error in the forward pass."""
+    ids = tf.constant([[1, 6, -1], [1, 2, 6]])
+    part = LookupSum(ids, tf.ones([2, 3, 3]), (6, 3))
+    expected = np.zeros((2, 6, 3))
+    expected[0, 1] = expected[1, 1] = expected[1, 2] = 1.0
+    np.testing.assert_array_equal(part.instantiated(), expected)
+    check(part)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
+        model = model_of(layers.Embedding(4, 3))
+        _, *rest = example_rows(model, 2)
+        rows = (tf.fill([2, 6], 4), *rest)
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+
+
+def test_gradients_that_cancel_have_the_norm_of_what_is_left():
+    """Inner products of all pairs of positions would leave rounding in place of the norm."""
+    b = tf.constant([[[1e4], [-1e4], [1e-3]]])
+    part = LookupSum(tf.constant([[2, 2, 2]]), b, (3, 1))
+    np.testing.assert_allclose(part.squared_norms(), [1e-6], rtol=1e-5)
+
+
+def test_a_row_that_is_not_finite_counts_as_zero():
+    model = model_of(layers.Embedding(12, 3), layers.Dense(2, "tanh"))
+    loss_fn = loss_function(model)
+    x, y, weight, mask = example_rows(model, 4)
+    variables = model.trainable_variables
+    y = tf.tensor_scatter_nd_update(y, [[1, 0]], [np.inf])
+    result = book_keeping(model, loss_fn, (x, y, weight, mask), variables, 1.0)
+    assert int(result.nonfinite) == 1
+    without = tf.tensor_scatter_nd_update(mask, [[1]], [0.0])
+    expected = looped_sum(loss_fn, (x, y, weight, without), variables, 1.0)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+
+
+def test_a_graph_holds_no_table_for_each_row():
+    model = model_of(layers.Embedding(5000, 3))
+    rows = example_rows(model, 8)
+    loss_fn = loss_function(model)
+
+    @tf.function
+    def gradients():
+        return book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0).gradients
+
+    sizes = [
+        t.shape.num_elements() or 0
+        for operation in gradients.get_concrete_function().graph.get_operations()
+        for t in operation.outputs
+        if t.shape.rank is not None
+    ]
+    assert max(sizes) == 5000 * 3
+
+
+def test_a_number_of_rows_and_words_that_is_known_at_run_time_only():
+    inputs = keras.Input((None,), dtype="int32")
+    x = layers.GlobalAveragePooling1D()(layers.Embedding(9, 3)(inputs))
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    loss_fn = loss_function(model)
+    shapes = [[None, None], [None, 2], [None], [None]]
+    dtypes = [tf.int32, *[tf.float32] * 3]
+
+    @tf.function(input_signature=[tf.TensorSpec(*x) for x in zip(shapes, dtypes, strict=True)])
+    def gradients(*rows):
+        return book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1).gradients
+
+    for count, words in ((1, 3), (4, 5)):
+        x = tf.constant(np.random.default_rng(0).integers(0, 9, (count, words)), tf.int32)
+        rows = (x, tf.zeros([count, 2]), tf.ones(count), tf.ones(count))
+        expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+        assert relative_error([g.numpy() for g in gradients(*rows)], expected) < 1e-5
+
+
+def test_ragged_ids_are_refused():
+    inputs = keras.Input((None,), dtype="int32", ragged=True)
+    x = layers.Embedding(9, 3, name="words")(inputs)
+    model = keras.Model(inputs, layers.Dense(2)(tf.reduce_sum(x, axis=1)))
+    rows = (tf.ragged.constant([[1, 2], [3]]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
+    with pytest.raises(ValueError, match="dense tensor of ids in layer 'words'"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)

@@ -1,0 +1,109 @@
+"""The rule of weight-standardised convolutions, in each of its forms."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
+from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.layers import WeightStandardizedConv2D
+
+
+def model_of(input_shape, *layers, dtype="float32"):
+    keras.utils.set_random_seed(11)
+    inputs = keras.Input(input_shape, dtype=dtype)
+    x = inputs
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, keras.layers.Dense(2, dtype=dtype)(keras.layers.Flatten()(x)))
+
+
+@pytest.fixture(params=["gram", "patches", "row by row"])
+def form(request, monkeypatch):
+    """Makes every convolution take one form, whatever it costs."""
+    monkeypatch.setattr(
+        ConvolutionSum,
+        "_gram_is_cheaper",
+        lambda self: request.param == "gram" and len(self._calls) == 1,
+    )
+    monkeypatch.setattr(ConvolutionSum, "_by_patches", lambda self: request.param == "patches")
+    return request.param
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"padding": "same", "activation": "relu"},
+        {"strides": 2, "padding": "same"},
+        {"strides": (2, 1), "use_bias": False},
+        pytest.param({"dilation_rate": 2}, id="dilation"),
+    ],
+    ids=str,
+)
+def test_equals_the_loop(form, options):
+    layer = WeightStandardizedConv2D(4, 3, dtype="float64", **options)
+    model = model_of((6, 5, 3), layer, dtype="float64")
+    layer.gain.assign(np.linspace(-0.5, 2.0, 4))
+    if layer.use_bias:
+        layer.bias.assign(np.linspace(-1.0, 1.0, 4))
+    assert_equals_the_loop(model, counts=(1, 3), tolerance=1e-9)
+
+
+@pytest.mark.parametrize("gain", [0.0, 1e-6])
+def test_a_gain_of_zero_has_its_gradient_all_the_same(form, gain):
+    layer = WeightStandardizedConv2D(3, 2)
+    model = model_of((4, 4, 2), layer)
+    layer.gain.assign([1.0, gain, -1.0])
+    layer.bias.assign([0.5, 3.0, 0.0])
+    assert_equals_the_loop(model, counts=(3,))
+
+
+def test_a_kernel_of_no_variance_is_scaled_by_a_constant(form):
+    layer = WeightStandardizedConv2D(2, 2, weight_epsilon=0.5)
+    model = model_of((4, 4, 2), layer)
+    kernel = layer.kernel.numpy()
+    kernel[..., 0] *= 1e-2
+    kernel[..., 1] *= 10.0
+    layer.kernel.assign(kernel)
+    assert_equals_the_loop(model, counts=(3,))
+
+
+def test_called_twice(form):
+    layer = WeightStandardizedConv2D(2, 3, padding="same")
+    assert_equals_the_loop(model_of((5, 4, 2), layer, layer), counts=(0, 1, 2))
+
+
+def test_constant_images_do_not_make_the_norm_negative(form):
+    """Then nearly all of the gradient lies along the direction that is taken out."""
+    layer = WeightStandardizedConv2D(3, 3)
+    model = model_of((6, 6, 1), layer)
+    model.layers[-1].set_weights([1e3 * w for w in model.layers[-1].get_weights()])
+    rows = (tf.ones([2, 6, 6, 1]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
+    variables = [layer.kernel]
+    for variable in (layer.gain, layer.bias, *model.layers[-1].trainable_variables):
+        variable._trainable = False
+    result = book_keeping(model, loss_function(model), rows, variables, 1.0)
+    norm = np.sqrt(np.square(result.gradients[0].numpy()).sum())
+    assert norm <= 2.0 * (1 + 1e-6)
+    assert int(result.nonfinite) == 0
+
+
+def test_a_bias_takes_no_digits_from_the_gradient_by_the_gain(form):
+    """The norm of the kernel's gradient depends on it, too."""
+    layer = WeightStandardizedConv2D(3, 3)
+    model = model_of((12, 12, 2), layer)
+    layer.bias.assign([90.0, -90.0, 80.0])
+    loss_fn, rows = loss_function(model), example_rows(model, 4)
+    variables = model.trainable_variables
+    place = [v is layer.gain for v in variables].index(True)
+    found = book_keeping(model, loss_fn, rows, variables, 1e9).gradients[place].numpy()
+    expected = looped_sum(loss_fn, rows, variables, 1e9)[place]
+    assert relative_error([found], [expected]) < 2e-6

@@ -1,0 +1,208 @@
+"""What callbacks look at: refused, named in the statement, or allowed."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
+from tfdpnorm.training import WeightAverage
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
+
+EarlyStopping = keras.callbacks.EarlyStopping
+ReduceLROnPlateau = keras.callbacks.ReduceLROnPlateau
+ModelCheckpoint = keras.callbacks.ModelCheckpoint
+
+
+@pytest.fixture
+def ledger():
+    plan = make_plan(
+        num_examples=1000,
+        expected_batch_size=10,
+        steps=50,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+    )
+    ledger = PrivacyLedger(plan)
+    ledger.record_updates(5)
+    return ledger
+
+
+@pytest.fixture
+def check(ledger):
+    def run(callbacks, validation_data_given=False, **settings):
+        check_callbacks(
+            callbacks, ledger, validation_data_given=validation_data_given, **settings
+        )
+        return ledger
+
+    return run
+
+
+def validation(name="private_val_accuracy"):
+    return PrivateValidation(np.eye(3), np.arange(3), noise_multiplier=1.0, name=name)
+
+
+class Third(keras.callbacks.Callback):
+    """One that Keras does not know."""
+
+    def __init__(self, monitor):
+        super().__init__()
+        self.monitor = monitor
+
+
+class Stopping(EarlyStopping):
+    pass
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            EarlyStopping,
+            ReduceLROnPlateau,
+            lambda m: ModelCheckpoint("best", monitor=m, save_best_only=True),
+            lambda m: ModelCheckpoint("best", monitor=m, save_best_only=True, save_freq=3),
+            Third,
+            Stopping,
+        ],
+    )
+    @pytest.mark.parametrize(
+        "monitor", ["loss", "accuracy", "auc_1", "nonfinite_gradients", "private_val_accuracy"]
+    )
+    def test_what_is_computed_on_training_examples(self, monitor, make, check):
+        """A name is not enough: the callback that releases it has to be there."""
+        callback = make(monitor)
+        message = f"got {type(callback).__name__} with monitor='{monitor}'.*PrivateValidation"
+        with pytest.raises(ValueError, match=message):
+            check([callback], validation_data_given=True)
+
+    def test_stopping_at_nan(self, check):
+        with pytest.raises(ValueError, match='TerminateOnNaN.*"loss".*counts as zero'):
+            check(keras.callbacks.TerminateOnNaN())
+
+    def test_restoring_behind_the_ledger(self, check, tmp_path):
+        with pytest.raises(ValueError, match="BackupAndRestore.*run_dir.*resume=True"):
+            check([keras.callbacks.BackupAndRestore(tmp_path)])
+
+    @pytest.mark.parametrize("make", [EarlyStopping, ReduceLROnPlateau, Third])
+    def test_validation_that_there_is_none_of(self, make, check):
+        with pytest.raises(ValueError, match="Expected validation_data for .*'val_loss'"):
+            check([make("val_loss")])
+
+    def test_two_of_one_name(self, check):
+        with pytest.raises(ValueError, match="'private_val_accuracy' twice.*name="):
+            check([validation(), validation("private_val_top5_accuracy"), validation()])
+
+    def test_leaves_no_trace(self, check, ledger):
+        callbacks = [validation(), EarlyStopping("private_val_accuracy"), EarlyStopping("loss")]
+        with pytest.raises(ValueError):
+            check([keras.callbacks.CSVLogger("log.csv"), *callbacks])
+        assert ledger.excluded == ledger.held_to_plan_because == ()
+
+
+class TestAllowed:
+    @pytest.mark.parametrize(
+        "callbacks",
+        [
+            None,
+            [],
+            [
+                keras.callbacks.LearningRateScheduler(lambda epoch: 0.1),
+                keras.callbacks.LambdaCallback(),
+                keras.callbacks.Callback(),
+                keras.callbacks.History(),
+                keras.callbacks.ProgbarLogger(),
+                WeightAverage(),
+            ],
+            [ModelCheckpoint("every"), ModelCheckpoint("{epoch:02d}-{batch}", monitor="loss")],
+            [EarlyStopping("epsilon"), ReduceLROnPlateau("lr"), ReduceLROnPlateau("epsilon")],
+            [
+                [ReduceLROnPlateau("private_val_accuracy")],
+                ModelCheckpoint(
+                    "{private_val_accuracy}", monitor="private_val_accuracy", save_best_only=True
+                ),
+                validation(),
+            ],
+            [Third(None), Third(["loss"])],
+        ],
+    )
+    def test_nothing_is_recorded(self, callbacks, check):
+        ledger = check(callbacks, validation_data_given=True)
+        assert ledger.excluded == ledger.held_to_plan_because == ()
+
+    def test_other_released_names(self, check):
+        ledger = check([ReduceLROnPlateau("noisy")], released_names=["noisy"])
+        assert ledger.excluded == ledger.held_to_plan_because == ()
+
+
+class TestRecorded:
+    @pytest.mark.parametrize("make", [EarlyStopping, Third, Stopping])
+    @pytest.mark.parametrize("monitor", ["private_val_accuracy", "lr", "val_loss"])
+    def test_what_may_stop_holds_the_run_to_its_plan(self, monitor, make, check):
+        ledger = check(
+            [make(monitor), validation()], validation_data_given=True, validation_is_public=True
+        )
+        (reason,) = ledger.held_to_plan_because
+        assert reason == f"{make.__name__} may end training early, by {monitor}"
+        assert ledger.epsilon() == pytest.approx(ledger.plan.epsilon_after(50))
+        assert ledger.excluded == ()
+
+    def test_validation_data_that_somebody_owns(self, check):
+        callbacks = [
+            EarlyStopping("val_loss"),
+            ReduceLROnPlateau("val_accuracy"),
+            ModelCheckpoint("best", monitor="val_loss", save_best_only=True),
+        ]
+        ledger = check(callbacks, validation_data_given=True)
+        assert len(ledger.excluded) == 3
+        statement = privacy_statement(ledger)
+        assert "whose val_loss EarlyStopping acted on without noise" in statement
+        assert "whose val_accuracy ReduceLROnPlateau acted on without noise" in statement
+        assert "whole plan of 50 updates" in statement
+
+    @pytest.mark.parametrize("given", [True, False])
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda path: keras.callbacks.CSVLogger(path),
+            lambda path: keras.callbacks.TensorBoard(path),
+            lambda path: keras.callbacks.RemoteMonitor(),
+        ],
+    )
+    def test_logs_in_files(self, make, given, check, tmp_path):
+        callback = make(str(tmp_path / "log"))
+        ledger = check([callback], validation_data_given=given)
+        (sentence,) = ledger.excluded
+        assert sentence.startswith(f"What {type(callback).__name__} wrote down: the loss")
+        assert ("validation data" in sentence) == given
+
+    def test_names_of_files(self, check):
+        checkpoint = ModelCheckpoint("{epoch}-{loss:.2f}-{val_loss:.2f}-{lr}")
+        ledger = check([checkpoint], validation_data_given=True)
+        assert [sentence.split(" in ")[0] for sentence in ledger.excluded] == [
+            "The loss",
+            "The val_loss",
+        ]
+
+    def test_names_of_files_with_public_validation(self, check):
+        checkpoint = ModelCheckpoint("{epoch}-{val_loss:.2f}")
+        ledger = check([checkpoint], validation_data_given=True, validation_is_public=True)
+        assert ledger.excluded == ()
+
+
+class TestOrder:
+    def test_validations_come_first_and_the_rest_as_given(self):
+        a, b = keras.callbacks.History(), keras.callbacks.LambdaCallback()
+        one, two = validation(), validation("private_val_two")
+        assert validations_first([a, [one, b], two]) == [one, two, a, b]
+        assert validations_first(None) == [] and validations_first(a) == [a]
+
+    def test_a_callback_list(self, check):
+        one, stop = validation(), EarlyStopping("loss")
+        listed = keras.callbacks.CallbackList([stop, one], add_history=True)
+        first, *others = validations_first(listed)
+        assert first is one and others[0] is stop and len(others) == 2
+        with pytest.raises(ValueError, match="EarlyStopping"):
+            check(listed)

@@ -1,0 +1,38 @@
+"""One loss value per row, and never one row's target against another's prediction."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training.step.losses import PerExampleLoss
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
+@pytest.mark.parametrize("y_shape", [(3, 3), (3, 3, 1)], ids=str)
+def test_a_last_axis_of_one_is_no_axis(y_shape, loss):
+    """[3, 3, 1] against [3, 3] would broadcast to [3, 3, 3] without an error."""
+    y, predictions = RNG.normal(size=(2, 3, 3)).astype(np.float32)
+    values = PerExampleLoss(loss)(tf.constant(y.reshape(y_shape)), tf.constant(predictions))
+    np.testing.assert_allclose(values, ((y - predictions) ** 2).mean(1), rtol=1e-5)
+
+
+def test_values_over_time_are_averaged_and_weighted():
+    y, logits = RNG.integers(4, size=(3, 6)), RNG.normal(size=(3, 6, 4)).astype(np.float32)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    values = PerExampleLoss(loss)(tf.constant(y), tf.constant(logits), tf.constant([1.0, 0.0, 2.0]))
+    each = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, y[..., None], -1)[..., 0]
+    np.testing.assert_allclose(values, each.mean(1) * [1, 0, 2], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float32"), ("float64",) * 2],
+)
+def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
+    predictions = tf.constant([[300.0, 0.0]], dtype)  # whose square float16 cannot hold
+    y = tf.zeros([1, 2], "float32" if dtype.endswith("16") else dtype)
+    values = PerExampleLoss("mse")(y, predictions)
+    assert values.dtype == expected and values.numpy() == pytest.approx([45000.0], rel=1e-2)

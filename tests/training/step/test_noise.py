@@ -1,0 +1,206 @@
+"""The noise: how much, how often, and that no two draws are related.
+
+Statistical bounds are 6 standard deviations of what they bound (2e-9 on either side), so that all
+of them together raise a false alarm in fewer than one run in a million.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise, normals
+
+SIGMAS = 6.0
+
+
+def assert_gaussian(values, stddev):
+    values = np.ravel(values)
+    count = values.size
+    assert abs(values.std() / stddev - 1) < SIGMAS / np.sqrt(2 * count)
+    assert abs(values.mean()) < SIGMAS * stddev / np.sqrt(count)
+    # The fourth moment is 3 sigma^4; its estimates spread by sqrt(96 / n), with a longer tail.
+    assert abs((values**4).mean() / stddev**4 - 3) < 2 * SIGMAS * np.sqrt(96 / count)
+
+
+def assert_unrelated(vectors):
+    """No two of the vectors are correlated, of one sign or the other."""
+    count = min(v.size for v in vectors)
+    table = np.corrcoef([np.ravel(v)[:count] for v in vectors])
+    np.fill_diagonal(table, 0)
+    assert np.abs(table).max() < SIGMAS / np.sqrt(count)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_draws_are_gaussian_and_unrelated(generator):
+    noise = GaussianNoise(generator=generator)
+    draws = [noise.draw([(200, 100), (20000,)], 3.0, update) for update in range(4)]
+    flat = [t.numpy() for draw in draws for t in draw]
+    assert_gaussian(np.concatenate([v.ravel() for v in flat]), 3.0)
+    assert_unrelated(flat)
+
+
+def test_a_draw_depends_on_key_update_and_variable_alone():
+    draw = tf.function(lambda noise, update: noise.draw([(3,), (3,)], 1.0, update))
+    one, other = GaussianNoise(insecure_seed=1), GaussianNoise(insecure_seed=2)
+    first = np.array([t.numpy() for t in draw(one, tf.constant(5))])
+    np.testing.assert_array_equal(first, [t.numpy() for t in one.draw([(3,), (3,)], 1.0, 5)])
+    again = GaussianNoise(insecure_seed=1).draw([(3,), (3,)], 1.0, 5)
+    np.testing.assert_array_equal(first, again)
+    for different in (one.draw([(3,), (3,)], 1.0, 6), other.draw([(3,), (3,)], 1.0, 5)):
+        assert not np.isin(first, different).any()
+    assert not np.isin(first[0], first[1]).any()
+
+
+def test_normals_are_the_transform_of_all_32_bits():
+    """Against Box and Muller's formula in double precision, the rarest words included."""
+    rare = [0, 1, -1, 2, 2**31 - 1, -(2**31), 12345, -(2**30)]
+    usual = np.random.default_rng(0).integers(-(2**31), 2**31, 1000 - len(rare))
+    radius_words = np.concatenate([rare, usual]).astype(np.int32)
+    angle_words = np.random.default_rng(1).integers(-(2**31), 2**31, 1000).astype(np.int32)
+    words = np.stack([radius_words, angle_words])
+    found = normals(tf.constant(words)).numpy()
+    uniform = np.maximum(np.abs(radius_words.astype(np.float64)) / 2**31, 2.0**-32)
+    radius, angle = np.sqrt(-2 * np.log(uniform)), np.pi * angle_words / 2**31
+    expected = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
+    # Of a word next to 2^31, float32 knows 24 bits: a radius of 3e-5 comes out as 0.
+    np.testing.assert_allclose(found, expected, atol=5e-5)
+    assert 6.6 < np.hypot(found[0], found[1000]) < 6.7
+
+
+def wide_model():
+    """10,100 coordinates in the first variable and 20,200 in the last."""
+    model = keras.Sequential([keras.Input((100,))])
+    model.add(keras.layers.Dense(101, use_bias=False))
+    model.add(keras.layers.Dense(200, use_bias=False))
+    return model
+
+
+def no_gradient(y, predictions):
+    return 0.0 * tf.reduce_sum(predictions, axis=1)
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_updates_carry_noise_of_the_planned_size_once(batch, private, weight_trace):
+    """For lots of one physical batch and of several; z C / L, with the expected L."""
+    x, y = np.ones((40, 100), np.float32), np.zeros(40)
+    trained = private(
+        wide_model(),
+        noise_multiplier=2.0,
+        l2_norm_clip=0.5,
+        steps=4,
+        physical_batch_size=batch,
+    )
+    trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+    trace = weight_trace()
+    trained.fit(x, y, epochs=1, verbose=0, callbacks=[trace])
+    updates = trace.updates()
+    assert len(updates) == 4
+    for variable in range(2):
+        assert_gaussian(np.array([u[variable] for u in updates]), 2.0 * 0.5 / 10)
+    assert_unrelated([part for update in updates for part in update])
+
+
+@pytest.mark.slow_cases("per_example")
+@pytest.mark.parametrize(
+    "engine", ["per_example", pytest.param("tfp_vectorized", marks=pytest.mark.slow)]
+)
+def test_physical_batches_change_nothing_but_memory(
+    engine, build, private, data, public, cross_entropy
+):
+    results = []
+    for batch in (None, 3):
+        keras.utils.set_random_seed(5)
+        model = build(norm="public_batch")
+        trained = private(
+            model,
+            engine=engine,
+            public_batch=public,
+            physical_batch_size=batch,
+            insecure_seed=7,
+            steps=3,
+        )
+        trained.compile(keras.optimizers.SGD(0.5), cross_entropy)
+        history = trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0).history
+        results.append([np.concatenate([w.ravel() for w in model.get_weights()]), history["loss"]])
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5)
+
+
+@pytest.mark.slow_cases("tfp_vectorized", "per_example")
+@pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
+def test_an_empty_lot_is_pure_noise(engine, private, weight_trace):
+    x = np.ones((40, 100), np.float32)
+    trained = private(
+        wide_model(), engine=engine, expected_batch_size=1e-7, l2_norm_clip=1e-7, steps=2
+    )
+    trained.compile(keras.optimizers.SGD(1.0), "mse", metrics=["mae"])
+    trace = weight_trace()
+    history = trained.fit(
+        x, np.ones((40, 200)), epochs=1, steps_per_epoch=2, verbose=0, callbacks=[trace]
+    ).history
+    for update in trace.updates():
+        assert_gaussian(np.concatenate([part.ravel() for part in update]), 1.0)
+    assert all(np.isfinite(value).all() for value in history.values())
+    assert history["nonfinite_gradients"] == [0]
+
+
+def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
+    """Each row's clipped gradient is the same: an update counts the rows of its lot."""
+    x, y = np.ones((40, 1), np.float32), np.zeros(40)
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(1,))])
+    trained = private(
+        model, noise_multiplier=0.0, l2_norm_clip=0.25, insecure_seed=3, steps=6,
+        physical_batch_size=8,
+    )
+    trained.compile(keras.optimizers.SGD(1.0), lambda y, p: p[:, 0])
+    trace = weight_trace()
+    trained.fit(x, y, epochs=1, steps_per_epoch=6, verbose=0, callbacks=[trace])
+    counted = [update[0].item() * 10 / 0.25 for update in trace.updates()]
+    lots = poisson_batches(x, y, expected_batch_size=10).as_dataset(insecure_seed=3).take(6)
+    sizes = [lot.mask.numpy().sum() for lot in lots]
+    assert len(set(sizes)) > 2  # partial lots and larger ones are among them
+    np.testing.assert_allclose(counted, sizes, rtol=1e-4)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_two_sums_never_get_the_same_noise(generator):
+    """A run that is taken up again repeats updates under one key: equal ones only are equal."""
+    noise = GaussianNoise(generator=generator)
+    sum_ = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
+    other = sum_.copy()
+    other[3, 7], other[9, 2] = (np.nextafter(v, 9, dtype=v.dtype) for v in (sum_[3, 7], sum_[9, 2]))
+
+    def drawn(*addends):
+        noise.release.assign(0)
+        values = noise.draw([(50, 40)], 1.0, 3, [tf.constant(a) for a in addends])[0].numpy()
+        return values, int(noise.release)
+
+    first, released = drawn(sum_)
+    again, released_again = drawn(sum_)
+    np.testing.assert_array_equal(first, again)
+    assert released == released_again
+    swapped = sum_[::-1].copy()
+    for changed in (other, swapped, np.roll(sum_, 1, 1), 2 * sum_):
+        values, differs = drawn(changed)
+        assert_unrelated([first, values])
+        assert differs != released
+    assert_gaussian(first, 1.0)
+
+
+def test_the_number_of_a_release_is_that_of_the_whole_run():
+    """So that one number tells whether a run came the same way."""
+    noise = GaussianNoise()
+    ways = {}
+    for way in ((1, 2), (2, 1), (1, 1), (2, 2), (1,), ()):
+        noise.release.assign(0)
+        for update, value in enumerate(way):
+            noise.draw([(3,)], 1.0, update, [tf.fill([3], float(value))])
+        ways[way] = int(noise.release)
+    assert len(set(ways.values())) == len(ways)
+
+
+def test_an_unknown_generator_is_refused():
+    with pytest.raises(ValueError, match="Expected noise_generator to be one of"):
+        GaussianNoise(generator="mersenne")

@@ -1,0 +1,517 @@
+"""Running averages that are released with noise: their sums, their noise, their share of budget."""
+
+import dataclasses
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
+from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+from tfdpnorm.privacy import (
+    PrivacyBudget,
+    create_ledger,
+    epsilon_of,
+    make_plan,
+    privacy_statement,
+    read_ledger,
+)
+from tfdpnorm.training import make_private
+from tfdpnorm.training.step.noised_statistics import NoisedStatistics
+
+CLIP = 1.5
+LOT = 10
+
+
+def network(clip=CLIP, units=8, norms=2, **settings):
+    model = keras.Sequential([keras.Input((5,))])
+    for _ in range(norms):
+        model.add(keras.layers.Dense(units))
+        model.add(NoisedBatchNormalization(activation_clip=clip, **settings))
+        model.add(keras.layers.Activation("tanh"))
+    model.add(keras.layers.Dense(3))
+    return model
+
+
+def image_network():
+    return keras.Sequential(
+        [
+            keras.Input((5,)),
+            keras.layers.Reshape((5, 1)),
+            keras.layers.Conv1D(4, 3, padding="same"),
+            NoisedBatchNormalization(0.5),
+            keras.layers.Activation("relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(3),
+        ]
+    )
+
+
+def noised(model):
+    return [x for x in model.layers if isinstance(x, NoisedBatchNormalization)]
+
+
+def averages(model):
+    return np.concatenate([w.numpy() for layer in noised(model) for w in averages_of(layer)])
+
+
+def averages_of(layer):
+    return layer.running_mean, layer.running_second_moment
+
+
+@pytest.fixture
+def compiled(private, cross_entropy):
+    """Returns a function that makes a private model, compiled."""
+
+    def make(model, optimizer="sgd", **settings):
+        made = private(model, **settings)
+        made.compile(optimizer, cross_entropy)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def no_noise():
+    return {"budget": PrivacyBudget(float("inf"), 1e-5)}
+
+
+# The accounting
+
+
+@pytest.mark.parametrize(("queries", "share"), [(1, 0.5), (2, 0.01), (14, 0.9)])
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+@pytest.mark.parametrize("lot", [100, 1000])
+def test_the_parts_of_an_update_compose_to_its_noise_multiplier(queries, share, accountant, lot):
+    plan = make_plan(
+        num_examples=1000, expected_batch_size=lot, steps=20, l2_norm_clip=1.0,
+        noise_multiplier=3.0, delta=1e-5, accountant=accountant,
+        statistics_queries=queries, statistics_budget_share=share,
+    )
+    gaussian = dp_accounting.GaussianDpEvent
+    update = dp_accounting.ComposedDpEvent(
+        [
+            gaussian(plan.gradient_noise_multiplier),
+            dp_accounting.SelfComposedDpEvent(gaussian(plan.statistics_noise_multiplier), queries),
+        ]
+    )
+    if lot < 1000:
+        if accountant == "pld":
+            # What dp_accounting's PLD accountant does not take, and Gaussian mechanisms need not:
+            # those on the same lot are one in more dimensions.
+            parts = [1 / plan.gradient_noise_multiplier**2]
+            parts += [1 / plan.statistics_noise_multiplier**2] * queries
+            update = gaussian(1 / math.sqrt(math.fsum(parts)))
+        update = dp_accounting.PoissonSampledDpEvent(0.1, update)
+    epsilon = epsilon_of(dp_accounting.SelfComposedDpEvent(update, 20), 1e-5, accountant)
+    assert epsilon == pytest.approx(plan.epsilon_after(20), rel=1e-4)
+
+
+def test_without_queries_the_gradient_has_all_of_it():
+    plan = make_plan(
+        num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
+        noise_multiplier=3.0, delta=1e-5,
+    )
+    assert (plan.gradient_noise_multiplier, plan.statistics_noise_multiplier) == (3.0, 0.0)
+
+
+def test_the_share_changes_no_epsilon(compiled):
+    multipliers, epsilons = set(), set()
+    for share in (None, 0.1, 0.9):
+        budget = PrivacyBudget(2.0, 1e-5)
+        plan = compiled(network(), budget=budget, statistics_budget_share=share).plan
+        multipliers.add(plan.noise_multiplier)
+        epsilons.add(plan.epsilon_after(plan.steps))
+        assert plan.statistics_queries == 4
+        assert plan.statistics_budget_share == (share or 0.2)
+        assert plan.gradient_noise_multiplier > plan.noise_multiplier
+    assert len(multipliers) == len(epsilons) == 1
+
+
+@pytest.mark.parametrize("queries", [-1, 1.5, "2"])
+def test_plans_refuse_queries_that_are_no_number(queries):
+    with pytest.raises(ValueError, match="Expected statistics_queries"):
+        _plan(statistics_queries=queries, statistics_budget_share=0.5)
+
+
+@pytest.mark.parametrize(("queries", "share"), [(2, 0.0), (2, 1.0), (2, -0.5), (0, 0.5), (2, None)])
+def test_plans_refuse_shares_that_leave_nothing(queries, share):
+    with pytest.raises(ValueError, match="Expected statistics_budget_share"):
+        _plan(statistics_queries=queries, statistics_budget_share=share)
+
+
+def _plan(**settings):
+    return make_plan(
+        num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
+        noise_multiplier=1.0, delta=1e-5, **settings,
+    )
+
+
+def test_ledgers_and_statements_tell_of_the_statistics(tmp_path):
+    plan = _plan(statistics_queries=4, statistics_budget_share=0.2)
+    ledger = create_ledger(tmp_path / "ledger.jsonl", plan)
+    ledger.record_updates(1)
+    ledger.close()
+    read = read_ledger(tmp_path / "ledger.jsonl")
+    assert read.plan == plan
+    text = privacy_statement(read)
+    assert "4 sums" in text
+    assert f"z_g = {math.sqrt(1.25):.6g}" in text and f"z_s = {math.sqrt(20):.6g}" in text
+    plain = dataclasses.replace(plan, statistics_queries=0, statistics_budget_share=0.0)
+    assert read.epsilon() == plain.epsilon_after(1)
+
+
+# What is summed
+
+
+def reference_sums(layer, inputs):
+    """Sums of moments over rows of `inputs`, in NumPy."""
+    values = np.clip(inputs, -layer.activation_clip, layer.activation_clip)
+    values = values.reshape(len(values), -1, values.shape[-1])
+    return values.mean(1).sum(0), (values**2).mean(1).sum(0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "rows"),
+    [
+        ("book_keeping", None),
+        ("book_keeping", 3),
+        pytest.param("per_example", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_without_noise_averages_are_exact(engine, rows, compiled, one_lot, data, no_noise):
+    model = network(momentum=0.75)
+    trained = compiled(model, engine=engine, **no_noise)
+    x, y = data[0][:12], data[1][:12]
+    weights = np.ones(12)
+    weights[[1, 7]] = 0
+    weights[2] = 0.25  # part of the loss, and a whole row of the statistics
+    hidden = [keras.Model(model.input, layer.input)(x[weights > 0]) for layer in noised(model)]
+    before = [[a.numpy() for a in averages_of(layer)] for layer in noised(model)]
+    trained.train_step(one_lot(x, y, weights, rows=rows, padding=5))
+    for layer, inputs, old in zip(noised(model), hidden, before, strict=True):
+        sums = reference_sums(layer, inputs.numpy())
+        for average, value, total in zip(averages_of(layer), old, sums, strict=True):
+            wanted = 0.75 * value + 0.25 * total / LOT
+            np.testing.assert_allclose(average, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_are_normalised_by_what_was_there_before_the_update(
+    compiled, one_lot, data, no_noise, cross_entropy
+):
+    model = network(momentum=0.0)
+    trained = compiled(model, keras.optimizers.SGD(1.0), l2_norm_clip=1e6, **no_noise)
+    x, y = data[0][:6], data[1][:6]
+    with tf.GradientTape() as tape:
+        loss = cross_entropy(y, model(x, training=True)) * 6 / LOT
+    wanted = [
+        v - g
+        for v, g in zip(
+            model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+        )
+    ]
+    trained.train_step(one_lot(x, y))
+    for variable, value in zip(model.trainable_variables, wanted, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "engine"),
+    [
+        (network, "per_example"),
+        pytest.param(image_network, "per_example", marks=pytest.mark.slow),
+        pytest.param(network, "tfp_vectorized", marks=pytest.mark.slow),
+    ],
+)
+def test_engines_give_the_same_sum(make, engine, compiled, one_lot, data, step_sum):
+    model = make()
+    lots = [one_lot(data[0][:9], data[1][:9], rows=rows) for rows in (None, 4)]
+    engines = ("book_keeping", engine)
+    sums = [
+        step_sum(compiled(model, engine=name, l2_norm_clip=0.3))(lot)
+        for name, lot in zip(engines, lots, strict=True)
+    ]
+    count = sum(math.prod(v.shape) for v in model.trainable_variables)
+    assert len(sums[0]) == count + len(averages(model))
+    np.testing.assert_allclose(sums[1], sums[0], rtol=1e-3, atol=1e-5)
+
+
+def test_views_count_as_one_row(compiled, one_lot, data, no_noise):
+    """The mean over two views, x and -x, is 0; that of squares is x^2."""
+    flips = []
+
+    def augmentation(rows):
+        flips.append(rows.shape)
+        return rows * tf.reshape(tf.tile([1.0, -1.0], [rows.shape[0] // 2]), [-1, 1])
+
+    model = keras.Sequential(
+        [keras.Input((5,)), NoisedBatchNormalization(CLIP, momentum=0.0), keras.layers.Dense(3)]
+    )
+    trained = compiled(
+        model, augmentation=augmentation, augmentation_multiplicity=2, **no_noise
+    )
+    x, y = data[0][:8], data[1][:8]
+    trained.train_step(one_lot(x, y, rows=4, padding=4))
+    np.testing.assert_allclose(model.layers[0].running_mean, np.zeros(5), atol=1e-6)
+    wanted = (np.clip(x, -CLIP, CLIP) ** 2).sum(0) / LOT
+    np.testing.assert_allclose(model.layers[0].running_second_moment, wanted, rtol=1e-5)
+    assert flips
+
+
+def test_an_empty_lot_adds_nothing(compiled, one_lot, data, no_noise):
+    model = network(momentum=0.0)
+    trained = compiled(model, **no_noise)
+    trained.train_step(one_lot(data[0][:0], data[1][:0], padding=3))
+    np.testing.assert_array_equal(averages(model), 0)
+
+
+# What one row moves
+
+
+@pytest.mark.parametrize(
+    ("engine", "share", "clip", "clipping", "least"),
+    [
+        # Where rows are cut off in all channels, the bound is reached.
+        ("book_keeping", 0.5, 0.001, "flat", 0.97),
+        ("per_example", 0.95, 0.001, "flat", 0.97),
+        ("per_example", 0.05, 50.0, "per_layer", 0.3),
+        pytest.param("book_keeping", 0.3, 1.0, "per_layer", 0.3, marks=pytest.mark.slow),
+    ],
+)
+def test_a_row_moves_all_that_is_released_by_at_most_the_clip(
+    engine, share, clip, clipping, least, compiled, data
+):
+    trained = compiled(
+        network(clip), engine=engine, l2_norm_clip=0.2, statistics_budget_share=share,
+        clipping=clipping,
+    )
+    found = measure_sensitivity(trained, data[0][:8], data[1][:8])
+    assert found.holds, (found.add_remove_case, found.replace_case)
+    assert found.add_remove > least
+
+
+@pytest.mark.parametrize("views", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_row_of_many_positions_moves_it_by_no_more(views, compiled, data):
+    trained = compiled(
+        image_network(), l2_norm_clip=0.2, augmentation_multiplicity=views, physical_batch_size=3
+    )
+    found = measure_sensitivity(trained, data[0][:7], data[1][:7])
+    assert found.holds and found.add_remove > 0.5
+
+
+@pytest.mark.slow
+def test_beside_public_statistics_too(compiled, data, public):
+    model = network()
+    model.add(PublicBatchNormalization())
+    trained = compiled(model, public_batch=public, pull_back_weight=3.0, l2_norm_clip=0.2)
+    assert trained.plan.statistics_queries == 4
+    found = measure_sensitivity(trained, data[0][:8], data[1][:8])
+    assert found.holds and found.add_remove > 0.5
+    before = averages(model)
+    trained.fit(*data, verbose=0)
+    assert (averages(model) != before).all()
+
+
+def test_a_row_of_no_numbers_moves_it_by_no_more(compiled, one_lot, data, step_sum):
+    run = step_sum(compiled(network(), l2_norm_clip=0.2))
+    x, y = data[0][:8].copy(), data[1][:8]
+    without = run(one_lot(x[1:], y[1:], padding=1))
+    for value in (np.nan, np.inf, -np.inf, 1e38):
+        x[0] = value
+        change = run(one_lot(x, y)).astype(np.float64) - without
+        assert np.linalg.norm(change) <= 0.2 * (1 + 1e-5)
+
+
+# The noise
+
+
+def test_each_part_has_the_noise_of_its_share(compiled, one_lot, data, monkeypatch):
+    """Of an empty lot noise alone is released."""
+    clip, share, units = 0.3, 0.2, 3000
+    model = keras.Sequential(
+        [
+            keras.Input((5,)),
+            keras.layers.Dense(units, use_bias=False),
+            NoisedBatchNormalization(2.0, center=False, scale=False),
+            keras.layers.Dense(3, use_bias=False),
+        ]
+    )
+    trained = compiled(
+        model, keras.optimizers.SGD(1.0), noise_multiplier=4.0, delta=1e-5, l2_norm_clip=clip,
+        statistics_budget_share=share,
+    )
+    plan, seen, layer = trained.plan, [], model.layers[1]
+    monkeypatch.setattr(layer, "update_averages", lambda *moments: seen.append(moments))
+    before = [v.numpy() for v in model.trainable_variables]
+    trained.train_step(one_lot(data[0][:0], data[1][:0], padding=2))
+    for variable, old in zip(model.trainable_variables, before, strict=True):
+        assert np.std(variable - old) * LOT == pytest.approx(4.0 / math.sqrt(0.8) * clip, rel=0.05)
+    ((mean, second),) = seen
+    row_moves = [math.sqrt(units) * bound / LOT for bound in (2.0, 4.0)]
+    for noise, moves in zip((mean, second), row_moves, strict=True):
+        assert np.std(noise) == pytest.approx(plan.statistics_noise_multiplier * moves, rel=0.05)
+        assert abs(np.mean(noise)) < 5 * np.std(noise) / math.sqrt(units)
+    assert abs(np.corrcoef(mean, second)[0, 1]) < 0.1
+
+
+def test_statistics_are_part_of_what_noise_and_digests_are_keyed_by(private, one_lot, data):
+    """Two lots with the same gradients and other statistics must not get the same noise."""
+    released = []
+    for scale in (1.0, 1.0, 1.25):
+        keras.utils.set_random_seed(0)
+        model = network(norms=1)
+        trained = private(model)
+        trained.compile("sgd", lambda y, outputs: 0 * tf.reduce_sum(outputs, -1))
+        trained._noise._key.assign(np.arange(4))
+        trained.train_step(one_lot(scale * data[0][:4], data[1][:4]))
+        released.append((int(trained._noise.release), model.layers[0].kernel.numpy()))
+    (first, kernel), (same, same_kernel), (other, other_kernel) = released
+    assert first == same and (kernel == same_kernel).all()
+    assert first != other and (kernel != other_kernel).any()
+
+
+@pytest.mark.slow
+def test_it_trains_without_clip_and_noise(compiled, data, no_noise):
+    model = network()
+    trained = compiled(model, l2_norm_clip=float("inf"), steps=2, **no_noise)
+    trained.fit(*data, verbose=0)
+    assert np.isfinite(averages(model)).all()
+
+
+@pytest.mark.slow
+def test_it_compiles_by_xla(private, data, cross_entropy):
+    model = network()
+    trained = private(model, physical_batch_size=4)
+    trained.compile("sgd", cross_entropy, jit_compile=True)
+    before = averages(model)
+    trained.fit(*data, verbose=0)
+    assert (averages(model) != before).any() and np.isfinite(averages(model)).all()
+
+
+# Runs that are taken up again
+
+
+class Halt(Exception):
+    """A crash that leaves the process alive."""
+
+
+class HaltAfter(keras.callbacks.Callback):
+    def __init__(self, update):
+        super().__init__()
+        self._update = update
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.model.ledger.position == self._update:
+            raise Halt
+
+
+@pytest.mark.slow
+def test_averages_are_brought_back_and_repeated_updates_are_free(compiled, data, tmp_path):
+    def start(**settings):
+        keras.utils.set_random_seed(0)
+        return compiled(network(), run_dir=tmp_path, checkpoint_every=3, **settings)
+
+    trace = []
+
+    class Trace(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            trace.append((self.model.ledger.position, averages(self.model.model)))
+
+    first = start()
+    with pytest.raises(Halt):
+        first.fit(*data, verbose=0, callbacks=[Trace(), HaltAfter(5)])
+    first.ledger.close()
+    with pytest.raises(ValueError, match="statistics_budget_share is 0.2 there and 0.25 here"):
+        start(resume=True, statistics_budget_share=0.25)
+    again = start(resume=True)
+    again.fit(*data, verbose=0, callbacks=[Trace()])
+    assert again.ledger.updates == 8 and again.ledger.recounted == 0
+    positions = [position for position, _ in trace]
+    assert positions == [1, 2, 3, 4, 5, 4, 5, 6, 7, 8]
+    for one, other in ((3, 5), (4, 6)):
+        np.testing.assert_array_equal(trace[one][1], trace[other][1])
+
+
+# What is refused, and what is not
+
+
+def test_the_probes_accept_the_layer(compiled, data):
+    trained = compiled(image_network(), validate=True, steps=1)
+    trained.fit(*data, verbose=0)
+    assert "not checked" not in trained.privacy_statement()
+
+
+def test_a_share_without_layers_is_refused(build):
+    with pytest.raises(ValueError, match="Expected statistics_budget_share=None"):
+        make_private_with(build("sequential", "layer"), statistics_budget_share=0.5)
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, -0.1, float("nan"), True, "0.5"])
+def test_shares_out_of_range_are_refused(share):
+    with pytest.raises(ValueError, match="Expected 0 < statistics_budget_share < 1"):
+        make_private_with(network(), statistics_budget_share=share)
+
+
+@pytest.mark.parametrize("statistics", ["example", "lot"])
+def test_statistics_of_joined_rows_are_refused_beside_it(statistics, public):
+    model = network()
+    model.add(PublicBatchNormalization(statistics=statistics))
+    with pytest.raises(ValueError, match="Expected no NoisedBatchNormalization beside"):
+        make_private_with(model, public_batch=public)
+
+
+def make_private_with(model, **settings):
+    return make_private(
+        model, num_examples=40, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
+        noise_multiplier=1.0, delta=1e-5, **settings,
+    )
+
+
+def test_frozen_layers_release_nothing(compiled, data):
+    model = network()
+    for layer in noised(model):
+        layer.trainable = False
+    before = averages(model)
+    trained = compiled(model)
+    assert trained.plan.statistics_queries == 0
+    trained.fit(*data, verbose=0)
+    np.testing.assert_array_equal(averages(model), before)
+
+
+def test_a_layer_in_two_places_is_refused(compiled, data):
+    layer, inputs = NoisedBatchNormalization(), keras.Input((5,))
+    outputs = layer(keras.layers.Dense(5)(layer(inputs)))
+    trained = compiled(keras.Model(inputs, keras.layers.Dense(3)(outputs)))
+    with pytest.raises(ValueError, match="Expected one call of layer .*, got 2"):
+        trained.fit(*data, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "rows"), [("book_keeping", None), ("per_example", None), ("per_example", 10)]
+)
+def test_other_rows_than_the_lots_are_refused(engine, rows, compiled, data):
+    inputs = keras.Input((5,), batch_size=rows)
+    steps = keras.layers.Reshape((5, 1))(inputs)
+    inner = keras.Sequential([keras.layers.Dense(2), NoisedBatchNormalization()])
+    outputs = keras.layers.Flatten()(keras.layers.TimeDistributed(inner)(steps))
+    model = keras.Model(inputs, keras.layers.Dense(3)(outputs))
+    trained = compiled(model, engine=engine, physical_batch_size=10)
+    with pytest.raises(ValueError, match="NoisedBatchNormalization|GroupNormalization"):
+        trained.fit(*data, verbose=0)
+
+
+def test_layers_that_come_late_are_refused(compiled, data):
+    model = network(norms=1)
+    trained = compiled(model)
+    model.layers[2].late = NoisedBatchNormalization()
+    with pytest.raises(ValueError, match=r"Expected the 1 NoisedBatchNormalization layer\(s\)"):
+        trained.fit(*data, verbose=0)
+
+
+def test_a_model_without_layers_is_left_alone():
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+    given = ([tf.zeros(3)], list(model.trainable_variables), None)
+    assert NoisedStatistics(model, _plan()).joined(*given, None, None, None) == given

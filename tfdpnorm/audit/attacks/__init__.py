@@ -1,0 +1,1 @@
+"""After the fact: attacks that bound epsilon from below."""

@@ -1,0 +1,1 @@
+"""Before training: whether each example has a gradient of its own."""

@@ -1,0 +1,134 @@
+"""Layers that are known to break the guarantee, by name and with their remedies."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.walk import sublayers
+
+# The common base of the stock layer, its Keras 1 form and the synchronised one.
+_BATCH_NORMALIZATIONS = tuple(
+    base
+    for base in keras.layers.BatchNormalization.__mro__
+    if base.__name__.startswith("BatchNormalization")
+)
+_LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
+
+
+def check_known_layers(model):
+    """Refuses layers that are known to break the guarantee.
+
+    Args:
+        model: A Keras model.
+
+    Raises:
+        ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
+            that `adapt()` fitted to data, and losses on activities.
+    """
+    for _, message in known_faults(model):
+        raise ValueError(message)
+
+
+def check_no_added_losses(model):
+    """Refuses losses that the last call of `model` added beside the one of `compile`.
+
+    Args:
+        model: A Keras model.
+
+    Raises:
+        ValueError: naming the layers that called `add_loss`.
+    """
+    for _, message in added_losses(model):
+        raise ValueError(message)
+
+
+def known_faults(model):
+    """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
+    for layer in sublayers(model):
+        if isinstance(layer, _BATCH_NORMALIZATIONS) and layer.trainable:
+            message = (
+                "Expected layers that treat each example by itself, got "
+                f"{type(layer).__name__} {layer.name!r}: its statistics mix the examples of a lot, "
+                "so that clipping bounds nothing, and its moving averages are released without "
+                "noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization or "
+                "LayerNormalization in its place, or freeze it (layer.trainable = False)."
+            )
+            yield layer.name, message
+        if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
+            message = (
+                "Expected layers that treat each example by itself, got the stateful recurrent "
+                f"layer {layer.name!r}, which carries its state from one lot to the next. Use "
+                "stateful=False."
+            )
+            yield layer.name, message
+        if getattr(layer, "activity_regularizer", None) is not None:
+            message = (
+                f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
+                "taken over the whole lot and cannot be clipped per example. Use a weight "
+                "regularizer, or add the term to the loss of each example."
+            )
+            yield layer.name, message
+    yield from _adapted(model)
+    yield from added_losses(model)
+
+
+def added_losses(model):
+    """Yields (names of layers, message) if a call of `model` added a loss."""
+    # Symbolic losses are from the construction of a functional model, eager ones from calls; those
+    # of weight regularizers are in neither.
+    added = [
+        layer.name
+        for layer in (model, *sublayers(model))
+        if getattr(layer, "_losses", None) or getattr(layer, "_eager_losses", None)
+    ]
+    if added:
+        message = (
+            f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
+            "such a loss is taken over the whole lot and cannot be clipped per example. Add the "
+            "term to the loss of each example."
+        )
+        yield ", ".join(added), message
+
+
+def _adapted(model):
+    layers = sublayers(model)
+    # A TextVectorization holds a lookup of its own, which has no vocabulary argument to point to.
+    inner = {
+        id(layer._lookup_layer)
+        for layer in layers
+        if isinstance(layer, keras.layers.TextVectorization)
+    }
+    for layer in layers:
+        if id(layer) not in inner and _holds_what_adapt_saw(layer):
+            message = (
+                f"Expected layers that no data was looked at for, got {type(layer).__name__} "
+                f"{layer.name!r} with state from adapt(), set by hand or loaded: what adapt() saw "
+                f"is released without noise. {_remedy(layer)}"
+            )
+            yield layer.name, message
+
+
+def _holds_what_adapt_saw(layer):
+    if isinstance(layer, keras.layers.TextVectorization):
+        return _holds_what_adapt_saw(layer._lookup_layer)
+    # Loaded layers do not remember that they were adapted, hence the look at the state itself.
+    if isinstance(layer, _LOOKUPS):
+        return not layer._has_input_vocabulary and int(layer.lookup_table.size()) > 0
+    if isinstance(layer, keras.layers.Discretization):
+        summary = getattr(layer, "summary", None)  # which layers with constants do not have
+        return summary is not None and int(tf.size(summary)) > 0
+    if isinstance(layer, keras.layers.Normalization):
+        if layer.input_mean is not None or not layer.built:
+            return False
+        fresh = not layer.adapt_mean.numpy().any() and (layer.adapt_variance.numpy() == 1).all()
+        return not fresh
+    return bool(getattr(layer, "is_adapted", False))
+
+
+def _remedy(layer):
+    if isinstance(layer, keras.layers.Normalization):
+        return "Give it public constants: Normalization(mean=..., variance=...)."
+    if isinstance(layer, keras.layers.Discretization):
+        return "Give it public constants: Discretization(bin_boundaries=...)."
+    if isinstance(layer, (*_LOOKUPS, keras.layers.TextVectorization)):
+        return f"Give it the words of public text: {type(layer).__name__}(vocabulary=...)."
+    return "Give it public constants in its constructor."

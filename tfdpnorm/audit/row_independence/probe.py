@@ -1,0 +1,347 @@
+"""Whether the rows of a function's outputs depend on one row each, found out by running it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdpnorm.audit.row_independence.finding import Finding, Report
+from tfdpnorm.audit.row_independence.synthetic import chosen, kept
+from tfdpnorm.audit.row_independence.traced import RowsMissing, Traced, same_buffer
+
+# With the rows of one group unchanged and shapes the same, kernels do the same sums in the same
+# order: results agree to the last bits. A smaller batch is summed in other blocks, and what that
+# rounds differently grows from layer to layer.
+_SAME_SHAPE = 8
+_OTHER_SHAPE = 1000
+_LEAST = 2.0**-23  # of float32; float64 inputs often meet float32 inside
+_MOST = 0.25  # half a batch removed changes what depends on its size by about a factor of 2
+_WOBBLE = 10
+
+_REPEATS = 3
+
+_UNREPEATABLE = "it gives other values for the same rows and random numbers"
+_ALONE = "rows that do not depend on one another"
+_ANY_SIZE = "rows that do not depend on how many there are"
+_NO_STATE = (
+    "variables that rows do not change, as those are released without noise or reach later lots"
+)
+_OTHERS = "when only other rows of the batch change"
+_LESS = "when other rows are left out of the batch"
+
+
+class Subject(NamedTuple):
+    """What is probed, in words.
+
+    Attributes:
+        where: What it is called.
+        gives: What its outputs are called.
+        remedy: What to do if they mix.
+    """
+
+    where: str
+    gives: str
+    remedy: str
+
+
+def probe_rows(function, rows, subject, *, inference=None, variables=list, resolution=_LEAST):
+    """Looks for rows that move when only others change.
+
+    The n rows are split in two groups, each pair of rows by at least one split, in both roles. For
+    each split the rows of the second group are replaced, by ordinary and by outlying ones, and must
+    move neither the outputs of the first group, nor the gradient of a weighted sum of them; this
+    sum's gradient by the second group's inputs must be 0; and leaving the second group out must not
+    move the first either. No variable may end up different because rows did. Random functions see
+    the same random numbers each time.
+
+    Args:
+        function: From a structure of tensors [n, ...] to one of [n * k, ...], as in training.
+        rows: `ProbeRows`.
+        subject: `Subject`, for messages.
+        inference: The same function as in inference, None if it has no such mode. Its values are
+            probed too; and the removal of rows, if the function is random in training: there random
+            numbers are dealt out by the shape of the batch.
+        variables: Function that returns the variables to take gradients by.
+        resolution: Machine epsilon of the coarsest float type it computes in.
+
+    Returns:
+        `Report`; its variables, and the process's streams of random numbers, are as before.
+    """
+    report = Report()
+    training = _Mode(function, rows, subject, report, variables, resolution, "in training")
+    calm = training.compare() and not training.random
+    if calm:
+        training.compare_removal()
+    if inference is not None:
+        mode = _Mode(inference, rows, subject, report, None, resolution, "in inference")
+        if mode.compare() and not calm and not mode.random:
+            mode.compare_removal()
+    return report
+
+
+def splits(count):
+    """Masks [count] that tell each row from each other one, in both roles.
+
+    They are the binary digits of the rows' numbers and their complements.
+    """
+    numbers = np.arange(count)
+    for digit in range(max(1, int(count - 1).bit_length())):
+        mask = (numbers >> digit) & 1 == 0
+        yield from (mask, ~mask)
+
+
+def moved(before, after, wobble=0.0):
+    """Largest change between two arrays, relative to the largest number before.
+
+    Args:
+        before: Array.
+        after: Array.
+        wobble: Changes up to this, absolutely, count as none.
+
+    Returns:
+        A number; inf for words, truth values, other shapes, and what was finite and is no longer,
+        or vice versa.
+    """
+    if before.shape != after.shape:
+        return float("inf")
+    if before.size == 0:
+        return 0.0
+    if before.dtype.kind in "OSUb":
+        return float("inf") if np.any(before != after) else 0.0
+    if same_buffer(before, after) or np.array_equal(before, after):
+        return 0.0
+    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    before, after = before.astype(wide), after.astype(wide)
+    finite = np.isfinite(before)
+    if np.any(finite != np.isfinite(after)):
+        return float("inf")
+    change = np.max(np.abs(after - before), where=finite, initial=0.0)
+    if change <= wobble:
+        return 0.0
+    scale = np.max(np.abs(before), where=finite, initial=0.0)
+    return float(change / scale) if scale else float("inf")
+
+
+class _Mode:
+    """One function, in training or in inference, and its findings."""
+
+    def __init__(self, function, rows, subject, report, variables, resolution, when):
+        self._function, self._rows, self._subject = function, rows, subject
+        self._report, self._variables, self._when = report, variables, when
+        self._resolution = max(resolution, _LEAST)
+        self._found = set()
+        self._row_weights = np.random.default_rng(1).normal(size=rows.count) + 2.0
+        self._traced = None
+        self.random = False
+
+    def compare(self):
+        """Replaces rows; returns whether results could be compared."""
+        try:
+            self._traced = self._trace(self._rows.base)
+            self._repeat()
+        except RowsMissing as error:
+            self._find("shape", "outputs of shape [rows, ...]", str(error))
+            return False
+        except Exception as error:  # whatever code of the user's raises
+            self._skip(f"it could not be run: {_short(error)}")
+            return False
+        finally:
+            self._restore()
+        self._report.outputs = self._traced.outputs
+        if self._wobble is None:
+            self._skip(_UNREPEATABLE)
+            return False
+        try:
+            for mask in splits(self._rows.count):
+                self._compare_split(mask)
+        finally:
+            self._restore()
+        return True
+
+    def compare_removal(self):
+        """Leaves the rows of one group out: also what depends on the batch's size moves."""
+        mask = next(iter(splits(self._rows.count)))
+        everyone = mask[mask]
+        try:
+            less = self._trace(kept(mask, self._rows.base))
+            after = less.run(kept(mask, self._rows.base), self._row_weights[mask])
+            before = self._run(self._rows.base, mask)
+        except Exception as error:
+            self._skip(f"a smaller batch could not be run: {_short(error)}")
+            return
+        finally:
+            self._restore()
+
+        def sizes(before, after):
+            pairs = zip(before, after, strict=True)
+            return [moved(_of(mask, a), _of(everyone, b)) for a, b in pairs]
+
+        gives, limit = self._subject.gives, min(_MOST, _OTHER_SHAPE * self._resolution)
+        of_values = sizes(before.values, after.values)
+        if max(of_values, default=0) > limit:
+            self._find("removal", _ANY_SIZE, f"{gives} that move {_by(of_values)} {_LESS}")
+        of_gradients = sizes(before.by_inputs, after.by_inputs)
+        of_gradients.append(_moved_together(before.by_variables, after.by_variables))
+        if max(of_gradients) > limit:
+            got = f"gradients of {gives} that move {_by(of_gradients)} {_LESS}"
+            self._find("removal", _ANY_SIZE, got)
+
+    def _trace(self, rows):
+        traced = Traced(self._function, rows, self._variables)
+        if traced.gradient_error is not None:
+            self._skip(f"its gradient could not be taken: {_short(traced.gradient_error)}")
+        return traced
+
+    def _run(self, rows, mask):
+        self._traced.state.restore()
+        return self._traced.run(rows, self._row_weights * mask, self._fresh)
+
+    def _restore(self):
+        if self._traced is not None:
+            self._traced.state.restore()
+
+    def _repeat(self):
+        """Finds out what is random, and how far results differ that should not."""
+        traced, everyone = self._traced, np.ones(self._rows.count)
+        self._fresh, self._wobble = False, None
+        first = self._run(self._rows.base, everyone)
+        self.random = traced.state.draws
+        if not self.random:
+            traced.state.restore(let_integers_run=True)
+            loose = traced.run(self._rows.base, self._row_weights)
+            self.random = not self._close(first._replace(state=loose.state), loose)
+        again = self._run(self._rows.base, everyone)
+        if not self._close(first, again):
+            self._fresh = True
+            first, again = (self._run(self._rows.base, everyone) for _ in range(2))
+            if not self._close(first, again):
+                return
+        self._first = first
+        self._wobble = tuple(
+            [_WOBBLE * _difference(a, b) for a, b in zip(one, other, strict=True)]
+            for one, other in zip(first, again, strict=True)
+        )
+
+    def _close(self, one, other):
+        limit = _SAME_SHAPE * self._resolution
+        pairs = zip([*one.values, *one.state], [*other.values, *other.state], strict=True)
+        by_variables = _moved_together(one.by_variables, other.by_variables)
+        return by_variables <= limit and all(moved(a, b) <= limit for a, b in pairs)
+
+    def _compare_split(self, mask):
+        base, gives = self._rows.base, self._subject.gives
+        before = self._first if self._variables is None else self._run(base, mask)
+        for gradient in before.by_inputs:
+            ours, theirs = gradient[mask].astype(np.float64), gradient[~mask].astype(np.float64)
+            # 0 exactly, for they enter no sum; nan is 0 times an infinity of their own.
+            size = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=0.0)
+            if size > 0:
+                scale = np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0)
+                size = f"{size / scale:.1g} times" if scale else "more than"
+                got = f"{gives} whose derivative by the inputs of other rows is {size} that by"
+                self._find("gradient", _ALONE, f"{got} their own")
+        for rows in (self._rows.other, self._rows.outlier):
+            changed = chosen(mask, base, rows)
+            try:
+                after = self._run(changed, mask)
+            except Exception as error:
+                self._skip(f"unusual rows could not be run: {_short(error)}")
+                continue
+            found = list(self._differences(before, after, mask))
+            if found and self._fresh and not self._repeats(changed, after, mask, before):
+                self._skip(_UNREPEATABLE)
+                return
+            for finding in found:
+                self._find(*finding)
+
+    def _repeats(self, changed, after, mask, before):
+        """Whether runs come out the same again and again.
+
+        The iterations of a loop draw from a stream in an order that changes at times.
+        """
+        return all(
+            self._close(before, self._run(self._rows.base, mask))
+            and self._close(after, self._run(changed, mask))
+            for _ in range(_REPEATS)
+        )
+
+    def _differences(self, before, after, mask):
+        """Yields what differs between two runs in which the rows of `mask` are the same."""
+        values, by_variables, by_inputs, state = self._wobble
+        gives, limit = self._subject.gives, _SAME_SHAPE * self._resolution
+        sizes = [
+            moved(_of(mask, a), _of(mask, b), w)
+            for a, b, w in zip(before.values, after.values, values, strict=True)
+        ]
+        if max(sizes, default=0) > limit:
+            yield "values", _ALONE, f"{gives} that move {_by(sizes)} {_OTHERS}"
+        # Not finite: 0 times infinity, of rows whose own gradient training would discard.
+        sizes = [
+            moved(a, b, w)
+            for a, b, w in zip(before.by_variables, after.by_variables, by_variables, strict=True)
+            if np.isfinite(b).all()
+        ]
+        sizes += [
+            moved(a[mask], b[mask], w)
+            for a, b, w in zip(before.by_inputs, after.by_inputs, by_inputs, strict=True)
+        ]
+        if max(sizes, default=0) > limit:
+            yield "gradient", _ALONE, f"gradients of {gives} that move {_by(sizes)} {_OTHERS}"
+        for index, (a, b, w) in enumerate(zip(self._first.state, after.state, state, strict=True)):
+            if moved(a, b, w) > limit:
+                name = self._traced.state.name(index) or "without a name"
+                got = f"a call that leaves the variable {name!r} different for other rows"
+                yield "state", _NO_STATE, got, name
+
+    def _find(self, check, expected, got, where=None):
+        """Adds a finding, one of its kind."""
+        if (check, where) in self._found:
+            return
+        self._found.add((check, where))
+        subject = self._subject
+        message = f"Expected {expected}, got {got} ({subject.where}, {self._when}). "
+        self._report.findings.append(
+            Finding(check, where or subject.where, message + subject.remedy)
+        )
+
+    def _skip(self, why):
+        note = f"{self._subject.where} {self._when}: {why}"
+        if note not in self._report.unchecked:
+            self._report.unchecked.append(note)
+
+
+def _of(mask, values):
+    """The part of [n * k, ...] that belongs to the rows of `mask`, as [rows, ...]."""
+    return values.reshape(len(mask), -1)[mask]
+
+
+def _moved_together(before, after):
+    """As `moved`, for a gradient in parts, relative to all of it: a part may be rounding alone.
+
+    Parts that are not finite count as unmoved: 0 times infinity, of rows that training discards.
+    """
+    pairs = [
+        (a, b)
+        for a, b in zip(before, after, strict=True)
+        if np.isfinite(a).all() and np.isfinite(b).all()
+    ]
+    change = max((_difference(a, b) for a, b in pairs), default=0.0)
+    scale = max((float(np.max(np.abs(a), initial=0.0)) for a, _ in pairs), default=0.0)
+    return change / scale if scale else float("inf") if change else 0.0
+
+
+def _difference(one, other):
+    if one.dtype.kind in "OSUb" or one.shape != other.shape:
+        return 0.0
+    change = np.abs(other.astype(np.float64) - one.astype(np.float64))
+    return float(np.max(change, where=np.isfinite(change), initial=0.0))
+
+
+def _by(sizes):
+    return f"by {max(sizes):.1g} of their size"
+
+
+def _short(error):
+    # An error from inside a graph says at first where it is from, Keras at last what it was given.
+    text = str(error).split("Call arguments received")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:300]

@@ -1,0 +1,161 @@
+"""Rows to probe with, made up from shapes and types alone."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.walk import sublayers
+
+ROWS = 4
+OUTLIER = 1000.0
+_UNKNOWN_SIZE = 32
+_WORDS = ("a", "of", "the", "word", "other", "some", "more", "text")
+
+
+class ProbeRows(NamedTuple):
+    """Three values for each of n rows.
+
+    Attributes:
+        base: Structure of arrays [n, ...].
+        other: Likewise: ordinary rows that differ from `base`.
+        outlier: Likewise: rows far from all others.
+    """
+
+    base: Any
+    other: Any
+    outlier: Any
+
+    @property
+    def count(self):
+        """n."""
+        return len(tf.nest.flatten(self.base)[0])
+
+    def joined_with(self, rows):
+        """Pairs of these and other `ProbeRows`, for functions of two structures."""
+        return ProbeRows(*zip(self, rows, strict=True))
+
+
+def chosen(mask, ours, theirs):
+    """Rows of `ours` where `mask` [n] is true, of `theirs` elsewhere."""
+    return tf.nest.map_structure(
+        lambda a, b: np.where(np.reshape(mask, [-1] + [1] * (np.ndim(a) - 1)), a, b), ours, theirs
+    )
+
+
+def kept(mask, rows):
+    """The rows for which `mask` [n] is true."""
+    return tf.nest.map_structure(lambda a: a[mask], rows)
+
+
+def synthetic_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
+    """Makes up rows; no data is looked at.
+
+    Args:
+        specs: Structure of `tf.TensorSpec`, Keras tensors or arrays [n, ...]: of these only shapes
+            and types count. Unknown sizes become 32, an unknown number of rows becomes `rows`.
+        bound: Integers are in [0, bound); those of a byte are in [0, 256) if `bound` is 2.
+        unit: Whether floats are from [0, 1), as labels and probabilities are, or normal numbers.
+        rows: n.
+        seed: Of NumPy's generator.
+
+    Returns:
+        `ProbeRows`.
+
+    Raises:
+        ValueError: for a spec without a known rank or an axis of rows.
+    """
+    rng = np.random.default_rng(seed)
+    flat = [_leaf(_as_spec(spec), bound, unit, rows, rng) for spec in tf.nest.flatten(specs)]
+    return ProbeRows(*(tf.nest.pack_sequence_as(specs, part) for part in zip(*flat, strict=True)))
+
+
+def rows_like(rows, count=ROWS):
+    """`ProbeRows` from rows that the caller vouches for.
+
+    Args:
+        rows: Structure of arrays [m, ...], m >= 2. The first n become `base`, those after them take
+            the places of `other`; floats times 1000 are the outliers.
+        count: n at most; m if that is smaller.
+
+    Raises:
+        ValueError: for fewer than 2 rows.
+    """
+    rows = tf.nest.map_structure(np.asarray, rows)
+    given = {len(a) if a.ndim else 0 for a in tf.nest.flatten(rows)}
+    if len(given) != 1 or min(given) < 2:
+        raise ValueError(
+            f"Expected as many rows to probe with in each array, 2 or more, got {sorted(given)}. "
+            "Pass some 8 rows."
+        )
+    n = min(count, *given)
+    # Where there are no others, the next row takes the place of each.
+    shift = n if min(given) >= 2 * n else 1
+    base = tf.nest.map_structure(lambda a: a[:n], rows)
+    other = tf.nest.map_structure(lambda a: np.roll(a[: n + shift], -shift, axis=0)[:n], rows)
+
+    def far(a):
+        kind = tf.as_dtype(a.dtype)
+        return (a * a.dtype.type(OUTLIER)) if kind.is_floating else np.flip(a, axis=0)
+
+    return ProbeRows(base, other, tf.nest.map_structure(far, base))
+
+
+def integer_bound(model, default=2):
+    """Smallest number of ids that the embeddings inside `model` know; `default` without any."""
+    sizes = [layer.input_dim for layer in _inside(model, keras.layers.Embedding)]
+    sizes += [layer.num_tokens for layer in _inside(model, keras.layers.CategoryEncoding)]
+    return min((s for s in sizes if s is not None), default=default)
+
+
+def input_specs(model):
+    """Structure of specs that `model` takes; None if it is not known yet.
+
+    Functional and Sequential models know it once they are built, others once they were called.
+    """
+    if getattr(model, "_nested_inputs", None) is not None:
+        return tf.nest.map_structure(_as_spec, model._nested_inputs)
+    spec = model.save_spec() if model.built else None
+    return None if spec is None else spec[0][0]
+
+
+def _inside(model, kind):
+    return [layer for layer in (model, *sublayers(model)) if isinstance(layer, kind)]
+
+
+def _as_spec(like):
+    if isinstance(like, np.ndarray | np.generic | int | float | str | bool | list):
+        like = np.asarray(like)
+    return tf.TensorSpec(like.shape, tf.as_dtype(like.dtype))
+
+
+def _leaf(spec, bound, unit, rows, rng):
+    if not spec.shape.rank:
+        raise ValueError(
+            f"Expected inputs of known rank with an axis of rows, got shape {spec.shape}. Pass "
+            "rows to probe with."
+        )
+    count, *inner = spec.shape
+    shape = (count or rows, *(_UNKNOWN_SIZE if size is None else size for size in inner))
+    kind = spec.dtype
+    if kind.is_bool:
+        base = rng.random(shape) < 0.5
+        return base, ~base, np.ones(shape, bool)
+    if kind == tf.string:
+        base, other = (rng.choice(_WORDS, shape).astype(object) for _ in range(2))
+        return base, other, np.full(shape, "outlier", object)
+    dtype = kind.as_numpy_dtype
+    if kind.is_integer:
+        bound = 256 if kind.size == 1 and bound == 2 else bound
+        bound = min(bound, int(kind.max) + 1)
+        base = rng.integers(bound, size=shape)
+        # Never the same id: it would leave the row as it is.
+        other = (base + rng.integers(1, max(bound, 2), size=shape)) % bound
+        return tuple(a.astype(dtype) for a in (base, other, np.full(shape, bound - 1)))
+    if not (kind.is_floating or kind.is_complex):
+        raise ValueError(
+            f"Expected inputs that are numbers or words, got {kind}. Pass rows to probe with."
+        )
+    base, other = (rng.random(shape) if unit else rng.normal(size=shape) for _ in range(2))
+    return tuple(a.astype(dtype) for a in (base, other, OUTLIER * rng.normal(size=shape)))

@@ -1,0 +1,1 @@
+"""Davody et al. (2020): cells, settings and published figures."""

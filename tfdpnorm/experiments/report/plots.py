@@ -1,0 +1,190 @@
+"""Plots, made from records and nothing else."""
+
+import collections
+import math
+import pathlib
+import statistics
+
+import numpy as np
+
+from tfdpnorm.experiments.report.tables import by_cell
+
+_LONG_LABEL = 34  # characters; two columns of longer ones do not fit
+# Accuracies in percent that an axis names, and where its logarithm ends.
+_TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
+_TOP = 100.2
+
+
+def plot_runs(curves, path, title):
+    """Draws test accuracy against the epsilon spent and returns the path of the PNG.
+
+    Args:
+        curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
+            without a finite epsilon are drawn against nothing and therefore left out.
+        path: File to write.
+        title: Title of the plot.
+    """
+    figure, axes = _figure()
+    for name, points in curves.items():
+        points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
+        if not points:
+            continue
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
+    return _saved(figure, axes, path)
+
+
+def plot_experiment(records, path, title, networks=()):
+    """Draws test accuracy against epsilon, the paper's figures beside ours; returns the path.
+
+    Args:
+        records: Records of one experiment.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in the order in which they are to come; the others follow.
+    """
+    figure, axes = _figure()
+    cells = by_cell(records, networks)
+    drawn = set()  # of the paper's: variants of a network have its figures
+    for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
+        color = f"C{index}"
+        ours, paper, holds, claimed = [], [], True, False
+        for (name, _), group in cells.items():
+            epsilon = group[0]["epsilon_target"]
+            if name != norm or epsilon is None or not math.isfinite(epsilon):
+                continue
+            values = [record["test_accuracy"] for record in group]
+            holds = holds and all(record["guarantee_holds"] for record in group)
+            claimed = claimed or any(record["epsilon_claimed"] is not None for record in group)
+            ours.append((epsilon, statistics.mean(values), min(values), max(values)))
+            if isinstance(group[0]["paper_value"], float):
+                paper.append((epsilon, group[0]["paper_value"]))
+        if ours:
+            x, mean, low, high = zip(*sorted(ours), strict=True)
+            spread = [[m - a for m, a in zip(mean, low, strict=True)],
+                      [b - m for m, b in zip(mean, high, strict=True)]]
+            label = norm if holds else f"{norm}, NO GUARANTEE"
+            label += " (epsilon claimed by the paper)" if claimed else ""
+            axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
+        if not drawn.issuperset(paper):
+            drawn.update(paper)
+            axes.plot(
+                *zip(*sorted(paper), strict=True),
+                linestyle="--", marker="x", color=color, label=f"{norm}, the paper",
+            )
+    axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
+    epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
+    axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
+    axes.minorticks_off()
+    return _saved(figure, axes, path)
+
+
+def plot_weight_noise(records, path, title, networks=()):
+    """Draws test accuracy against the noise in the weights, the paper's figures beside ours.
+
+    The steps of the noise are drawn at equal distances. What did not converge in the paper is not
+    in its curve.
+
+    Args:
+        records: Records of one experiment, all with a `weight_noise_stddev`.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in the order in which they are to come; the others follow.
+
+    Returns:
+        The path.
+    """
+    figure, axes = _figure()
+    cells = by_cell(records, networks)
+    steps = sorted({record["weight_noise_stddev"] for record in records})
+    for index, network in enumerate(dict.fromkeys(network for network, _ in cells)):
+        color = f"C{index}"
+        groups = [group for (name, _), group in cells.items() if name == network]
+        groups.sort(key=lambda group: group[0]["weight_noise_stddev"])
+        places = [steps.index(group[0]["weight_noise_stddev"]) for group in groups]
+        ours = [[record["test_accuracy"] for record in group] for group in groups]
+        axes.plot(places, [statistics.mean(values) for values in ours], marker="o", color=color,
+                  label=network)
+        for place, values in zip(places, ours, strict=True):
+            axes.vlines(place, min(values), max(values), color=color)
+        paper = [
+            (place, group[0]["paper_value"])
+            for place, group in zip(places, groups, strict=True)
+            if isinstance(group[0]["paper_value"], float)
+        ]
+        if paper:
+            axes.plot(*zip(*paper, strict=True), linestyle="--", marker="x", color=color, alpha=0.6)
+    if any(isinstance(record["paper_value"], float) for record in records):
+        axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
+    axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
+    axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
+    return _saved(figure, axes, path)
+
+
+def plot_curves(records, path, title):
+    """Draws validation accuracy against the epoch, a line for each cell: the mean over its runs.
+
+    Args:
+        records: Records whose "curve" has epochs, of one network or some.
+        path: File to write.
+        title: Title of the plot.
+
+    Returns:
+        The path.
+    """
+    figure, axes = _figure()
+    for (network, column), group in sorted(
+        by_cell(records).items(), key=lambda item: item[1][0]["weight_noise_stddev"]
+    ):
+        values = collections.defaultdict(list)
+        for record in group:
+            for point in record["curve"]:
+                values[point["epoch"]].append(point["validation_accuracy"])
+        epochs = sorted(values)
+        means = [statistics.mean(values[epoch]) for epoch in epochs]
+        axes.plot(epochs, means, marker="o", markersize=3, label=f"{network}, {column}")
+    axes.set(xlabel="epoch", ylabel="validation accuracy (%)", title=title)
+    return _saved(figure, axes, path)
+
+
+def _figure():
+    # Not pyplot: it would look for a screen.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _saved(figure, axes, path):
+    _make_room_at_the_top(axes)
+    axes.grid(alpha=0.3)
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        # Outside: there is no corner that no curve of some table runs through.
+        columns = 2 if max(map(len, labels)) <= _LONG_LABEL else 1
+        figure.legend(loc="outside lower center", ncols=columns)
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def _make_room_at_the_top(axes):
+    """Draws accuracies by the log of the error, where they reach from low ones to nearly 100 %.
+
+    98 and 99 % are as far apart then as 80 and 90 %, of which a linear axis would show one line.
+    """
+    low, high = axes.dataLim.intervaly
+    if not (high > 85 and high - low > 15):
+        return
+    ticks = [
+        tick
+        for index, tick in enumerate(_TICKS)
+        if _TICKS[min(index + 1, len(_TICKS) - 1)] > low and _TICKS[max(index - 1, 0)] < high
+    ]
+    axes.set_yscale(
+        "function", functions=(lambda y: -np.log10(_TOP - y), lambda v: _TOP - 10.0**-v)
+    )
+    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylabel(f"{axes.get_ylabel()}, log scale of the error")

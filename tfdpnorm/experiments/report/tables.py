@@ -1,0 +1,139 @@
+"""Tables, made from records and nothing else."""
+
+import collections
+import math
+import statistics
+
+from tfdpnorm.experiments.records.record import paper_text
+from tfdpnorm.experiments.runs.settings import have_same_settings
+from tfdpnorm.privacy.rounding import ceil_text
+
+_GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
+
+
+def run_table(records):
+    """Returns a text table of runs: what was trained, accuracy, epsilon, does the guarantee hold.
+
+    Args:
+        records: List of records.
+    """
+    header = ("run", "test accuracy %", "weight average %", "epsilon spent", "guarantee holds")
+    rows = [
+        (
+            record["cell"],
+            f"{record['test_accuracy']:.2f}",
+            _percent(record["test_accuracy_ema"]),
+            ceil_text(record["epsilon"]) if record["guarantee_holds"] else "-",
+            _GUARANTEE[record["guarantee_holds"]],
+        )
+        for record in records
+    ]
+    return _aligned([header, *rows])
+
+
+def experiment_table(records, networks=(), more=None):
+    """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
+
+    Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
+    last weights' test accuracy, +- the standard deviation, the mean of the weight average's in
+    brackets where there is one, and the paper's figure.
+
+    Args:
+        records: Records of one experiment.
+        networks: Networks in the order in which they are to come; the others follow.
+        more: Dict from the heading of a further column to a dict from a network to its entry.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    more = more or {}
+    cells = by_cell(records, networks)
+    rows = list(dict.fromkeys(network for network, _ in cells))
+    columns = sorted({column for _, column in cells}, key=_column_order)
+    lines = [
+        "| network | " + " | ".join([*columns, *more]) + " |",
+        "|---" * (len(columns) + len(more) + 1) + "|",
+    ]
+    for network in rows:
+        entries = [_entry(cells.get((network, column), [])) for column in columns]
+        entries += [column.get(network, "") for column in more.values()]
+        lines.append(f"| {network} | " + " | ".join(entries) + " |")
+    return "\n".join(lines)
+
+
+def _entry(records):
+    if not records:
+        return ""
+    accuracies = [record["test_accuracy"] for record in records]
+    text = f"{statistics.mean(accuracies):.2f}"
+    if len(records) > 1:
+        text += f" +- {statistics.stdev(accuracies):.2f}"
+    averages = [r["test_accuracy_ema"] for r in records if r["test_accuracy_ema"] is not None]
+    if len(averages) == len(records):
+        text += f" [{statistics.mean(averages):.2f}]"
+    if paper_text(records[0]):
+        text += f"; paper {paper_text(records[0])}"
+    text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
+    if not have_same_settings(records):
+        text += "; settings differ"
+    if any(record["scale"] != "full" for record in records):
+        text += "; reduced scale"
+    if any(record["epsilon_claimed"] is not None for record in records):
+        text += "; epsilon claimed by the paper, NOT A GUARANTEE"
+    elif not all(map(_is_as_promised, records)):
+        text += "; NO GUARANTEE"
+    else:
+        text += _over_target(records)
+    return text
+
+
+def _over_target(records):
+    """Says so if runs spent more than their column's epsilon, as one taken up again may have."""
+    spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
+    return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
+
+
+def _is_as_promised(record):
+    """False for a run that gives less privacy than its column says; an infinite epsilon says it."""
+    promises_none = record["weight_noise_stddev"] is not None
+    return record["guarantee_holds"] or promises_none
+
+
+def by_cell(records, networks=()):
+    """Returns a dict from (network, column) of a cell's name to the records of that cell.
+
+    Args:
+        records: Records of one experiment.
+        networks: Networks in the order in which they are to come; the others follow.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    if not records:
+        raise ValueError("Expected at least one record, got none. Train a cell first.")
+    cells = collections.defaultdict(list)
+    for record in records:
+        network, _, column = record["cell"].partition("/")
+        cells[network, column].append(record)
+    place = {network: index for index, network in enumerate(networks)}
+    return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
+
+
+def _column_order(column):
+    """Largest epsilon and least noise first, as in the papers; columns that are neither last."""
+    name, _, value = column.partition("=")
+    sign = {"eps": -1, "stddev": 1}.get(name)
+    return (sign is None, sign * float(value) if sign else 0.0, column)
+
+
+def _percent(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _aligned(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

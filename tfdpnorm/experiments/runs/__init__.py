@@ -1,0 +1,1 @@
+"""Runs: a spec goes in, a record comes out."""

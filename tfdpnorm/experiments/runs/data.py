@@ -1,0 +1,179 @@
+"""The data of an experiment: private training rows, test rows, public rows."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from tfdpnorm import models
+from tfdpnorm.data import (
+    common_words,
+    hash_tokens,
+    load_examples,
+    match_images,
+    split_public,
+    take_public_batch,
+    word_ids,
+)
+from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
+from tfdpnorm.experiments.spec import ExperimentSpec
+
+PRIVATE_VOCABULARY = (
+    "the vocabulary was counted in the private texts, un-noised, and every row depends on it"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentData:
+    """The arrays of one run.
+
+    Attributes:
+        train_x: [N, ...] training rows, private if anything is.
+        train_y: [N] labels.
+        test_x: [N_test, ...].
+        test_y: [N_test].
+        public_x: [M, ...] public rows, or None.
+        num_classes: Number of labels.
+        scale: "full", or what was left out.
+        public_source: Where the public rows come from, in words; None without them.
+        validation_x: [N_validation, ...] rows held out of the training rows, or None.
+        validation_y: [N_validation], or None.
+        model_options: Dict of options that the model needs for these data.
+        pretrained: What was trained on public data, in words; None for nothing.
+        no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
+    """
+
+    train_x: np.ndarray
+    train_y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+    public_x: np.ndarray | None
+    num_classes: int
+    scale: str
+    public_source: str | None
+    validation_x: np.ndarray | None = None
+    validation_y: np.ndarray | None = None
+    model_options: dict = dataclasses.field(default_factory=dict)
+    pretrained: str | None = None
+    no_guarantee_because: tuple = ()
+
+    @property
+    def num_examples(self):
+        """N, the number of training examples."""
+        return len(self.train_x)
+
+
+# LeNet-5 needs at least 12x12; DIGITS has 8x8.
+_IMAGE_SHAPES = {"digits": (28, 28, 1)}
+
+
+def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
+    """Loads what a spec asks for.
+
+    Args:
+        spec: `ExperimentSpec` or `WeightNoiseSpec`.
+        data_dir: TFDS directory, or None for its default.
+        cache_dir: Folder for pre-trained networks and their features.
+        echo: Function that shows a line, should something have to be pre-trained.
+
+    Raises:
+        DatasetNotFoundError: if a set is not there and cannot be downloaded.
+        OSError: if the file of a public vocabulary cannot be read.
+        ValueError: if there are too few public rows, or too few to hold any out.
+    """
+    train = load_examples(spec.dataset, "train", data_dir)
+    test = load_examples(spec.dataset, "test", data_dir)
+    _check_fits(spec, is_text=train.x.dtype == object)
+    left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
+    public = source = None
+    if isinstance(spec, ExperimentSpec):
+        public, train, source = _public_rows(spec, train, data_dir)
+    if spec.max_examples is not None and spec.max_examples < len(train.x):
+        left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
+        train = train.take(np.arange(spec.max_examples))
+    held_out = None
+    if getattr(spec, "validation_examples", 0):
+        # By row number and seed, as public rows are: nothing is looked at.
+        held_out, train = split_public(train, spec.validation_examples, seed=spec.seed)
+    rows, more = _row_maker(spec, train)
+    raw = {
+        "train_x": train.x,
+        "test_x": test.x,
+        "public_x": public,
+        "validation_x": None if held_out is None else held_out.x,
+    }
+    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
+    if getattr(spec, "pretraining_dataset", None) is not None:
+        arrays, what = frozen_features(
+            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
+        )
+        more = {"model_options": {"part": "head"}, "pretrained": what}
+    return ExperimentData(
+        **arrays,
+        **more,
+        train_y=train.y,
+        test_y=test.y,
+        validation_y=None if held_out is None else held_out.y,
+        num_classes=train.num_classes,
+        scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
+        public_source=source,
+    )
+
+
+def _check_fits(spec, *, is_text):
+    """Raises ValueError if the network, or a setting, is not for this kind of data."""
+    takes = models.options(spec.model)
+    if is_text != ("vocabulary_size" in takes):
+        kind = "a network of words (bilstm, transformer)" if is_text else "a network of images"
+        raise ValueError(f"Expected {kind} for dataset {spec.dataset}, got model {spec.model!r}.")
+    if spec.vocabulary != "hashed" and not is_text:
+        raise ValueError(
+            f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
+            f"{spec.dataset}. Leave it out."
+        )
+    if getattr(spec, "pretraining_dataset", None) is not None and "part" not in takes:
+        raise ValueError(
+            f"Expected a network with parts to freeze (tf_tutorial, vgg) with pretraining_dataset="
+            f"{spec.pretraining_dataset!r}, got model {spec.model!r}."
+        )
+
+
+def _public_rows(spec, train, data_dir):
+    """Triple (public rows or None, private `Examples`, where the public rows come from)."""
+    kind = "texts" if train.x.dtype == object else "images"
+    if spec.public_dataset == "split":
+        # Taken out for every norm, so that all are trained on the same private rows.
+        public, train = split_public(train, spec.public_batch_size, seed=spec.seed)
+        source = f"{len(public)} {kind} split off from {spec.dataset} and not trained on"
+        return (public.x if spec.needs_public_rows else None), train, source
+    if not spec.needs_public_rows:
+        return None, train, None
+    public = load_examples(spec.public_dataset, "train", data_dir)
+    x = take_public_batch(public, spec.public_batch_size, seed=spec.seed)
+    return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
+
+
+def _row_maker(spec, train):
+    """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
+    if train.x.dtype != object:
+        shape = _IMAGE_SHAPES.get(spec.dataset, train.x.shape[1:])
+        return (lambda x: match_images(x, shape)), {}
+    more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
+    if spec.vocabulary == "hashed":
+        return (lambda x: hash_tokens(x, spec.vocabulary_size, spec.sequence_length)), more
+    if spec.vocabulary == "public":
+        texts = _lines(spec.vocabulary_file)
+    else:
+        texts, more["no_guarantee_because"] = train.x, (PRIVATE_VOCABULARY,)
+    words = common_words(texts, spec.vocabulary_size)
+    return (lambda x: word_ids(x, words, spec.sequence_length)), more
+
+
+def _lines(path):
+    try:
+        return pathlib.Path(path).read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise OSError(
+            f"Expected vocabulary_file to be a text file, got {path}: "
+            f"{error.strerror or error}. Name another one."
+        ) from error

@@ -1,0 +1,171 @@
+"""Per-example gradients of a convolution's kernel."""
+
+import copy
+
+import tensorflow as tf
+
+from tfdpnorm.gradients.contributions.outer_sum import (
+    Contribution,
+    Instantiated,
+    cleaned,
+    gram_norms,
+    in_chunks,
+    sum_of_squares,
+    weighted,
+    widened,
+)
+from tfdpnorm.gradients.contributions.patches import kernel_rows, patch_gram_sizes, patch_grams
+from tfdpnorm.keras_compat.devices import has_gpu
+
+# What things cost beside one multiplication of a convolution, measured on CPUs.
+_PER_PATCH_NUMBER = 48  # to write one number of a patch
+_PER_STRIDED_NUMBER = 250  # the same where neighbours in the image are none in the patch
+_PER_GRAM_NUMBER = 300  # to shift and add one number of a Gram matrix
+_PER_INSTANTIATED_NUMBER = 70  # to keep one number of a row's gradient and add it up
+_PER_ROW = 10e6  # to start the filter gradient of a single row
+
+_PATCH_BYTES = 8 * 2**20  # how much of the patches is held at once
+
+
+class ConvolutionSum(Contribution):
+    """Gradients of a kernel, g_i = sum over positions t of patch_it b_it^T.
+
+    Where positions are few, norms come from Gram matrices and the weighted sum from the ordinary
+    filter gradient of factor * b. Else each row's gradient is had by itself and kept: by the
+    ordinary filter gradient in a loop over the rows, or, for convolutions so small that starting it
+    costs more than it does, as a product of patches and b.
+
+    Args:
+        images: [rows, *sizes, channels], inputs of the convolution.
+        b: [rows, *counts, filters], gradients of its outputs.
+        window: `Window` of the convolution.
+        kernel_shape: [*kernel_size, channels, filters].
+    """
+
+    def __init__(self, images, b, window, kernel_shape):
+        self._calls = [(widened(images), widened(b))]
+        self._window = window
+        self._shape = kernel_shape
+        self._rows_per_example = 1
+        self._matrices = None
+
+    def merged(self, other):
+        if not isinstance(other, ConvolutionSum):
+            return super().merged(other)
+        if other._rows_per_example != self._rows_per_example:
+            return super().merged(other)
+        both = copy.copy(self)
+        both._calls = self._calls + other._calls
+        return both
+
+    def grouped(self, count):
+        found = copy.copy(self)
+        found._rows_per_example = count * self._rows_per_example
+        return found
+
+    def instantiated(self):
+        return self._finished(self._kernel_gradients()[0])
+
+    def squared_norms(self):
+        if self._gram_is_cheaper():
+            return self._gram_norms()
+        self._matrices, measures = self._kernel_gradients()
+        return self._norms_from(measures)
+
+    def weighted_sum(self, factors, finite):
+        if self._matrices is not None:
+            total = tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
+            return self._finished(total)
+        parts = [
+            self._window.kernel_gradient(cleaned(images, finite), weighted(b, factors), self._shape)
+            for images, b in self._calls
+        ]
+        return self._finished(tf.add_n(parts))
+
+    # What a convolution with a function of its variable overrides
+
+    def _finished(self, gradients):
+        """The gradients by the variable from those by the kernel: [..., *kernel_shape], both."""
+        return gradients
+
+    def _measures(self, gradients):
+        """What `_norms_from` needs to know of gradients [..., *kernel_shape]: [..., k]."""
+        return sum_of_squares(gradients, axis=list(range(-len(self._shape), 0)))
+
+    def _norms_from(self, measures):
+        """The squared norms of the gradients by the variable, [rows]."""
+        return measures
+
+    def _gram_norms(self):
+        ((images, b),) = self._calls
+        b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
+        return gram_norms(patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True))
+
+    def _kernel_gradients(self):
+        """The gradients of each row by the kernel, and their measures."""
+        if not self._by_patches():
+            return self._row_by_row()
+        total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
+        found = tf.reshape(total, [-1, *self._shape])
+        if self._rows_per_example > 1:
+            found = Instantiated(found).grouped(self._rows_per_example).instantiated()
+        return found, self._measures(found)
+
+    def _from_patches(self, images, b):
+        b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
+
+        def product(images, b):
+            rows = kernel_rows(images, self._window)
+            return tf.concat([tf.matmul(patches, b) for patches in rows], axis=1)
+
+        bytes_per_row = b.dtype.size * b.shape[1] * self._shape[:-1].num_elements()
+        return in_chunks(product, (images, b), _PATCH_BYTES // bytes_per_row)
+
+    def _row_by_row(self):
+        count = self._rows_per_example
+
+        def one(calls):
+            parts = [self._window.kernel_gradient(*call, self._shape) for call in calls]
+            gradient = tf.add_n(parts)
+            # Here, where the gradient is in the cache.
+            return gradient, self._measures(gradient)
+
+        def by_example(x):
+            split = tf.reshape(x, tf.concat([[-1, count], tf.shape(x)[1:]], 0))
+            return tf.ensure_shape(split, [None, count, *x.shape[1:]])
+
+        calls = tf.nest.map_structure(by_example, tuple(self._calls))
+        dtype = calls[0][0].dtype
+        measures = self._measures(tf.zeros(self._shape, dtype)).shape
+        signature = (tf.TensorSpec(self._shape, dtype), tf.TensorSpec(measures, dtype))
+        return tf.map_fn(one, calls, fn_output_signature=signature)
+
+    # Costs, in multiplications by example
+
+    def _patches_cost(self):
+        each = _PER_PATCH_NUMBER if self._window.strides[-1] == 1 else _PER_STRIDED_NUMBER
+        d = self._shape[:-1].num_elements()
+        return sum(_positions(b) for _, b in self._calls) * d * each
+
+    def _has_known_sizes(self):
+        return all(x.shape[1:].is_fully_defined() for call in self._calls for x in call)
+
+    def _by_patches(self):
+        if not self._has_known_sizes():
+            return False
+        # On a GPU each row of a loop waits for its own small kernels.
+        return has_gpu() or self._patches_cost() < _PER_ROW
+
+    def _gram_is_cheaper(self):
+        if len(self._calls) > 1 or self._rows_per_example > 1 or not self._has_known_sizes():
+            return False
+        ((images, b),) = self._calls
+        sizes = patch_gram_sizes(images.shape[1:-1], self._window)
+        gram = sum(sizes) * (images.shape[-1] + _PER_GRAM_NUMBER) + _positions(b) ** 2 * b.shape[-1]
+        kept = self._shape.num_elements() * _PER_INSTANTIATED_NUMBER
+        kept += min(self._patches_cost(), _PER_ROW)
+        return gram < kept
+
+
+def _positions(b):
+    return b.shape[1:-1].num_elements()

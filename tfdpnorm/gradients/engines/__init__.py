@@ -1,0 +1,1 @@
+"""The engines: ways to compute the sum of clipped per-example gradients."""

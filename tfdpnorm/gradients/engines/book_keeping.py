@@ -1,0 +1,152 @@
+"""The clipped gradient sum by book-keeping: one forward and one backward pass for all rows."""
+
+import tensorflow as tf
+
+from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clip_factors_by_variable
+from tfdpnorm.gradients.engines.per_example import check_connected
+from tfdpnorm.gradients.taps import Taps
+
+
+def book_keeping(
+    model,
+    loss_fn,
+    rows,
+    variables,
+    l2_norm_clip,
+    *,
+    rows_mix=False,
+    loss_scale=1.0,
+    clip_weights=None,
+    clip_function="abadi",
+    clip_groups=None,
+    rows_per_example=1,
+):
+    """The clipped gradient sum, from the inputs of each layer and the gradients of its outputs.
+
+    Rows do not mix, so that the gradient of the *sum* of the losses by a layer's output z holds
+    the gradient of each row's loss. With the layer's input, a rule per layer type gives from it
+    the norm of each row's gradient and, once the clip factors are known, the weighted sum. No
+    gradient is held for each row but where that is cheaper.
+
+    Args:
+        model: The Keras model that `loss_fn` runs.
+        loss_fn: As in `tfdpnorm.gradients.per_example`, like the other arguments.
+        rows: Likewise.
+        variables: Likewise.
+        l2_norm_clip: Likewise.
+        rows_mix: Must be False.
+        loss_scale: Likewise.
+        clip_weights: Likewise.
+        clip_function: Likewise.
+        clip_groups: Likewise.
+        rows_per_example: How many consecutive rows `loss_fn` runs the model on for each row of x:
+            K views of an example, say. Their gradients add up before the norm is taken.
+
+    Returns:
+        A `ClippedSum`.
+
+    Raises:
+        ValueError: for layers without a rule, variables that the loss does not depend on, and
+            `rows_mix`.
+
+    Reference:
+        Goodfellow (2015) for the norms of dense layers; Bu et al. (2023), "Differentially private
+        optimization on large model at small cost", for the book-keeping.
+    """
+    if rows_mix:
+        raise ValueError(
+            'Expected statistics other than "lot" with engine="book_keeping", which presumes that '
+            'rows do not mix. Use engine="per_example", or statistics_gradient="stop".'
+        )
+    if rows[-1].shape[0] == 0:
+        # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
+        rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
+        padded = book_keeping(
+            model, loss_fn, rows, variables, l2_norm_clip, rows_per_example=rows_per_example
+        )
+        losses, predictions = tf.nest.map_structure(
+            lambda t: t[:0], (padded.losses, padded.predictions)
+        )
+        return padded._replace(losses=losses, predictions=predictions)
+    x, y, sample_weight, mask = rows
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        with Taps(model, variables, rows_per_example).attached(tape) as taps:
+            losses, predictions = loss_fn(x, y, sample_weight)
+        # Padding has no say, and an infinite loss of one row must not reach the others' sum.
+        scaled = tf.where(mask > 0, losses, tf.zeros_like(losses)) * tf.cast(
+            loss_scale, losses.dtype
+        )
+    watched = [z for tap in taps.calls for z in tap.watched]
+    assertions = _check_rows(taps.calls, mask)
+    gradients = tape.gradient(scaled, watched)
+    merged = _merged_contributions(taps.calls, gradients, variables)
+    weights = clip_weights or [1.0] * len(merged)
+    # The same at run time, where the number of rows is not known before.
+    count = tf.shape(mask)[0]
+    squared_norms = [
+        weight**2 * part.squared_norms() for weight, part in zip(weights, merged, strict=True)
+    ]
+    for norms in squared_norms:
+        if norms.shape[0] is None or norms.shape[0] != mask.shape[0]:
+            assertions.append(tf.debugging.assert_equal(tf.shape(norms)[0], count))
+    wide = any(norms.dtype == tf.float64 for norms in squared_norms)
+    with tf.control_dependencies(assertions):
+        squared_norms = [
+            tf.cast(norms / loss_scale**2, tf.float64 if wide else tf.float32)
+            for norms in squared_norms
+        ]
+    factors, finite = clip_factors_by_variable(
+        squared_norms, l2_norm_clip, clip_function, clip_groups
+    )
+    sums = []
+    for part, factor, weight, variable in zip(merged, factors, weights, variables, strict=True):
+        factor = weight / loss_scale * factor * tf.cast(mask, factor.dtype)
+        dtype = accumulation_dtype(variable)
+        sums.append(tf.cast(part.weighted_sum(tf.cast(factor, dtype), finite), dtype))
+    nonfinite = tf.reduce_sum(tf.cast(~finite & (mask > 0), tf.int32))
+    return ClippedSum(sums, losses, predictions, nonfinite)
+
+
+def _check_rows(calls, mask):
+    """Refuses layers that run on other rows than the batch's, or than a wrapper's rule says.
+
+    Norms by such rows would be broadcast against the mask: parts of one example's gradient would
+    be clipped one by one, and their sum exceed the clip.
+
+    Returns:
+        List of assertions that say the same at run time, where numbers are not known before.
+    """
+    count = mask.shape[0]
+    assertions = []
+    for tap in calls:
+        expected = None if count is None else count * tap.rows_per_example
+        for z in tap.watched:
+            if None not in (z.shape[0], expected) and z.shape[0] != expected:
+                raise ValueError(
+                    f"Expected layer {tap.layer.name!r} to give {expected} rows for {count} "
+                    f"examples, got shape {tuple(z.shape)} (inside a wrapper without a rule, such "
+                    "as a subclass of TimeDistributed, or beside public rows in mode "
+                    '"example"). Use engine="per_example" for this model.'
+                )
+            if None in (z.shape[0], expected):
+                rows = tf.shape(mask)[0] * tap.rows_per_example
+                assertions.append(tf.debugging.assert_equal(tf.shape(z)[0], rows))
+    return assertions
+
+
+def _merged_contributions(calls, gradients, variables):
+    """One contribution per variable: several calls of a layer are merged before any norm."""
+    found = {}
+    gradients = iter(gradients)
+    for tap in calls:
+        own = [next(gradients) for _ in tap.watched]
+        if all(gradient is None for gradient in own):
+            continue  # this call does not reach the loss
+        own = [tf.zeros_like(z) if b is None else b for z, b in zip(tap.watched, own, strict=True)]
+        for variable, part in tap.rule.contributions(tap.layer, tap.remembered, own):
+            if tap.rows_per_example > 1:
+                part = part.grouped(tap.rows_per_example)
+            key = variable.ref()
+            found[key] = found[key].merged(part) if key in found else part
+    check_connected([found.get(v.ref()) for v in variables], variables)
+    return [found[v.ref()] for v in variables]

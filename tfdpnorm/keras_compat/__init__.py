@@ -1,0 +1,1 @@
+"""All that leans on private or version-bound parts of Keras."""

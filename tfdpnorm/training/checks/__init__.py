@@ -1,0 +1,1 @@
+"""What private training refuses, each with its remedy."""

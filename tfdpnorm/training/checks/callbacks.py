@@ -1,0 +1,149 @@
+"""What callbacks look at, and what that does to the guarantee."""
+
+import string
+from collections import Counter
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+
+# Functions of what is public or released anyway. A learning rate that was reduced by a released
+# number is one, too.
+_FREE = ("epsilon", "lr", "learning_rate")
+
+_REFUSED = {
+    keras.callbacks.BackupAndRestore: (
+        "it would bring back weights without what the ledger knows of them. Use make_private(..., "
+        "run_dir=...), and resume=True to take the run up again"
+    ),
+    keras.callbacks.TerminateOnNaN: (
+        'it stops by "loss", which a single training example can turn to NaN. Leave it out: a '
+        "gradient that is not finite counts as zero, and the weights, which are noised, may be "
+        "looked at by any callback"
+    ),
+}
+_LOGGERS = (
+    keras.callbacks.CSVLogger,
+    keras.callbacks.TensorBoard,
+    keras.callbacks.RemoteMonitor,
+)
+_NEVER_STOP = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.ModelCheckpoint)
+
+
+def validations_first(callbacks):
+    """Returns callbacks as a flat list in which each `PrivateValidation` precedes the others.
+
+    Those that monitor its value find it in the logs then, whatever the order they were given in,
+    which is otherwise kept.
+
+    Args:
+        callbacks: Those of `fit`: a callback, a (nested) list of them, a Keras `CallbackList`, or
+            None.
+    """
+    flat = tf.nest.flatten(getattr(callbacks, "callbacks", callbacks) or [])
+    return sorted(flat, key=lambda callback: not isinstance(callback, PrivateValidation))
+
+
+def check_callbacks(
+    callbacks, ledger, *, validation_data_given, validation_is_public=False, released_names=()
+):
+    """Refuses callbacks that act on private numbers; names in the ledger what else they do.
+
+    Recognised are the callbacks of Keras, classes derived from them, and any other callback with
+    an attribute `monitor`. What else a callback may do with the logs is for its author to know;
+    the privacy statement names it in general.
+
+    | It looks at | what happens |
+    |---|---|
+    | a metric of the training examples | refused |
+    | `val_...` | the statement says so, unless the validation data are public |
+    | a `PrivateValidation`, "epsilon", "lr" | allowed |
+
+    What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
+    writes logs to files is named in the statement. Nothing is recorded if anything is refused.
+
+    Args:
+        callbacks: Those of `fit`, as in `validations_first`.
+        ledger: `tfdpnorm.privacy.PrivacyLedger` of the run.
+        validation_data_given: Whether `fit` has validation data.
+        validation_is_public: Whether the caller says that these are public.
+        released_names: Further names in the logs that are released with a guarantee.
+
+    Raises:
+        ValueError: naming the callback, what it looks at, and the remedy.
+    """
+    callbacks = validations_first(callbacks)
+    names = [c.name for c in callbacks if isinstance(c, PrivateValidation)]
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"Expected a name for each PrivateValidation, got {twice[0]!r} twice. Pass name=..., "
+            "such as 'private_val_top5_accuracy'."
+        )
+    free = {*_FREE, *names, *released_names}
+    for callback in callbacks:
+        _refuse(callback, free, validation_data_given)
+    public_validation = validation_is_public or not validation_data_given
+    for callback in callbacks:
+        _record(callback, ledger, free, public_validation)
+
+
+def _refuse(callback, free, validation_data_given):
+    name = type(callback).__name__
+    for cls, reason in _REFUSED.items():
+        if isinstance(callback, cls):
+            raise ValueError(f"Expected no {name} in private training, got one: {reason}.")
+    if getattr(callback, "load_weights_on_restart", False):
+        raise ValueError(
+            f"Expected no load_weights_on_restart, got one in {name}: "
+            f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
+        )
+    monitor = _monitored(callback)
+    if monitor is None or monitor in free:
+        return
+    if not monitor.startswith("val_"):
+        raise ValueError(
+            f"Expected callbacks that act on what is released, got {name} with monitor="
+            f"{monitor!r}, which is computed on the training examples without noise. "
+            'Monitor "private_val_accuracy" of a PrivateValidation callback, or "val_..." of '
+            "public validation_data."
+        )
+    if not validation_data_given:
+        raise ValueError(
+            f"Expected validation_data for {name} with monitor={monitor!r}, got none: it would "
+            "do nothing. Pass validation_data, or monitor a PrivateValidation callback."
+        )
+
+
+def _record(callback, ledger, free, public_validation):
+    name, monitor = type(callback).__name__, _monitored(callback)
+    if monitor is not None and monitor != "epsilon" and not isinstance(callback, _NEVER_STOP):
+        ledger.hold_to_plan(f"{name} may end training early, by {monitor}")
+    if monitor is not None and monitor not in free and not public_validation:
+        ledger.exclude(
+            f"The validation data, whose {monitor} {name} acted on without noise: its examples "
+            "are not protected. It is presumed to hold no training example."
+        )
+    if isinstance(callback, _LOGGERS):
+        whose = "training examples" + ("" if public_validation else " and validation data")
+        ledger.exclude(
+            f"What {name} wrote down: the loss and the metrics of {whose}, without noise."
+        )
+    if isinstance(callback, keras.callbacks.ModelCheckpoint):
+        for field in sorted(_file_name_fields(callback) - free - {"epoch", "batch"}):
+            if not (public_validation and field.startswith("val_")):
+                ledger.exclude(f"The {field} in the names of the files of {name}, without noise.")
+
+
+def _monitored(callback):
+    """The name of what a callback acts on, or None."""
+    if isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_best_only:
+        return None
+    monitor = getattr(callback, "monitor", None)
+    return monitor if isinstance(monitor, str) else None
+
+
+def _file_name_fields(checkpoint):
+    """What Keras fills into the names of a checkpoint's files, such as val_loss."""
+    return {field for _, field, _, _ in string.Formatter().parse(checkpoint.filepath) if field}

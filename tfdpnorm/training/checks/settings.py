@@ -1,0 +1,232 @@
+"""What private training refuses, each with its remedy."""
+
+import math
+import numbers
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import check_public_batch
+from tfdpnorm.gradients.clipping import CLIP_FUNCTIONS
+
+CLIPPINGS = ("flat", "per_layer")
+
+
+def check_optimizer(optimizer):
+    """Refuses optimizers that would undo or repeat what private training does.
+
+    Raises:
+        ValueError: for tensorflow-privacy's optimizers and for loss scaling.
+    """
+    if hasattr(optimizer, "_was_dp_gradients_called"):
+        raise ValueError(
+            "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
+            f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
+            'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
+            "tensorflow-privacy clip."
+        )
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        raise ValueError(
+            "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
+            "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
+            "the constant make_private(..., loss_scale=...)."
+        )
+
+
+def check_clipping(engine, clipping, clip_function, l2_norm_clip):
+    """Refuses ways of clipping that there are not, or that an engine has not.
+
+    Raises:
+        ValueError: with what there is.
+    """
+    if clipping not in CLIPPINGS:
+        raise ValueError(f"Expected clipping to be one of {CLIPPINGS}, got {clipping!r}.")
+    if clip_function not in CLIP_FUNCTIONS:
+        raise ValueError(
+            f"Expected clip_function to be one of {CLIP_FUNCTIONS}, got {clip_function!r}."
+        )
+    if clip_function == "automatic" and l2_norm_clip == float("inf"):
+        raise ValueError(
+            'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
+            'clip_function="abadi" to train without clipping.'
+        )
+    if engine.startswith("tfp_") and (clipping, clip_function) != ("flat", "abadi"):
+        raise ValueError(
+            f'Expected clipping="flat" and clip_function="abadi" with engine={engine!r}, which '
+            f"clips as tensorflow-privacy does, got {clipping!r} and {clip_function!r}. Use "
+            'engine="book_keeping" or "per_example".'
+        )
+
+
+# Beyond these, squares of ordinary gradients leave the range of float32.
+_CLIP_RANGE = (1e-12, 1e12)
+_FACTOR_RANGE = (1e-6, 1e6)
+_NOISE_RANGE = (1e-30, 1e30)
+
+
+def check_factor(name, value):
+    """Refuses what is no factor > 0 that float32 can take.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+        raise ValueError(f"Expected a finite {name} > 0, got {value!r}.")
+    least, most = _FACTOR_RANGE
+    if not least <= value <= most:
+        raise ValueError(
+            f"Expected {name} in [{least:g}, {most:g}], got {value!r}: with it, squares of "
+            "gradients leave the range of float32, and clipping would bound nothing."
+        )
+
+
+def check_float32(plan):
+    """Refuses clipping norms and noise that float32 cannot represent beside gradients.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    least, most = _CLIP_RANGE
+    if not least <= plan.l2_norm_clip <= most and math.isfinite(plan.l2_norm_clip):
+        raise ValueError(
+            f"Expected l2_norm_clip in [{least:g}, {most:g}], got {plan.l2_norm_clip!r}: squares "
+            "of such norms leave the range of float32. Scale the loss instead."
+        )
+    least, most = _NOISE_RANGE
+    if plan.noise_multiplier and not least <= plan.noise_multiplier * plan.l2_norm_clip <= most:
+        raise ValueError(
+            "Expected noise with a standard deviation noise_multiplier * l2_norm_clip in "
+            f"[{least:g}, {most:g}], got {plan.noise_multiplier!r} * {plan.l2_norm_clip!r}: "
+            "float32 does not hold it."
+        )
+
+
+def check_insecure_seed(seed):
+    """Refuses what cannot seed noise and lots.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if seed is not None and (
+        isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0
+    ):
+        raise ValueError(f"Expected insecure_seed to be an int >= 0 or None, got {seed!r}.")
+
+
+def check_budget_share(share, layers, mode):
+    """Refuses shares of the budget that nothing could use, or that leave nothing.
+
+    Args:
+        share: `statistics_budget_share`.
+        layers: The `NoisedBatchNormalization` layers that it is for.
+        mode: The mode of `tfdpnorm.training.step.streams.Streams`.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if not layers:
+        if share is not None:
+            raise ValueError(
+                "Expected statistics_budget_share=None for a model without trainable "
+                f"NoisedBatchNormalization layers, got {share!r}. Leave it out."
+            )
+        return
+    if mode in ("example", "lot"):
+        raise ValueError(
+            f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
+            f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
+        )
+    if share is not None and (
+        isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1
+    ):
+        raise ValueError(
+            f"Expected 0 < statistics_budget_share < 1, or None, got {share!r}. The gradient takes "
+            "what the statistics leave."
+        )
+
+
+def check_multiplicity(multiplicity, augmentation, mode):
+    """Refuses augmentations that cannot be.
+
+    Args:
+        multiplicity: K.
+        augmentation: What makes views, or a list with one for each.
+        mode: The mode of `tfdpnorm.training.step.streams.Streams`.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if not isinstance(multiplicity, int) or isinstance(multiplicity, bool) or multiplicity < 1:
+        raise ValueError(
+            f"Expected augmentation_multiplicity to be a positive int, got {multiplicity!r}."
+        )
+    if isinstance(augmentation, (list, tuple)):
+        if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
+            raise ValueError(
+                f"Expected as many augmentations as augmentation_multiplicity={multiplicity}, "
+                f"Keras layers or functions of rows, got {augmentation!r}."
+            )
+    elif augmentation is not None and not callable(augmentation):
+        raise ValueError(
+            "Expected augmentation to be a Keras layer or a function of rows, or a list of "
+            f"them, got {type(augmentation).__name__}."
+        )
+    if (multiplicity > 1 or augmentation is not None) and mode in ("example", "lot"):
+        raise ValueError(
+            f'Expected no augmentation with statistics="{mode}", which joins each example with the '
+            'public rows, got one. Use statistics="public" or "blend".'
+        )
+
+
+def check_public_rows(public_batch):
+    """Refuses a public batch that has no moments, whatever the private data.
+
+    Args:
+        public_batch: Array [M, ...].
+
+    Raises:
+        ValueError: if it has fewer than 2 rows or holds values that are not finite.
+    """
+    rows = len(public_batch) if public_batch.ndim else 0
+    if rows < 2:
+        raise ValueError(
+            f"Expected a public_batch of at least 2 rows, got {rows}: one row alone has variance 0 "
+            "in every channel of a dense layer. Pass some 128 rows or more."
+        )
+    if public_batch.dtype.kind not in "biuf":
+        raise ValueError(
+            "Expected a public_batch of booleans, integers or floats, got dtype "
+            f"{public_batch.dtype}."
+        )
+    if public_batch.dtype.kind == "f" and not np.isfinite(public_batch).all():
+        count = int((~np.isfinite(public_batch)).sum())
+        raise ValueError(
+            f"Expected finite values in public_batch, got {count} that are NaN or infinite. Remove "
+            "the rows that hold them."
+        )
+
+
+def check_private_data(batches, plan, public_batch):
+    """Checks Poisson batches against the plan and against the public batch.
+
+    Raises:
+        ValueError: if N or the expected lot size differ from the plan's, or the public batch does
+            not fit the data or shares rows with it.
+    """
+    for name in ("num_examples", "expected_batch_size"):
+        if getattr(batches, name) != getattr(plan, name):
+            raise ValueError(
+                f"Expected data with {name}={getattr(plan, name)}, as planned in make_private(), "
+                f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
+                "number only: make the two agree."
+            )
+    if public_batch is not None:
+        try:
+            tf.nest.assert_same_structure(public_batch, batches.x, check_types=False)
+        except (ValueError, TypeError):
+            raise ValueError(
+                "Expected a public_batch of as many arrays as x, in the same structure, got "
+                f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
+            ) from None
+        tf.nest.map_structure(check_public_batch, public_batch, batches.x)

@@ -1,0 +1,1 @@
+"""What a run keeps on the disk, so that it can be resumed."""

@@ -1,0 +1,97 @@
+"""The Keras side of a run that can be taken up again: what is saved, and when."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+
+# What the callbacks of Keras remember from epoch to epoch.
+_MEMORIES = {
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
+    keras.callbacks.ReduceLROnPlateau: ("wait", "cooldown_counter", "best"),
+    keras.callbacks.ModelCheckpoint: ("best",),
+}
+
+
+class Checkpointing(keras.callbacks.Callback):
+    """Saves a private training to its `RunFolder`, and brings it back.
+
+    Saved are the weights, the optimizer's variables, the number of updates, the variables of every
+    callback that has a method `training_state(model)`, which returns a list of them, and what
+    EarlyStopping, ReduceLROnPlateau and ModelCheckpoint go by. Not saved: the state of random
+    layers such as Dropout, so that with them repeated updates come out otherwise and are counted
+    again; the weights that EarlyStopping may bring back; and the state of other callbacks.
+
+    Args:
+        private: `PrivateModel`, compiled.
+        folder: `RunFolder`.
+        noise: `tfdpnorm.training.step.noise.GaussianNoise` of the model.
+        callbacks: The other callbacks, which are called before this one.
+        every: Save after at least so many updates; None: after every epoch.
+        taken_up: Whether the training that begins goes on with that of the folder's checkpoint.
+    """
+
+    def __init__(self, private, folder, noise, callbacks=(), every=None, taken_up=False):
+        super().__init__()
+        self._private, self._folder, self._noise = private, folder, noise
+        self._callbacks, self._every, self._taken_up = callbacks, every, taken_up
+        self._saved_at = None
+
+    def restore(self):
+        """Brings back what the folder's checkpoint holds."""
+        self._folder.restore(self._private.model, self._variables())
+        self._saved_at = self._folder.checkpoint["updates"]
+
+    def on_train_begin(self, logs=None):
+        if self._taken_up:
+            # Here, since Keras' callbacks forget all when training begins.
+            memories = self._folder.checkpoint["callbacks"]
+            for callback, memory in zip(self._with_memory(), memories, strict=False):
+                vars(callback).update(memory)
+        self._save()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._every and self._private.ledger.position - self._saved_at >= self._every:
+            self._save()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._every:
+            self._save()
+
+    def on_train_end(self, logs=None):
+        self._save()
+        if self._private.ledger.remaining_updates < 1:
+            self._folder.finish()
+
+    def _save(self):
+        if self._saved_at != self._private.ledger.position:
+            memories = [_memory(callback) for callback in self._with_memory()]
+            self._folder.save(self._private.model, self._variables(), memories)
+            self._saved_at = self._private.ledger.position
+
+    def _variables(self):
+        model, optimizer = self._private.model, self._private.optimizer
+        make_optimizer_variables(optimizer, model.trainable_variables)
+        states = [
+            callback.training_state(self._private)
+            for callback in self._callbacks
+            if hasattr(callback, "training_state")
+        ]
+        # Keras 2 keeps the learning rate apart from the optimizer's variables.
+        rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
+        return {
+            "weights": list(model.weights),
+            "optimizer": list(optimizer.variables()),
+            "rates": [rates[n] for n in sorted(rates) if isinstance(rates[n], tf.Variable)],
+            "updates": [self._noise.update_count, self._noise.release],
+            "callbacks": [variable for state in states for variable in state],
+        }
+
+    def _with_memory(self):
+        return [callback for callback in self._callbacks if isinstance(callback, tuple(_MEMORIES))]
+
+
+def _memory(callback):
+    names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
+    # As plain numbers, which JSON can hold.
+    return {n: float(getattr(callback, n)) for n in names if hasattr(callback, n)}

@@ -1,0 +1,1 @@
+"""One update: streams, views, loss, clipped sum and noise."""

@@ -1,0 +1,180 @@
+"""The statistics of a lot that `NoisedBatchNormalization` layers learn, released with noise."""
+
+import math
+
+import tensorflow as tf
+
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import NoisedBatchNormalization
+from tfdpnorm.layers.noised_batch_normalization import record_row_moments
+
+DEFAULT_BUDGET_SHARE = 0.2
+QUERIES_PER_LAYER = 2
+
+
+def noised_layers(model):
+    """Returns the `NoisedBatchNormalization` layers inside `model` that are not frozen.
+
+    The running averages of the others stay as they are: nothing is asked for them.
+    """
+    found = [x for x in sublayers(model) if isinstance(x, NoisedBatchNormalization)]
+    return [layer for layer in found if layer.trainable]
+
+
+class NoisedStatistics:
+    """Sums of a lot's row moments, noised in one draw with the sum of its clipped gradients.
+
+    For each layer of K channels a row adds two vectors, a = mean z and b = mean z^2 over its
+    positions, whose coordinates are bounded by C' and C'^2 whatever the row holds (see
+    `NoisedBatchNormalization`). With n = 2 x layers queries and their share s of the budget, what
+    a row adds to the release is the joint vector
+
+        sqrt(1 - s) g,   C sqrt(s / (n K)) a / C',   C sqrt(s / (n K)) b / C'^2   for each layer
+
+    where g is its clipped gradient, ||g|| <= C. Its squared norm is at most C^2 ((1 - s) + n s / n)
+    = C^2: noise of standard deviation z C in every coordinate is the Gaussian mechanism with noise
+    multiplier z, and adding or removing a row costs what the plan says. In each part's own units
+    that is noise of z_g = z / sqrt(1 - s) and z_s = z sqrt(n / s), see `PrivacyPlan`. The
+    factors are undone after the noise.
+
+    Rows that are padding or have a sample weight of 0 add nothing. Sums are divided by the
+    *expected* lot size: where many weights are 0, averages lean to 0.
+
+    Args:
+        model: A Keras model. Its layers are fixed here; nothing is done where it has none.
+        plan: `tfdpnorm.privacy.PrivacyPlan`, with the queries and their share.
+
+    Attributes:
+        layers: The layers that take part.
+    """
+
+    def __init__(self, model, plan):
+        self.layers = noised_layers(model)
+        self._model = model
+        self._plan = plan
+        self._all = _all_layers(model)
+
+    def joined(self, clipped, measured, clip_weights, lot, run, views):
+        """Puts the lot's statistics beside its clipped gradients.
+
+        Args:
+            clipped: List of tensors, the clipped sum by `measured`.
+            measured: List of variables.
+            clip_weights: None, or what each part of the sum has been multiplied by.
+            lot: `tfdpnorm.data.Lot` of [K, P, ...].
+            run: Function that runs the model in training on x, [P, ...], of a physical batch.
+            views: `Views`: a row's moments are the mean over its views.
+
+        Returns:
+            Triple like the first three arguments, two running averages per layer longer. A row
+            moves the first, as one vector, by at most `plan.l2_norm_clip`.
+        """
+        if _all_layers(self._model) != self._all:
+            raise ValueError(
+                f"Expected the {len(self._all)} NoisedBatchNormalization layer(s) that the model "
+                f"had in make_private(), got {len(_all_layers(self._model))}. Make the layers in "
+                "the model's constructor, or call the model on a batch before make_private()."
+            )
+        if not self.layers:
+            return clipped, measured, clip_weights
+        of_gradient = math.sqrt(1 - self._plan.statistics_budget_share)
+        factors = self._factors()
+        sums = self._lot_sums(lot, run, views)
+        clip_weights = clip_weights or [1.0] * len(measured)
+        return (
+            [*(g * of_gradient for g in clipped), *map(tf.multiply, sums, factors)],
+            [*measured, *self._averages()],
+            [*(w * of_gradient for w in clip_weights), *factors],
+        )
+
+    def update_averages(self, released):
+        """Moves the layers' running averages.
+
+        Args:
+            released: List of tensors, noised: what `joined` gave, with its factors undone.
+        """
+        count = QUERIES_PER_LAYER * len(self.layers)
+        sums = iter(released[len(released) - count :])
+        lot_size = self._plan.expected_batch_size
+        for layer in self.layers:
+            layer.update_averages(*(next(sums) / lot_size for _ in range(QUERIES_PER_LAYER)))
+
+    def _averages(self):
+        return [
+            average
+            for layer in self.layers
+            for average in (layer.running_mean, layer.running_second_moment)
+        ]
+
+    def _factors(self):
+        """What each sum is multiplied by: a row then adds at most C sqrt(s / n) to it."""
+        clip = self._plan.l2_norm_clip
+        clip = 1.0 if math.isinf(clip) else clip  # without noise there are no units to share
+        share = self._plan.statistics_budget_share / self._plan.statistics_queries
+        return [
+            clip * math.sqrt(share / layer.running_mean.shape[0]) / bound
+            for layer in self.layers
+            for bound in layer.moment_bounds
+        ]
+
+    def _lot_sums(self, lot, run, views):
+        """Sums over a lot's rows: for each layer the means and the means of squares, [channels]."""
+
+        def physical_sums(k):
+            x, weight, mask = tf.nest.map_structure(
+                lambda t: t[k], (lot.x, lot.sample_weight, lot.mask)
+            )
+            counted = tf.cast((mask > 0) & (weight != 0), tf.float32)
+            with record_row_moments() as moments:
+                run(x)
+            return [
+                tf.tensordot(tf.cast(counted, of_rows.dtype), views.mean(of_rows), axes=1)
+                for of_layer in self._in_order(moments, mask, views)
+                for of_rows in of_layer
+            ]
+
+        zeros = [tf.zeros(average.shape, average.dtype) for average in self._averages()]
+        batches, rows = lot.mask.shape
+        if rows == 0:
+            return zeros
+        if batches == 1:
+            return physical_sums(0)
+
+        def body(k, sums):
+            return k + 1, [a + b for a, b in zip(sums, physical_sums(k), strict=True)]
+
+        _, sums = tf.while_loop(
+            lambda k, _: k < tf.shape(lot.mask)[0],
+            body,
+            (tf.constant(0), zeros),
+            parallel_iterations=1,  # one physical batch in memory; random layers draw in order
+        )
+        return sums
+
+    def _in_order(self, moments, mask, views):
+        """Yields (mean, second moment) for each layer, [rows x views, channels].
+
+        Raises:
+            ValueError: for a layer that was not called once, on the lot's rows.
+        """
+        for layer in self.layers:
+            of_layer = [m for m in moments if m.layer is layer]
+            if len(of_layer) != 1:
+                raise ValueError(
+                    f"Expected one call of layer {layer.name!r} in a forward pass, got "
+                    f"{len(of_layer)}. Give each place in the network its own "
+                    "NoisedBatchNormalization: they do not share running averages."
+                )
+            found = of_layer[0].mean.shape[0]
+            expected = None if mask.shape[0] is None else mask.shape[0] * views.count
+            if None not in (found, expected) and found != expected:
+                raise ValueError(
+                    f"Expected layer {layer.name!r} to be called on {expected} rows, one for each "
+                    f"example (and view), got {found}, as inside a wrapper such as "
+                    "TimeDistributed. Use GroupNormalization or LayerNormalization there."
+                )
+            yield of_layer[0].mean, of_layer[0].second_moment
+
+
+def _all_layers(model):
+    return {id(x) for x in sublayers(model) if isinstance(x, NoisedBatchNormalization)}

@@ -1,0 +1,65 @@
+"""Inference with the public rows beside every example."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import PublicStatistics, record_pass
+from tfdpnorm.training.step.streams import Streams
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class PublicRowsModel(keras.Model):
+    """Runs {x_i} and all public rows for each example x_i, and gives row i.
+
+    The test phase of Davody et al. (2020), Algorithm 1, for models whose public-batch layers are
+    in the statistics modes "example" or "lot". It holds the public rows, so that it can be saved
+    and loaded by itself. 1 + M times the work of the model.
+
+    Privacy:
+        Uses public rows and the example at hand only; adds nothing to what training released.
+
+    Args:
+        model: A Keras model with one input and `PublicBatchNormalization` layers.
+        public_batch: [M, ...] public rows.
+    """
+
+    def __init__(self, model, public_batch, **kwargs):
+        super().__init__(**kwargs)
+        public_batch = np.asarray(public_batch)
+        self.model = model
+        self.public_batch = self.add_weight(
+            name="public_batch",
+            shape=public_batch.shape,
+            dtype=public_batch.dtype,
+            initializer="zeros",
+            trainable=False,
+        )
+        self.public_batch.assign(public_batch)
+
+    @staticmethod
+    def public_statistics(model, public_batch):
+        """Returns the `PublicStatistics` of `model` for inference."""
+        statistics = PublicStatistics()
+        with record_pass(statistics):
+            model(public_batch, training=False)
+        return statistics
+
+    def call(self, inputs, training=None):
+        del training  # trained as part of a PrivateModel only
+        streams = Streams(self.model, tf.convert_to_tensor(self.public_batch))
+        return streams.forward(inputs, None, training=False)
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "model": keras.saving.serialize_keras_object(self.model),
+            "public_shape": list(self.public_batch.shape),
+            "public_dtype": self.public_batch.dtype.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        model = keras.saving.deserialize_keras_object(config["model"])
+        zeros = np.zeros(config["public_shape"], config["public_dtype"])
+        return cls(model, zeros, name=config["name"])

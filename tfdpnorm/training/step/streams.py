@@ -1,0 +1,162 @@
+"""The two streams of a network with public-batch normalisation."""
+
+import tensorflow as tf
+
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import (
+    PublicMomentsLayer,
+    PublicStatistics,
+    joint_pass,
+    record_pass,
+    use_pass,
+)
+
+
+class Streams:
+    """Runs a model's private rows with the statistics that its layers ask for.
+
+    Args:
+        model: A Keras model, with or without layers that have public moments.
+        public_batch: [M, ...] public rows, a structure like the model's input; None without such
+            layers.
+
+    Attributes:
+        mode: "none", "public" (which includes "blend": both use recorded public moments),
+            "example" or "lot".
+        statistics: The layers' own word for it, for records and statements.
+    """
+
+    def __init__(self, model, public_batch):
+        self.model = model
+        self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
+        named = sorted({layer.statistics for layer in self.layers})
+        self.statistics = "+".join(named) if named else "none"
+        if not named:
+            self.mode = "none"
+        elif set(named) <= {"public", "blend"}:
+            self.mode = "public"
+        elif len(named) == 1:
+            self.mode = named[0]
+        else:
+            raise ValueError(
+                'Expected all layers with public moments to be "public" or "blend", or all '
+                f'"example", or all "lot", got {named} in one model.'
+            )
+        self.full_gradient = any(layer.statistics_gradient == "full" for layer in self.layers)
+        if self.layers and public_batch is None:
+            raise ValueError(
+                f"Expected a public_batch: the model holds {len(self.layers)} layer(s) with public "
+                f"moments, such as {self.layers[0].name!r}, got None."
+            )
+        self.public_batch = public_batch if self.layers else None
+
+    @property
+    def rows_mix(self):
+        """Whether a row's gradient depends on the other private rows through the Jacobian."""
+        return self.mode == "lot" and self.full_gradient
+
+    @property
+    def pulls_back(self):
+        """Whether part of the gradient comes through the public pass."""
+        return self.mode == "public" and self.full_gradient
+
+    def check_unchanged(self):
+        """Raises ValueError if the model has other public-batch layers than it had at first."""
+        now = [x for x in sublayers(self.model) if isinstance(x, PublicMomentsLayer)]
+        if {id(layer) for layer in now} != {id(layer) for layer in self.layers}:
+            raise ValueError(
+                f"Expected the {len(self.layers)} layer(s) with public moments that the model had "
+                f"in make_private(), got {len(now)}. Make the layers in the model's constructor, "
+                "or call the model on a batch before make_private()."
+            )
+
+    def tap_variables(self):
+        """Untrained gammas and betas whose gradients the pull-back needs all the same."""
+        if not self.pulls_back:
+            return []
+        variables = []
+        for layer in self.layers:
+            if layer.statistics_gradient == "full":
+                frozen = not layer.trainable
+                variables += [layer.gamma] if frozen or not layer.scale else []
+                variables += [layer.beta] if frozen or not layer.center else []
+        return variables
+
+    def clip_weights(self, variables, pull_back_weight):
+        """`pull_back_weight` for the variables that the pull-back reads, 1 for others, or None."""
+        if not self.pulls_back or pull_back_weight == 1.0:
+            return None
+        read = {
+            variable.ref()
+            for layer in self.layers
+            if layer.statistics_gradient == "full"
+            for variable in (layer.gamma, layer.beta)
+        }
+        return [pull_back_weight if v.ref() in read else 1.0 for v in variables]
+
+    def public_pass(self, training):
+        """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""
+        if self.mode != "public":
+            return None
+        return self._recorded(self.public_batch, training)
+
+    def lot_pass(self, x, mask):
+        """Statistics of all rows in mode "lot" with stopped gradient; else None. NOT private."""
+        if self.mode != "lot" or self.full_gradient:
+            return None
+        statistics = self._recorded(_joined(x, self.public_batch), True, self._row_weights(mask))
+        return statistics
+
+    def forward(self, x, statistics, training, mask=None):
+        """Predictions for private rows x, a structure of [rows, ...]; also [rows, ...].
+
+        In mode "lot" with the full gradient all rows share their statistics, but for those whose
+        `mask` is 0 (padding); in every other mode row i of the result depends on row i and on
+        public data only (and on `statistics`).
+        """
+        if self.mode == "none":
+            return self.model(x, training=training)
+        if statistics is not None:
+            with use_pass(statistics):
+                return self.model(x, training=training)
+        if self.mode == "lot" and training:
+            return self._joint(x, training, self._row_weights(mask))
+        return self._each_with_public_rows(x, training)
+
+    def _recorded(self, rows, training, row_weights=None):
+        statistics = PublicStatistics()
+        with record_pass(statistics, row_weights):
+            self.model(rows, training=training)
+        return statistics
+
+    def _row_weights(self, mask):
+        """[rows + M] weights that keep padding out of joint moments; None if there is none."""
+        if mask is None:
+            return None
+        public_rows = tf.shape(tf.nest.flatten(self.public_batch)[0])[0]
+        return tf.concat([tf.cast(mask, tf.float32), tf.ones([public_rows])], 0)
+
+    def _joint(self, x, training, row_weights=None):
+        count = tf.shape(tf.nest.flatten(x)[0])[0]
+        with joint_pass(row_weights):
+            predictions = self.model(_joined(x, self.public_batch), training=training)
+        return tf.nest.map_structure(lambda t: t[:count], predictions)
+
+    def _each_with_public_rows(self, x, training):
+        """The paper's test phase: {x_i} and all public rows, and row 0 of what comes out."""
+        if tf.nest.flatten(x)[0].shape[0] == 1:
+            return self._joint(x, training)
+
+        def one(row):
+            single = tf.nest.map_structure(lambda t: t[tf.newaxis], row)
+            return tf.nest.map_structure(lambda t: t[0], self._joint(single, training))
+
+        return tf.vectorized_map(one, x)
+
+
+def _joined(x, public_batch):
+    return tf.nest.map_structure(
+        lambda private, public: tf.concat([private, tf.cast(public, private.dtype)], 0),
+        x,
+        public_batch,
+    )
