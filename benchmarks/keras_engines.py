@@ -60,9 +60,7 @@ def build_model(name, norm=None):
 def prepared_step(model, data):
     """Wraps `model.train_step` on `data` in a tf.function, for a compiled Keras model."""
     # In `fit` too the first axis, of rows or of physical batches, is not known beforehand.
-    signature = tf.nest.map_structure(
-        lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), data
-    )
+    signature = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), data)
     step = tf.function(model.train_step, input_signature=[signature], autograph=False)
 
     def run():

@@ -26,9 +26,7 @@ def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_list("models", ["lenet5"], f"Of {', '.join(WORKLOADS)}; or all.")
     flags.DEFINE_list("batch_sizes", ["256"], "Rows of a step.")
-    flags.DEFINE_list(
-        "engines", ["keras", "book_keeping"], f"Of {', '.join(ENGINES)}; or all."
-    )
+    flags.DEFINE_list("engines", ["keras", "book_keeping"], f"Of {', '.join(ENGINES)}; or all.")
     flags.DEFINE_integer("rounds", 10, "Turns of each engine.")
     flags.DEFINE_float(
         "timeout",

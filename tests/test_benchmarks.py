@@ -87,10 +87,20 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
     output = tmp_path / "made" / "rows.json"
     dead = fake_python("echo no such module >&2; exit 3")
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.step_time", "--models=lenet5", "--batch_sizes=4",
-         "--engines=keras,torch,book_keeping", "--rounds=1", f"--output={output}",
-         f"--peer_python={dead}"],
-        cwd=ROOT, capture_output=True, text=True,
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.step_time",
+            "--models=lenet5",
+            "--batch_sizes=4",
+            "--engines=keras,torch,book_keeping",
+            "--rounds=1",
+            f"--output={output}",
+            f"--peer_python={dead}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     keras, torch, private = rows = json.loads(output.read_text())
@@ -102,9 +112,7 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
         assert row["error"] is None and row["milliseconds"] > 0 and row["wall_milliseconds"] > 0
         assert row["min_milliseconds"] <= row["milliseconds"] <= row["max_milliseconds"]
         assert row["ratio"] == row["own_ratio"]
-        assert row["ratio"] == pytest.approx(
-            row["milliseconds"] / keras["milliseconds"], abs=2e-3
-        )
+        assert row["ratio"] == pytest.approx(row["milliseconds"] / keras["milliseconds"], abs=2e-3)
         assert (row["rounds"], row["parameters"]) == (1, 61_706)
         assert {"python", "tensorflow", "tfdpnorm"} <= set(row["versions"])
         if sys.platform == "linux":
@@ -155,8 +163,14 @@ def test_flags_reach_the_measurement(main, monkeypatch, tmp_path):
         return [a_row(model=model, batch_size=size, engine=e) for size in sizes for e in engines]
 
     monkeypatch.setattr(turns, "measure", measure)
-    common = ("--models=mlp,lenet5,mlp", "--batch_sizes=64,8", "--engines=keras", "--rounds=3",
-              "--timeout=5", "--memory_limit=99")
+    common = (
+        "--models=mlp,lenet5,mlp",
+        "--batch_sizes=64,8",
+        "--engines=keras",
+        "--rounds=3",
+        "--timeout=5",
+        "--memory_limit=99",
+    )
     assert main(*common).code == 0
     rest = (["keras"], 3, turns.Limits(5.0, 99.0))
     assert asked == [(m, [s], *rest) for m in ("mlp", "lenet5") for s in (8, 64)]
@@ -194,15 +208,22 @@ def test_engines_take_turns(fake_python, tmp_path):
     log = tmp_path / "log"
     python = fake_python(ACTOR.format(log=str(log)), shell=sys.executable)
     engines = ["torch", "jax_vmap", "jax", "opacus_hooks"]
-    rows = turns.measure(
-        "mlp", [4], engines, rounds=3, limits=LIMITS, peer_python=python
-    )
+    rows = turns.measure("mlp", [4], engines, rounds=3, limits=LIMITS, peer_python=python)
     done = [tuple(line.split()) for line in log.read_text().splitlines()]
     order = [engine for engine, what in done if what == "turn"]
     # A failed engine takes none, and everyone is first once.
-    assert order == ["torch", "jax", "opacus_hooks", "jax", "opacus_hooks", "torch",
-                     "jax", "opacus_hooks", "torch"]
-    assert [what for _, what in done][-len(order):] == ["turn"] * len(order)
+    assert order == [
+        "torch",
+        "jax",
+        "opacus_hooks",
+        "jax",
+        "opacus_hooks",
+        "torch",
+        "jax",
+        "opacus_hooks",
+        "torch",
+    ]
+    assert [what for _, what in done][-len(order) :] == ["turn"] * len(order)
     torch, failed, jax, hooks = rows
     assert (torch["milliseconds"], jax["milliseconds"], hooks["milliseconds"]) == (2.0, 8.0, 6.0)
     assert (torch["own_ratio"], jax["own_ratio"], hooks["own_ratio"]) == (1.0, 1.0, 3.0)
@@ -256,15 +277,27 @@ def test_reasons_are_one_short_line():
 
 def a_row(**values):
     row = dict.fromkeys(turns._FIELDS)
-    row |= {"model": "mlp", "batch_size": 64, "engine": "keras", "milliseconds": 1.0,
-            "min_milliseconds": 1.0, "max_milliseconds": 1.5, "peak_megabytes": 10.0, "ratio": 1.0}
+    row |= {
+        "model": "mlp",
+        "batch_size": 64,
+        "engine": "keras",
+        "milliseconds": 1.0,
+        "min_milliseconds": 1.0,
+        "max_milliseconds": 1.5,
+        "peak_megabytes": 10.0,
+        "ratio": 1.0,
+    }
     return row | values
 
 
 def test_table_shows_scaling_and_errors():
     failed = a_row(engine="jax", milliseconds=None, peak_megabytes=None, error="no luck")
-    rows = [a_row(batch_size=256, milliseconds=10.0), a_row(batch_size=1024, milliseconds=41.0),
-            a_row(batch_size=512, milliseconds=20.5), failed]
+    rows = [
+        a_row(batch_size=256, milliseconds=10.0),
+        a_row(batch_size=1024, milliseconds=41.0),
+        a_row(batch_size=512, milliseconds=20.5),
+        failed,
+    ]
     lines = report.table(rows).splitlines()
     assert len(lines) == 5 and lines[0].split()[-1] == "scaling"
     assert lines[1].split()[:4] == ["mlp", "256", "keras", "10.0"] and "for" not in lines[1]
@@ -276,8 +309,9 @@ def test_table_shows_scaling_and_errors():
 @pytest.mark.parametrize("ratio", [1.0, None])
 def test_plot(tmp_path, ratio):
     rows = [a_row(model=m, batch_size=b, ratio=ratio) for m in ("mlp", "lenet5") for b in (4, 8)]
-    rows.append(a_row(engine="jax", milliseconds=None, ratio=None, peak_megabytes=None,
-                      error="long " * 50))
+    rows.append(
+        a_row(engine="jax", milliseconds=None, ratio=None, peak_megabytes=None, error="long " * 50)
+    )
     report.plot(rows, tmp_path / "rows.png")
     assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG")
 
@@ -305,9 +339,7 @@ def test_rows_are_what_the_model_takes(name):
 @pytest.mark.slow
 def test_every_engine_of_tensorflow_takes_a_step():
     engines = [name for name, engine in ENGINES.items() if not engine.peer]
-    rows = turns.measure(
-        "mlp", [4], engines, rounds=1, limits=LIMITS, peer_python=sys.executable
-    )
+    rows = turns.measure("mlp", [4], engines, rounds=1, limits=LIMITS, peer_python=sys.executable)
     assert [row["error"] for row in rows] == [None] * len(engines)
     assert all(row["milliseconds"] > 0 for row in rows)
 
@@ -315,7 +347,11 @@ def test_every_engine_of_tensorflow_takes_a_step():
 @pytest.mark.slow
 def test_an_engine_that_a_model_is_too_much_for():
     rows = turns.measure(
-        "lenet5", [4], ["tfp_native_fast_clipping", "keras"], rounds=1, limits=LIMITS,
+        "lenet5",
+        [4],
+        ["tfp_native_fast_clipping", "keras"],
+        rounds=1,
+        limits=LIMITS,
         peer_python=sys.executable,
     )
     assert rows[0]["error"] == "no rule for Conv2D" and rows[0]["milliseconds"] is None
@@ -325,8 +361,10 @@ def test_an_engine_that_a_model_is_too_much_for():
 def skip_without(*modules):
     code = f"import importlib.util as u; assert all(map(u.find_spec, {modules}))"
     if subprocess.run([PEER_PYTHON, "-c", code], stderr=subprocess.DEVNULL).returncode:
-        pytest.skip(f"{' or '.join(modules)} is not installed for {PEER_PYTHON}; "
-                    "TFDPNORM_PEER_PYTHON can name another interpreter")
+        pytest.skip(
+            f"{' or '.join(modules)} is not installed for {PEER_PYTHON}; "
+            "TFDPNORM_PEER_PYTHON can name another interpreter"
+        )
 
 
 @pytest.mark.slow
@@ -343,15 +381,15 @@ def test_a_private_normalisation_in_place_of_the_models():
 @pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.private_norm is None])
 @pytest.mark.parametrize(
     "engines, modules",
-    [(["torch", "opacus_hooks", "opacus_ghost"], ("torch", "opacus")),
-     (["jax", "jax_vmap"], ("jax",))],
+    [
+        (["torch", "opacus_hooks", "opacus_ghost"], ("torch", "opacus")),
+        (["jax", "jax_vmap"], ("jax",)),
+    ],
     ids=["torch", "jax"],
 )
 def test_peers_have_as_many_parameters_and_take_steps(name, engines, modules):
     skip_without(*modules)
-    rows = turns.measure(
-        name, [4], engines, rounds=1, limits=LIMITS, peer_python=PEER_PYTHON
-    )
+    rows = turns.measure(name, [4], engines, rounds=1, limits=LIMITS, peer_python=PEER_PYTHON)
     assert [row["error"] for row in rows] == [None] * len(engines)
     assert {row["parameters"] for row in rows} == {WORKLOADS[name].parameters}
 
@@ -376,6 +414,7 @@ loss(GradSampleModule(layer, loss_reduction="sum")(x)).sum().backward()
 for p, *expected in zip(layer.parameters(), *single):
     torch.testing.assert_close(p.grad_sample, torch.stack(expected), rtol=1e-4, atol=1e-6)
 """
-    done = subprocess.run([PEER_PYTHON, "-W", "ignore", "-c", code], cwd=ROOT,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [PEER_PYTHON, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr

@@ -149,7 +149,8 @@ def forbidden_imports(modules):
                 faults += [
                     f"{name} imports {m}"
                     for m in sorted(imported)
-                    if m.split(".")[0] not in foundation and not any(within(m, o) for o in own)
+                    if m.split(".")[0] not in foundation
+                    and not any(within(m, o) for o in own)
                     and not (name in tfp_engines and within(m, "tensorflow_privacy"))
                 ]
     return faults

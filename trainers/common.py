@@ -129,9 +129,7 @@ def define_flags():
         f"Public set to train convolutions on, which are then frozen ({_OURS}).",
     )
     flags.DEFINE_integer("pretraining_epochs", None, f"Passes over it ({_OURS}).")
-    flags.DEFINE_enum(
-        "engine", None, ENGINES, f"How clipped gradient sums are computed ({_OURS})."
-    )
+    flags.DEFINE_enum("engine", None, ENGINES, f"How clipped gradient sums are computed ({_OURS}).")
     flags.DEFINE_enum(
         "noise_generator",
         None,
@@ -200,10 +198,10 @@ def _define_cell_flags():
 def _at_most_one(first, second, required=False):
     flags.register_multi_flags_validator(
         [first, second],
-        lambda values: sum(v is not None for v in values.values())
-        in ((1,) if required else (0, 1)),
-        message=f"Expected {'exactly' if required else 'at most'} one of --{first} and "
-        f"--{second}.",
+        lambda values: (
+            sum(v is not None for v in values.values()) in ((1,) if required else (0, 1))
+        ),
+        message=f"Expected {'exactly' if required else 'at most'} one of --{first} and --{second}.",
     )
 
 

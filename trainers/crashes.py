@@ -89,8 +89,16 @@ def _train(folder, kind):
         tf.get_logger().setLevel("ERROR")
         warnings.simplefilter("ignore")
         spec = davody.spec(
-            "digits", "public_batch", 3.0, model="mlp", model_options=(), steps=FLAGS.steps,
-            expected_batch_size=64, optimizer="adam", learning_rate=0.01, **fields,
+            "digits",
+            "public_batch",
+            3.0,
+            model="mlp",
+            model_options=(),
+            steps=FLAGS.steps,
+            expected_batch_size=64,
+            optimizer="adam",
+            learning_rate=0.01,
+            **fields,
         )
         folder.mkdir(parents=True, exist_ok=True)
         if loses_key:

@@ -32,9 +32,7 @@ def main():
     folder = pathlib.Path(FLAGS.output_dir)
     records, curves = [], {}
     for norm in _NORMS:
-        spec = davody.spec(
-            "digits", norm, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps
-        )
+        spec = davody.spec("digits", norm, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
         data = load_experiment_data(spec)
         if not records:
             print(

@@ -1,8 +1,8 @@
 """Trains those runs of a table whose records are missing; stopped, the same command goes on.
 
-    python -m trainers.sweep --experiment=davody_table5 --seeds=3 --dry_run
-    python -m trainers.sweep --experiment=davody_table5 --seeds=3 --workers=2
-    python -m trainers.sweep --experiment=davody_table5 --cells='*/eps=1,layer/eps=7'
+python -m trainers.sweep --experiment=davody_table5 --seeds=3 --dry_run
+python -m trainers.sweep --experiment=davody_table5 --seeds=3 --workers=2
+python -m trainers.sweep --experiment=davody_table5 --cells='*/eps=1,layer/eps=7'
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip

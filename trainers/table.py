@@ -1,7 +1,7 @@
 """Makes an experiment's table and plot from the records of its runs.
 
-    python -m trainers.table --experiment=davody_table5
-    python -m trainers.table --experiment=davody_figure1 --curves
+python -m trainers.table --experiment=davody_table5
+python -m trainers.table --experiment=davody_figure1 --curves
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip

@@ -12,8 +12,9 @@ def tfds_dir():
     beside = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tfds"
 
     def find(name):
-        candidates = [pathlib.Path(os.environ["TFDS_DATA_DIR"])] \
-            if os.environ.get("TFDS_DATA_DIR") else []
+        candidates = (
+            [pathlib.Path(os.environ["TFDS_DATA_DIR"])] if os.environ.get("TFDS_DATA_DIR") else []
+        )
         for folder in [*candidates, beside]:
             if any(folder.glob(f"{name}/*/dataset_info.json")):
                 return folder

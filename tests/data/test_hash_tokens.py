@@ -19,8 +19,11 @@ GOLDEN = [[925, 769, 152, 748, 925], [0, 0, 0, 0, 0], [818, 460, 0, 0, 0]]
 
 
 @settings(deadline=None)
-@given(texts=st.lists(st.text(max_size=30), max_size=5), vocabulary=st.integers(2, 50),
-       length=st.integers(1, 6))
+@given(
+    texts=st.lists(st.text(max_size=30), max_size=5),
+    vocabulary=st.integers(2, 50),
+    length=st.integers(1, 6),
+)
 def test_each_row_depends_on_its_own_text(texts, vocabulary, length):
     ids = hash_tokens(texts, vocabulary, length)
     assert ids.shape == (len(texts), length)
@@ -41,14 +44,19 @@ def test_ids_are_spread_evenly():
 
 def test_hostile_texts():
     assert hash_tokens(["\ud800 ok"], 10, 2).shape == (1, 2)
-    for texts, match in [("one text", "one str"), ([b"bytes"], "bytes in row 0"),
-                         (["a", None], "NoneType in row 1")]:
+    for texts, match in [
+        ("one text", "one str"),
+        ([b"bytes"], "bytes in row 0"),
+        (["a", None], "NoneType in row 1"),
+    ]:
         with pytest.raises(TypeError, match=match):
             hash_tokens(texts, 10, 2)
 
 
-@pytest.mark.parametrize("vocabulary,length,match", [
-    (1, 5, "vocabulary_size >= 2"), (5, 0, "sequence_length >= 1"), (2**31 + 1, 5, "int32")])
+@pytest.mark.parametrize(
+    "vocabulary,length,match",
+    [(1, 5, "vocabulary_size >= 2"), (5, 0, "sequence_length >= 1"), (2**31 + 1, 5, "int32")],
+)
 def test_sizes_out_of_range(vocabulary, length, match):
     with pytest.raises(ValueError, match=match):
         hash_tokens(["a"], vocabulary, length)

@@ -57,8 +57,10 @@ def test_every_subset_has_its_probability(source, count, rate):
     """The whole distribution on 4 rows: 16 subsets, so that any dependence whatever shows."""
     included = source(4, rate, count)
     observed = np.bincount(included @ [8, 4, 2, 1], minlength=16)
-    expected = [count * np.prod([rate if bit else 1 - rate for bit in bits])
-                for bits in itertools.product([0, 1], repeat=4)]
+    expected = [
+        count * np.prod([rate if bit else 1 - rate for bit in bits])
+        for bits in itertools.product([0, 1], repeat=4)
+    ]
     # Subsets too rare for the chi-squared approximation are counted together.
     rare = np.array(expected) < 10
     observed = np.append(observed[~rare], observed[rare].sum())
@@ -87,8 +89,9 @@ def test_lot_sizes_are_binomial(source, count):
     assert abs(sizes.mean() - n * rate) < z * np.sqrt(variance / count)
     # The variance of a sample variance, from the fourth moment of a binomial.
     fourth = variance * (1 + 3 * (n - 2) * rate * (1 - rate))
-    assert abs(((sizes - n * rate)**2).mean() - variance) < z * np.sqrt(
-        (fourth - variance**2) / count)
+    assert abs(((sizes - n * rate) ** 2).mean() - variance) < z * np.sqrt(
+        (fourth - variance**2) / count
+    )
     # Never cut: the largest of all sizes is where the largest of so many binomials lies.
     assert stats.binom.sf(sizes.max(), n, rate) * count < 20
 
@@ -112,11 +115,14 @@ def test_tiny_rates_give_empty_lots(rate):
     assert sum(map(len, rows)) == 0
 
 
-@pytest.mark.parametrize("words,expected", [
-    (2**64 - 1, [0, 1, 2, 3, 4, 5]),  # Uniform 1: no gaps.
-    (0, []),  # Uniform 2^-53: the longest gap, 52 rows at q = 1/2.
-    (2**62 - 2**11, [2, 5]),  # Uniform 1/4: gaps of 2 at q = 1/2.
-])
+@pytest.mark.parametrize(
+    "words,expected",
+    [
+        (2**64 - 1, [0, 1, 2, 3, 4, 5]),  # Uniform 1: no gaps.
+        (0, []),  # Uniform 2^-53: the longest gap, 52 rows at q = 1/2.
+        (2**62 - 2**11, [2, 5]),  # Uniform 1/4: gaps of 2 at q = 1/2.
+    ],
+)
 def test_gaps_at_the_edges_of_the_uniform(words, expected):
     rows = _sampling.poisson_rows(6, 0.5, lambda count: np.full(count, words, dtype=np.uint64))
     assert rows.tolist() == expected
@@ -140,7 +146,7 @@ def test_samples_longer_than_one_block_of_gaps(top):
     def bits(count):
         start = sum(taken)
         taken.append(count)
-        return words[start:start + count]
+        return words[start : start + count]
 
     rows = _sampling.poisson_rows(1000, 0.01, bits)
     expected, row = [], -1

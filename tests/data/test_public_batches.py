@@ -31,8 +31,9 @@ def test_take_is_repeatable_and_without_replacement():
     assert len(take_public_batch(examples, 50, seed=0)) == 50
 
 
-@pytest.mark.parametrize("size,match", [(0, "at least 2 rows"), (1, "variance 0"),
-                                        (51, "<= 50, .* received 51")])
+@pytest.mark.parametrize(
+    "size,match", [(0, "at least 2 rows"), (1, "variance 0"), (51, "<= 50, .* got 51")]
+)
 def test_take_sizes_out_of_range(size, match):
     with pytest.raises(ValueError, match=match):
         take_public_batch(numbered(50), size, seed=0)
@@ -47,13 +48,14 @@ def test_split_parts_are_disjoint_complete_and_blind_to_content():
     together = np.concatenate([public.x, private.x])[:, 0, 0, 0]
     np.testing.assert_array_equal(np.sort(together), examples.x[:, 0, 0, 0])
     check_public_batch(public.x, private.x)
-    other = Examples("other", "train", np.random.rand(50, 3), np.arange(50, dtype=np.int32), 50,
-                     True)
+    other = Examples(
+        "other", "train", np.random.rand(50, 3), np.arange(50, dtype=np.int32), 50, True
+    )
     rows = split_public(other, 12, 3)[0].y
     np.testing.assert_allclose(public.x[:, 0, 0, 0], rows / 50)
 
 
-@pytest.mark.parametrize("size,match", [(1, "at least 2"), (50, "<= 49, .* received 50")])
+@pytest.mark.parametrize("size,match", [(1, "at least 2"), (50, "<= 49, .* got 50")])
 def test_split_sizes_out_of_range(size, match):
     with pytest.raises(ValueError, match=match):
         split_public(numbered(50), size, 0)
@@ -84,20 +86,25 @@ def test_match_images_values():
     wide = match_images(np.repeat(ramp, 2, axis=1), (2, 4, 1))
     np.testing.assert_allclose(wide[0, 0, :, 0], [0, 0.25, 0.75, 1], atol=1e-6)
     colour = np.random.rand(1, 2, 2, 3)
-    np.testing.assert_allclose(match_images(colour, (2, 2, 1)), colour.mean(-1, keepdims=True),
-                               rtol=1e-6)
+    np.testing.assert_allclose(
+        match_images(colour, (2, 2, 1)), colour.mean(-1, keepdims=True), rtol=1e-6
+    )
     grey = np.random.rand(1, 2, 2, 1)
-    np.testing.assert_allclose(match_images(grey, (2, 2, 3)), np.concatenate([grey] * 3, -1),
-                               rtol=1e-6)
+    np.testing.assert_allclose(
+        match_images(grey, (2, 2, 3)), np.concatenate([grey] * 3, -1), rtol=1e-6
+    )
 
 
-@pytest.mark.parametrize("images,shape,error,match", [
-    (np.zeros((2, 4, 4, 1), np.uint8), (4, 4, 1), TypeError, "float images"),
-    (np.zeros((2, 4, 4)), (4, 4, 1), ValueError, "newaxis"),
-    (np.zeros((2, 4, 4, 1)), (4, 4), ValueError, "newaxis"),
-    (np.zeros((2, 4, 4, 2)), (4, 4, 3), ValueError, "received 2"),
-    (np.zeros((2, 4, 4, 1)), (0, 4, 1), ValueError, ">= 1"),
-])
+@pytest.mark.parametrize(
+    "images,shape,error,match",
+    [
+        (np.zeros((2, 4, 4, 1), np.uint8), (4, 4, 1), TypeError, "float images"),
+        (np.zeros((2, 4, 4)), (4, 4, 1), ValueError, "newaxis"),
+        (np.zeros((2, 4, 4, 1)), (4, 4), ValueError, "newaxis"),
+        (np.zeros((2, 4, 4, 2)), (4, 4, 3), ValueError, "got 2"),
+        (np.zeros((2, 4, 4, 1)), (0, 4, 1), ValueError, ">= 1"),
+    ],
+)
 def test_hostile_images(images, shape, error, match):
     with pytest.raises(error, match=match):
         match_images(images, shape)
@@ -107,17 +114,24 @@ PRIVATE = np.random.default_rng(1).random((100, 3, 2)).astype(np.float32)
 PUBLIC = np.random.default_rng(2).random((10, 3, 2)).astype(np.float32)
 
 
-@pytest.mark.parametrize("public,error,match", [
-    (PUBLIC[:, :2], ValueError, r"\[10, 2, 2\] and private_x \[100, 3, 2\]"),
-    (PUBLIC[..., None], ValueError, "match_images"),
-    ((PUBLIC * 255).astype(np.uint8), TypeError, "uint8 and float32"),
-    (PUBLIC[:1], ValueError, "at least 2 rows, received 1"),
-    (PUBLIC[:0], ValueError, "at least 2 rows, received 0"),
-    (PUBLIC * np.nan, ValueError, "finite values in public_x"),
-    (np.concatenate([PUBLIC, PRIVATE[[99, 0]]]), ValueError, r"2 of 12 .* \[10, 11\]"),
-    (np.concatenate([PUBLIC, PRIVATE[[5]], PRIVATE[[5]]]), ValueError, r"2 of 12 .* \[10, 11\]"),
-    (np.concatenate([PUBLIC, PRIVATE[:7]]).astype(np.float64), ValueError, "7 of 17"),
-])
+@pytest.mark.parametrize(
+    "public,error,match",
+    [
+        (PUBLIC[:, :2], ValueError, r"\[10, 2, 2\] and private_x \[100, 3, 2\]"),
+        (PUBLIC[..., None], ValueError, "match_images"),
+        ((PUBLIC * 255).astype(np.uint8), TypeError, "uint8 and float32"),
+        (PUBLIC[:1], ValueError, "at least 2 rows, got 1"),
+        (PUBLIC[:0], ValueError, "at least 2 rows, got 0"),
+        (PUBLIC * np.nan, ValueError, "finite values in public_x"),
+        (np.concatenate([PUBLIC, PRIVATE[[99, 0]]]), ValueError, r"2 of 12 .* \[10, 11\]"),
+        (
+            np.concatenate([PUBLIC, PRIVATE[[5]], PRIVATE[[5]]]),
+            ValueError,
+            r"2 of 12 .* \[10, 11\]",
+        ),
+        (np.concatenate([PUBLIC, PRIVATE[:7]]).astype(np.float64), ValueError, "7 of 17"),
+    ],
+)
 def test_bad_public_batches(public, error, match):
     with pytest.raises(error, match=match):
         check_public_batch(public, PRIVATE)

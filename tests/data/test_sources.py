@@ -20,16 +20,27 @@ from tfdpnorm.data import (
     load_examples,
 )
 
-OFFICIAL = {"mnist": (60_000, 10_000), "kmnist": (60_000, 10_000), "cifar10": (50_000, 10_000),
-            "cifar100": (50_000, 10_000), "ag_news_subset": (120_000, 7_600)}
+OFFICIAL = {
+    "mnist": (60_000, 10_000),
+    "kmnist": (60_000, 10_000),
+    "cifar10": (50_000, 10_000),
+    "cifar100": (50_000, 10_000),
+    "ag_news_subset": (120_000, 7_600),
+}
 CLASSES = {"mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100, "ag_news_subset": 4}
 
 
 @pytest.mark.slow_cases("mnist-train-*")
-@pytest.mark.parametrize("name,split,shape", [
-    ("mnist", "train", (28, 28, 1)), ("mnist", "test", (28, 28, 1)),
-    ("kmnist", "train", (28, 28, 1)), ("cifar10", "test", (32, 32, 3)),
-    ("cifar100", "test", (32, 32, 3))])
+@pytest.mark.parametrize(
+    "name,split,shape",
+    [
+        ("mnist", "train", (28, 28, 1)),
+        ("mnist", "test", (28, 28, 1)),
+        ("kmnist", "train", (28, 28, 1)),
+        ("cifar10", "test", (32, 32, 3)),
+        ("cifar100", "test", (32, 32, 3)),
+    ],
+)
 def test_real_images(tfds_dir, name, split, shape):
     examples = load_examples(name, split, tfds_dir(name))
     assert examples.x.shape == (len(examples), *shape) and examples.x.dtype == np.float32
@@ -68,6 +79,7 @@ def test_digits():
         assert part.x.min() == 0 and part.x.max() == 1
     # Every image once, classes in proportion, and the same split for everybody.
     from sklearn.datasets import load_digits
+
     everything = sorted(map(bytes, (load_digits().images / 16).astype(np.float32)))
     assert sorted(map(bytes, np.concatenate([train.x, test.x]))) == everything
     shares = np.bincount(test.y) / np.bincount(np.concatenate([train.y, test.y]))
@@ -188,7 +200,7 @@ def keep_one_record(folder):
     """Cuts between two records, so that what is left is readable."""
     for path in folder.glob("*train.tfrecord*"):
         content = path.read_bytes()
-        path.write_bytes(content[:int.from_bytes(content[:8], "little") + 16])
+        path.write_bytes(content[: int.from_bytes(content[:8], "little") + 16])
 
 
 def flip_a_byte(folder):
@@ -208,10 +220,11 @@ def spoil_information(folder):
 
 
 @pytest.mark.parametrize(
-    "damage", [truncate, empty, keep_one_record, flip_a_byte, remove_records, spoil_information])
+    "damage", [truncate, empty, keep_one_record, flip_a_byte, remove_records, spoil_information]
+)
 def test_a_damaged_folder(tfds_dir, tmp_path, damage):
     shutil.copytree(tfds_dir("kmnist") / "kmnist", tmp_path / "kmnist")
-    folder, = (tmp_path / "kmnist").iterdir()
+    (folder,) = (tmp_path / "kmnist").iterdir()
     for path in (folder, *folder.iterdir()):
         path.chmod(0o755)
     damage(folder)
@@ -231,8 +244,14 @@ def test_examples_are_checked():
 
 @pytest.mark.slow
 def test_importing_needs_neither_tfds_nor_sklearn():
-    code = ("import sys, tfdpnorm.data\n"
-            "assert not {'tensorflow_datasets', 'sklearn'} & set(sys.modules)")
+    code = (
+        "import sys, tfdpnorm.data\n"
+        "assert not {'tensorflow_datasets', 'sklearn'} & set(sys.modules)"
+    )
     root = pathlib.Path(__file__).resolve().parents[2]
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=root,
-                   env={**os.environ, "PYTHONPATH": str(root)})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )

@@ -20,9 +20,7 @@ def make_spec(**fields):
     return ExperimentSpec(experiment="e", cell="c", dataset="digits", **fields)
 
 
-@pytest.mark.parametrize(
-    "first, second", [("epsilon", "noise_multiplier"), ("epochs", "steps")]
-)
+@pytest.mark.parametrize("first, second", [("epsilon", "noise_multiplier"), ("epochs", "steps")])
 def test_exactly_one_of_two_ways_to_say_it(first, second):
     with pytest.raises(ValueError, match=f"exactly one of {first} and {second}, got {first} and"):
         make_spec(**{first: 1, second: 1})
@@ -120,8 +118,8 @@ def test_a_spec_does_not_change():
 
 
 @pytest.mark.parametrize(
-    "fields, unclipped", [({"epsilon": INF}, True), ({"epsilon": 8.0}, False),
-                          ({"noise_multiplier": 0.0}, False)]
+    "fields, unclipped",
+    [({"epsilon": INF}, True), ({"epsilon": 8.0}, False), ({"noise_multiplier": 0.0}, False)],
 )
 def test_only_infinite_epsilon_switches_clipping_off(fields, unclipped):
     assert make_spec(**fields).is_unclipped is unclipped
@@ -133,17 +131,13 @@ def test_public_rows_are_for_public_batch_normalisation(norm):
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(
-    steps=st.integers(1, 10**6), count=st.integers(1, 10**6), lot=st.integers(1, 10**5)
-)
+@given(steps=st.integers(1, 10**6), count=st.integers(1, 10**6), lot=st.integers(1, 10**5))
 def test_steps_are_the_updates_whatever_the_data(steps, count, lot):
     assert make_spec(steps=steps, expected_batch_size=lot).updates(count) == steps
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(
-    epochs=st.floats(1e-3, 1e3), count=st.integers(1, 10**6), lot=st.integers(1, 10**5)
-)
+@given(epochs=st.floats(1e-3, 1e3), count=st.integers(1, 10**6), lot=st.integers(1, 10**5))
 def test_epochs_are_passes_over_the_data_to_half_a_lot(epochs, count, lot):
     updates = make_spec(epochs=epochs, expected_batch_size=lot).updates(count)
     assert isinstance(updates, int) and updates >= 1

@@ -84,14 +84,10 @@ def told(arguments):
     return code, out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
-@fuzz(
-    data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=150
-)
+@fuzz(data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=150)
 def test_ledgers(data, name, folder):
     true = (folder / f"{name}.jsonl").read_bytes()
-    damaged = data.draw(
-        st.one_of(damaged_bytes(true), damaged_lines(true), spliced(folder, true))
-    )
+    damaged = data.draw(st.one_of(damaged_bytes(true), damaged_lines(true), spliced(folder, true)))
     path = folder / "damaged.jsonl"
     path.write_bytes(damaged)
     read = attempt(lambda: read_ledger(path), REFUSALS)

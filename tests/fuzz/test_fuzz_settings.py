@@ -218,7 +218,10 @@ def check_epsilon(private, settings):
     if 0.3 <= z <= 5 and q >= 0.05 and plan.delta >= 1e-12:
         # No accountant may be below the privacy loss that there is, rounded downwards.
         least = privacy_loss_distribution.from_gaussian_mechanism(
-            z, sampling_prob=q, value_discretization_interval=1e-2, pessimistic_estimate=False,
+            z,
+            sampling_prob=q,
+            value_discretization_interval=1e-2,
+            pessimistic_estimate=False,
             use_connect_dots=False,
         )
         least = least.self_compose(updates).get_epsilon_for_delta(plan.delta)

@@ -86,9 +86,7 @@ def test_options_reach_the_layers():
     model = models.build("lenet5", pooling="average", activation="tanh")
     assert isinstance(model.get_layer("conv2_pool"), keras.layers.AveragePooling2D)
     assert model.get_layer("dense1_activation").activation is keras.activations.tanh
-    assert isinstance(
-        models.build("lenet5").get_layer("conv2_pool"), keras.layers.MaxPooling2D
-    )
+    assert isinstance(models.build("lenet5").get_layer("conv2_pool"), keras.layers.MaxPooling2D)
 
 
 @pytest.mark.parametrize("norm", ["none", "public_batch"])

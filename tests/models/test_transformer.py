@@ -11,8 +11,14 @@ SMALL = {"input_shape": (6,), "vocabulary_size": 9, "width": 8, "heads": 2, "hid
 NORM = 2 * 2 * 128  # gamma and beta, twice
 # Embedding; query, key, value and output; the two dense layers; logits. By hand: 326,276.
 REST = 1000 * 128 + 4 * (128 * 128 + 128) + (128 * 512 + 512) + (512 * 128 + 128) + (128 * 4 + 4)
-COUNTS = {"none": REST, "layer": REST + NORM, "group": REST + NORM, "batch": REST + NORM,
-          "public_batch": REST + NORM, "noised_batch": REST + NORM}
+COUNTS = {
+    "none": REST,
+    "layer": REST + NORM,
+    "group": REST + NORM,
+    "batch": REST + NORM,
+    "public_batch": REST + NORM,
+    "noised_batch": REST + NORM,
+}
 
 
 @pytest.fixture

@@ -168,9 +168,7 @@ def test_it_is_saved_and_trained(tmp_path):
     x = rows_for(model, 8)
     before = model.get_weights()
     model.fit(x, np.arange(8), verbose=0)
-    assert all(
-        np.abs(a - b).max() > 0 for a, b in zip(before, model.get_weights(), strict=True)
-    )
+    assert all(np.abs(a - b).max() > 0 for a, b in zip(before, model.get_weights(), strict=True))
     path = str(tmp_path / "noisy.keras")
     model.save(path)
     loaded = keras.models.load_model(path)

@@ -1,7 +1,5 @@
 """A plan, and ledgers with entries of every kind, for the tests of ledger files."""
 
-
-
 from tfdpnorm.privacy import (
     make_plan,
 )

@@ -89,7 +89,7 @@ def test_epsilon_of_nothing_and_of_everything(accountant):
     ],
 )
 def test_bad_events_are_refused(arguments, name):
-    with pytest.raises(ValueError, match=f"Expected {name} .*, received "):
+    with pytest.raises(ValueError, match=f"Expected {name} .*, got "):
         dp_sgd_event(*arguments)
 
 

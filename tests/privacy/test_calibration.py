@@ -77,7 +77,7 @@ def test_an_infinite_budget_needs_no_noise(accountant):
 
 
 def test_an_epsilon_below_the_last_order_is_refused():
-    with pytest.raises(ValueError, match=r'received epsilon=0 from the rdp.*accountant="pld"'):
+    with pytest.raises(ValueError, match=r'got epsilon=0 from the rdp.*accountant="pld"'):
         calibrate_noise_multiplier(PrivacyBudget(0.001, 1e-5), 0.01, 4000)
     check(0.001, 1e-5, 0.01, 4000, "pld")
 

@@ -240,4 +240,4 @@ def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
     with pytest.raises(SystemExit) as stopped:
         main([f"--ledger={ledger.path}", other])
     assert stopped.value.code == 2
-    assert f"--ledger without {other.split('=')[0]}, received both" in capsys.readouterr().err
+    assert f"--ledger without {other.split('=')[0]}, got both" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def test_updates_add_up():
 def test_the_plan_is_the_limit():
     ledger = PrivacyLedger(PLAN)
     ledger.record_updates(99)
-    with pytest.raises(BudgetExhaustedError, match=r"at most 1 more .*received 2: 99 of the 100"):
+    with pytest.raises(BudgetExhaustedError, match=r"at most 1 more .*got 2: 99 of the 100"):
         ledger.record_updates(2)
     assert ledger.updates == 99
     ledger.record_updates(1)
@@ -200,7 +200,7 @@ def test_details_are_plain_values_by_name():
     "details", [["a"], {1: "a"}, {"a": [1]}, {"a": math.inf}, {"a": math.nan}, {"a": object()}]
 )
 def test_other_details_are_refused(details):
-    with pytest.raises(ValueError, match="Expected .*details.* received"):
+    with pytest.raises(ValueError, match="Expected .*details.* got"):
         PrivacyLedger(PLAN, details)
 
 

@@ -105,7 +105,7 @@ def test_an_update_is_refused_before_it_is_written(path):
 
 def test_an_existing_file_is_left_alone(whole):
     before = whole.read_bytes()
-    with pytest.raises(FileExistsError, match="Expected no ledger there yet, received one"):
+    with pytest.raises(FileExistsError, match="Expected no ledger there yet, got one"):
         create_ledger(whole, PLAN)
     assert whole.read_bytes() == before
     assert os.listdir(whole.parent) == [whole.name]
@@ -151,7 +151,7 @@ def test_all_differences_are_in_one_error(whole):
     plan = dataclasses.replace(PLAN, steps=7, delta=1e-7)
     details = {**DETAILS, "engine": "tfp", "depth": 16.0, "new": True}
     del details["w"]
-    with pytest.raises(ValueError, match="received another one") as refused:
+    with pytest.raises(ValueError, match="got another one") as refused:
         reopen_ledger(whole, plan, details)
     for part in (
         "steps is 100 there and 7 here",
@@ -182,9 +182,9 @@ def test_what_was_only_read_or_closed_records_nothing(whole):
 
 @pytest.mark.parametrize("opening", [read_ledger, lambda path: reopen_ledger(path, PLAN)])
 def test_an_absent_file(path, opening):
-    with pytest.raises(FileNotFoundError, match="Expected a ledger, received: No such file"):
+    with pytest.raises(FileNotFoundError, match="Expected a ledger, got: No such file"):
         opening(path)
-    with pytest.raises(OSError, match="Expected a ledger, received: Is a directory"):
+    with pytest.raises(OSError, match="Expected a ledger, got: Is a directory"):
         opening(path.parent)
 
 

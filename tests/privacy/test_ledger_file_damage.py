@@ -38,7 +38,7 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
             last = ledger
         assert state_of(ledger).keys() == state_of(last).keys()
         assert (ledger.updates, ledger.position) == (last.updates, last.position)
-        with pytest.raises(LedgerCorruptError, match=f"received only {kept} lines"):
+        with pytest.raises(LedgerCorruptError, match=f"got only {kept} lines"):
             ledger.check_reaches(full.tail)
 
 
@@ -188,7 +188,7 @@ def test_a_wrong_number_under_a_right_checksum_is_refused(path):
     [
         ({"kind": "updates"}, "no header"),
         ({"format": "csv"}, "no header"),
-        ({"version": 2}, "to have version 1 of the format, received 2. Read it with the release"),
+        ({"version": 2}, "to have version 1 of the format, got 2. Read it with the release"),
         ({"plan": None}, "without a valid plan"),
         ({"plan": {"steps": 3}}, "without a valid plan"),
         ({"plan": {**SETTINGS, "delta": 2}}, "without a valid plan"),
@@ -209,7 +209,7 @@ def test_a_ledger_that_was_cut_short_does_not_reach_its_tail(whole):
     tail = read_ledger(whole).tail
     whole.write_bytes(b"".join(lines[:-1]))
     ledger = reopen_ledger(whole, PLAN, DETAILS)
-    with pytest.raises(LedgerCorruptError, match="received only"):
+    with pytest.raises(LedgerCorruptError, match="got only"):
         ledger.check_reaches(tail)
     ledger.resume(0, same_randomness=False)
     with pytest.raises(LedgerCorruptError, match="another checksum there"):

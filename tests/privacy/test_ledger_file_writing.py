@@ -145,7 +145,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
         patch.setattr(os, "open", read_only)
         with pytest.raises(PermissionError, match="Expected to create a ledger"):
             create_ledger(path.parent / "other", PLAN)
-        with pytest.raises(PermissionError, match="Expected a ledger, received: Permission"):
+        with pytest.raises(PermissionError, match="Expected a ledger, got: Permission"):
             reopen_ledger(path, PLAN)
     assert os.listdir(path.parent) == [path.name]
 
@@ -155,7 +155,7 @@ def test_a_header_that_cannot_be_written_leaves_no_file(path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="Expected to create a ledger, received: No space left"):
+    with pytest.raises(OSError, match="Expected to create a ledger, got: No space left"):
         create_ledger(path, PLAN)
     assert os.listdir(path.parent) == []
 

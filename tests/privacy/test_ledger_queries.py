@@ -175,6 +175,6 @@ def test_every_answer_needs_a_question():
 )
 def test_bad_queries_are_refused(name, value):
     ledger = PrivacyLedger(PLAN)
-    with pytest.raises(ValueError, match=f"Expected {name} .*received"):
+    with pytest.raises(ValueError, match=f"Expected {name} .*got"):
         ledger.record_query(**{"name": "accuracy", **ASKED, name: value})
     assert ledger.queries == 0

@@ -36,11 +36,11 @@ def test_a_plan_from_a_budget(accountant):
 
 
 @pytest.mark.parametrize(
-    "given, received",
+    "given, got",
     [({}, "neither"), ({"budget": PrivacyBudget(1, 1e-5), "noise_multiplier": 1.0}, "both")],
 )
-def test_exactly_one_of_budget_and_noise(given, received):
-    with pytest.raises(ValueError, match=f"exactly one of budget and .*, received {received}"):
+def test_exactly_one_of_budget_and_noise(given, got):
+    with pytest.raises(ValueError, match=f"exactly one of budget and .*, got {got}"):
         make_plan(**SIZES, **given)
 
 
@@ -49,7 +49,7 @@ def test_delta_comes_from_exactly_one_place():
         make_plan(**SIZES, budget=PrivacyBudget(1, 1e-5), delta=1e-5)
     with pytest.raises(ValueError, match="Expected delta with noise_multiplier"):
         make_plan(**SIZES, noise_multiplier=1.0)
-    with pytest.raises(ValueError, match="Expected budget to be a PrivacyBudget, received 1.0"):
+    with pytest.raises(ValueError, match="Expected budget to be a PrivacyBudget, got 1.0"):
         make_plan(**SIZES, budget=1.0)
 
 
@@ -83,7 +83,7 @@ def test_delta_comes_from_exactly_one_place():
     ],
 )
 def test_bad_values_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"Expected {name} .*received"):
+    with pytest.raises(ValueError, match=f"Expected {name} .*got"):
         make_plan(**{**SIZES, **NOISE, name: value})
 
 

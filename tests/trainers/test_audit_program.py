@@ -164,8 +164,17 @@ def test_mistakes_are_one_line(program, arguments, part):
     assert not list(result.folder.glob("*.json"))
 
 
-@pytest.mark.parametrize("arguments", [["--check=all"], ["--model=vgg19"], ["--norm=bath"],
-                                       ["--statistics=lots"], ["--engine=fast"], ["--seeds=1"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--check=all"],
+        ["--model=vgg19"],
+        ["--norm=bath"],
+        ["--statistics=lots"],
+        ["--engine=fast"],
+        ["--seeds=1"],
+    ],
+)
 def test_flags_that_do_not_parse(program, arguments):
     result = program(*arguments)
     assert result.code not in (0, 2, None) and not result.folder.exists()

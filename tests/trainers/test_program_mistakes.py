@@ -54,10 +54,10 @@ def test_flags_that_do_not_parse(main, tmp_path, arguments, parts):
         (["--epsilon=1", "--insecure_seed=-1"], "insecure_seed >= 0"),
         (["--epsilon=1", "--norm=batch"], 'Use norm="public_batch"'),
         (["--epsilon=1", "--norm=public_batch", "--public_batch_size=1"], "at least 2|>= 2, got 1"),
-        (["--epsilon=1", "--public_batch_size=1437"], "received 1437"),
+        (["--epsilon=1", "--public_batch_size=1437"], "got 1437"),
         (["--epsilon=1", "--expected_batch_size=1438"], "expected_batch_size <= num_examples"),
         (["--epsilon=1", "--max_examples=20"], "expected_batch_size=512 and num_examples=20"),
-        (["--epsilon=1", "--norm=public_batch", "--public_dataset=emnist"], "received 'emnist'"),
+        (["--epsilon=1", "--norm=public_batch", "--public_dataset=emnist"], "got 'emnist'"),
         (["--epsilon=1", "typo"], r"--flag=value only, got \['typo'\]"),
         (["--epsilon=1", "--dry_run", "true"], r"--flag=value only, got \['true'\]"),
     ],
@@ -93,8 +93,13 @@ def test_an_output_folder_that_is_a_file(main, tmp_path):
 
 def test_public_rows_that_are_private(main, tmp_path):
     result = main(
-        "davody_dp", "--dataset=digits", "--epsilon=1", "--steps=1", "--public_dataset=digits",
-        "--public_batch_size=4", f"--output_dir={tmp_path}",
+        "davody_dp",
+        "--dataset=digits",
+        "--epsilon=1",
+        "--steps=1",
+        "--public_dataset=digits",
+        "--public_batch_size=4",
+        f"--output_dir={tmp_path}",
     )
     assert result.code == 2
     (line,) = result.err.splitlines()
@@ -104,8 +109,13 @@ def test_public_rows_that_are_private(main, tmp_path):
 
 def test_an_engine_that_cannot_take_the_statistics_is_one_line(main):
     result = main(
-        "davody_dp", "--dataset=digits", "--epsilon=1", "--steps=1", "--statistics=lot",
-        "--engine=book_keeping", "--dry_run",
+        "davody_dp",
+        "--dataset=digits",
+        "--epsilon=1",
+        "--steps=1",
+        "--statistics=lot",
+        "--engine=book_keeping",
+        "--dry_run",
     )
     assert result.code == 2
     (line,) = result.err.strip().splitlines()
@@ -140,9 +150,14 @@ def test_a_foreign_file_among_the_records(main, tmp_path):
     assert "package.json" in line and "Move the file away" in line
 
 
-@pytest.mark.parametrize("arguments, part", [(["--steps=0"], "steps > 0"),
-                                             (["--epsilon=-3"], "epsilon > 0"),
-                                             (["--epsilon=nan"], "epsilon > 0")])
+@pytest.mark.parametrize(
+    "arguments, part",
+    [
+        (["--steps=0"], "steps > 0"),
+        (["--epsilon=-3"], "epsilon > 0"),
+        (["--epsilon=nan"], "epsilon > 0"),
+    ],
+)
 def test_mistakes_in_the_demo(main, tmp_path, arguments, part):
     result = main("demo", *arguments, f"--output_dir={tmp_path / 'out'}")
     assert result.code == 2 and part in result.err and len(result.err.splitlines()) == 1

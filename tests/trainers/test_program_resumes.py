@@ -9,8 +9,16 @@ from tfdpnorm.experiments.records.record import read_records
 from tfdpnorm.privacy.command import main as tfdpnorm_epsilon
 from tfdpnorm.training.resume.checkpointing import Checkpointing
 
-RUN = ("--dataset=digits", "--norm=layer", "--epsilon=2", "--max_examples=300", "--delta=1e-3",
-       "--expected_batch_size=32", "--steps=4", "--checkpoint_every=2")
+RUN = (
+    "--dataset=digits",
+    "--norm=layer",
+    "--epsilon=2",
+    "--max_examples=300",
+    "--delta=1e-3",
+    "--expected_batch_size=32",
+    "--steps=4",
+    "--checkpoint_every=2",
+)
 
 
 def dying_after_three(monkeypatch):

@@ -10,21 +10,47 @@ from tfdpnorm.experiments.runs import private as runner
 from trainers import common, demo
 
 AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)
-SMALL = ("--dataset=digits", "--max_examples=300", "--expected_batch_size=32", "--steps=2",
-         "--engine=book_keeping", "--public_batch_size=16")
+SMALL = (
+    "--dataset=digits",
+    "--max_examples=300",
+    "--expected_batch_size=32",
+    "--steps=2",
+    "--engine=book_keeping",
+    "--public_batch_size=16",
+)
 
 # A value of every flag that is a field of the spec; none of them is an experiment's own.
 VALUES = {
-    "noise_multiplier": 2.5, "delta": 1e-6, "accountant": "pld", "expected_batch_size": 99,
-    "physical_batch_size": 9, "epochs": 3.5, "steps": 11, "l2_norm_clip": 0.25,
-    "optimizer": "adam", "learning_rate": 0.125, "learning_rate_schedule": "linear",
-    "momentum": 0.5, "ema_decay": 0.75, "statistics": "blend", "statistics_gradient": "stop",
+    "noise_multiplier": 2.5,
+    "delta": 1e-6,
+    "accountant": "pld",
+    "expected_batch_size": 99,
+    "physical_batch_size": 9,
+    "epochs": 3.5,
+    "steps": 11,
+    "l2_norm_clip": 0.25,
+    "optimizer": "adam",
+    "learning_rate": 0.125,
+    "learning_rate_schedule": "linear",
+    "momentum": 0.5,
+    "ema_decay": 0.75,
+    "statistics": "blend",
+    "statistics_gradient": "stop",
     "pull_back_weight": 2.5,
-    "public_dataset": "cifar10", "public_batch_size": 77, "engine": "tfp_model", "seed": 5,
-    "insecure_seed": 6, "max_examples": 123, "noise_generator": "shake256",
-    "pretraining_dataset": "cifar100", "pretraining_epochs": 3,
-    "vocabulary_size": 55, "sequence_length": 7, "statistics_budget_share": 0.25,
-    "evaluations": 4, "augmentation_multiplicity": 9,
+    "public_dataset": "cifar10",
+    "public_batch_size": 77,
+    "engine": "tfp_model",
+    "seed": 5,
+    "insecure_seed": 6,
+    "max_examples": 123,
+    "noise_generator": "shake256",
+    "pretraining_dataset": "cifar100",
+    "pretraining_epochs": 3,
+    "vocabulary_size": 55,
+    "sequence_length": 7,
+    "statistics_budget_share": 0.25,
+    "evaluations": 4,
+    "augmentation_multiplicity": 9,
 }
 # Flags with a meaning for one normalisation only.
 NORM_OF = {"statistics_budget_share": "noised_batch"}
@@ -72,9 +98,15 @@ def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
     result = shell("davody_dp", f"--flagfile={flagfile}", "--dry_run", f"--output_dir={out}")
     assert result.code == 0, result.err
     for part in (
-        "davody_digits public_batch/eps=2", "N = 300 (first 300 of 1421", "16 images split off",
-        "T = 2 updates", "expected lot 32", "delta = 0.01", "engine book_keeping",
-        "estimated cost here:", "Nothing was trained.",
+        "davody_digits public_batch/eps=2",
+        "N = 300 (first 300 of 1421",
+        "16 images split off",
+        "T = 2 updates",
+        "expected lot 32",
+        "delta = 0.01",
+        "engine book_keeping",
+        "estimated cost here:",
+        "Nothing was trained.",
     ):
         assert part in result.out
     assert float(re.search(r"z = ([\d.]+),", result.out)[1]) > 0
@@ -100,10 +132,18 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
     (record,) = read_records(tmp_path)
     assert record["guarantee_holds"] and 1.9 < record["epsilon"] <= 2.0 == record["epsilon_target"]
     assert (record["cell"], record["updates"], record["engine"], record["num_examples"]) == (
-        "public_batch/eps=2", 2, "book_keeping", 300
+        "public_batch/eps=2",
+        2,
+        "book_keeping",
+        300,
     )
-    for part in ("add or remove one example, Poisson sampling", "update 2/2", "so far",
-                 f"test accuracy {record['test_accuracy']:.2f} %", "at delta 1e-05 (rdp)"):
+    for part in (
+        "add or remove one example, Poisson sampling",
+        "update 2/2",
+        "so far",
+        f"test accuracy {record['test_accuracy']:.2f} %",
+        "at delta 1e-05 (rdp)",
+    ):
         assert part in result.out
     assert result.out.splitlines()[-1].startswith(f"Record: {tmp_path}")
 
@@ -111,8 +151,10 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
         assert not (tmp_path / name).exists()
     shown = main("table", "--experiment=davody_digits", f"--results_dir={tmp_path}")
     assert shown.code == 0
-    row = (f"| public_batch | {record['test_accuracy']:.2f} [{record['test_accuracy_ema']:.2f}] "
-           "(1 run); reduced scale |")
+    row = (
+        f"| public_batch | {record['test_accuracy']:.2f} [{record['test_accuracy_ema']:.2f}] "
+        "(1 run); reduced scale |"
+    )
     assert row in shown.out and row in (tmp_path / "davody_digits.md").read_text()
     assert (tmp_path / "davody_digits.png").read_bytes().startswith(b"\x89PNG")
     # The table's own files are no obstacle to making it again.
@@ -122,8 +164,14 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
 
 
 def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
-    result = main("davody_dp", *SMALL, "--norm=none", "--noise_multiplier=0", "--mixed_precision",
-                  f"--output_dir={tmp_path}")
+    result = main(
+        "davody_dp",
+        *SMALL,
+        "--norm=none",
+        "--noise_multiplier=0",
+        "--mixed_precision",
+        f"--output_dir={tmp_path}",
+    )
     assert result.code == 0
     (record,) = read_records(tmp_path)
     assert not record["guarantee_holds"] and record["epsilon"] == float("inf")
@@ -136,8 +184,9 @@ def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
 def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "_NORMS", ("none", "public_batch"))
     ours = davody.spec
-    small = dict(max_examples=300, expected_batch_size=32, engine="book_keeping",
-                 public_batch_size=16)
+    small = dict(
+        max_examples=300, expected_batch_size=32, engine="book_keeping", public_batch_size=16
+    )
     monkeypatch.setattr(davody, "spec", lambda *a, **values: ours(*a, **{**values, **small}))
     result = main("demo", "--steps=2", "--epsilon=2", "--seed=1", f"--output_dir={tmp_path}")
     assert result.code == 0 and result.err == ""
@@ -145,12 +194,18 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
     assert [r["cell"] for r in records] == ["none/eps=2", "public_batch/eps=2"]
     assert all(r["guarantee_holds"] and r["epsilon"] <= 2.0 and r["seed"] == 1 for r in records)
     assert len({r["num_examples"] for r in records}) == 1
-    for part in ("DIGITS: 300 private images", "nothing protects them", "guarantee holds",
-                 "(epsilon, delta)-differential privacy", "Not covered by this guarantee"):
+    for part in (
+        "DIGITS: 300 private images",
+        "nothing protects them",
+        "guarantee holds",
+        "(epsilon, delta)-differential privacy",
+        "Not covered by this guarantee",
+    ):
         assert part in result.out
     for record in records:
-        assert re.search(rf"^{record['cell']} .*{record['test_accuracy']:.2f}.* yes$", result.out,
-                         re.MULTILINE)
+        assert re.search(
+            rf"^{record['cell']} .*{record['test_accuracy']:.2f}.* yes$", result.out, re.MULTILINE
+        )
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -33,8 +33,14 @@ def test_flags_reach_the_sweep(program, called):
     assert called.pop() == (
         cells.cells("davody_table7"),
         dict(
-            run_cell=cells.run_cell, seeds=1, patterns=[], workers=1, data_dir=None,
-            output_dir="results", runs_dir="outputs/runs", dry_run=False,
+            run_cell=cells.run_cell,
+            seeds=1,
+            patterns=[],
+            workers=1,
+            data_dir=None,
+            output_dir="results",
+            runs_dir="outputs/runs",
+            dry_run=False,
             when_done="All done. The table: python -m trainers.table --experiment=davody_table7",
         ),
     )

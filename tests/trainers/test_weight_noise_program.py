@@ -9,9 +9,18 @@ from trainers import common
 
 # A value of every flag that is a field of the spec; none of them is an experiment's own.
 VALUES = {
-    "batch_size": 9, "validation_examples": 77, "epochs": 3.0, "steps": 11, "optimizer": "sgd",
-    "learning_rate": 0.125, "learning_rate_schedule": "linear", "momentum": 0.5, "seed": 5,
-    "max_examples": 123, "vocabulary_size": 55, "sequence_length": 7,
+    "batch_size": 9,
+    "validation_examples": 77,
+    "epochs": 3.0,
+    "steps": 11,
+    "optimizer": "sgd",
+    "learning_rate": 0.125,
+    "learning_rate_schedule": "linear",
+    "momentum": 0.5,
+    "seed": 5,
+    "max_examples": 123,
+    "vocabulary_size": 55,
+    "sequence_length": 7,
 }
 
 

@@ -79,9 +79,7 @@ class TestPlan:
         ).history
         return trained, history
 
-    def test_stops_at_the_plan_and_reports_what_was_spent(
-        self, run, data, tmp_path, cross_entropy
-    ):
+    def test_stops_at_the_plan_and_reports_what_was_spent(self, run, data, tmp_path, cross_entropy):
         trained, history = run
         plan = trained.plan
         # An epoch is N / L = 8 updates: 4 + 4, and then only 2 are left.
@@ -112,9 +110,7 @@ class TestPlan:
 def test_default_epochs_use_the_plan_up(build, private, data, cross_entropy):
     trained = private(build(), steps=7)
     trained.compile("sgd", cross_entropy, run_eagerly=False)
-    history = trained.fit(
-        poisson_batches(*data, expected_batch_size=10), verbose=0
-    )
+    history = trained.fit(poisson_batches(*data, expected_batch_size=10), verbose=0)
     assert history.epoch == [0, 1] and trained.ledger.updates == 7  # 4 + 3
 
 

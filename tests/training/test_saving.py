@@ -54,9 +54,7 @@ def trained_with(build, private, data, public, cross_entropy):
         model = build(norm=norm, **settings)
         trained = private(model, public_batch=public, steps=2)
         trained.compile(keras.optimizers.SGD(1.0), cross_entropy)
-        trained.fit(
-            *data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=list(callbacks)
-        )
+        trained.fit(*data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=list(callbacks))
         return trained
 
     return train

@@ -14,11 +14,13 @@ def map_leaves(function, structure, name):
     Lists are leaves (they become arrays), as they are for `tf.data`.
     """
     if isinstance(structure, dict):
-        return {key: map_leaves(function, value, f"{name}[{key!r}]")
-                for key, value in structure.items()}
+        return {
+            key: map_leaves(function, value, f"{name}[{key!r}]") for key, value in structure.items()
+        }
     if isinstance(structure, tuple):
-        parts = [map_leaves(function, value, f"{name}[{index}]")
-                 for index, value in enumerate(structure)]
+        parts = [
+            map_leaves(function, value, f"{name}[{index}]") for index, value in enumerate(structure)
+        ]
         return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
     return function(structure, name)
 
@@ -33,19 +35,26 @@ def numeric_array(value, name):
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"Expected {name} to be an array of shape [N, ...], received rows of "
-                         f"unequal shapes ({error}). Pad them to one shape.") from None
+        raise ValueError(
+            f"Expected {name} to be an array of shape [N, ...], got rows of "
+            f"unequal shapes ({error}). Pad them to one shape."
+        ) from None
     if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"Expected {name} to hold booleans, integers or floats, received dtype {array.dtype}. "
-            f"Turn texts into ids with `hash_tokens`, other types with `astype(np.float32)`.")
+            f"Expected {name} to hold booleans, integers or floats, got dtype {array.dtype}. "
+            f"Turn texts into ids with `hash_tokens`, other types with `astype(np.float32)`."
+        )
     if array.ndim == 0:
-        raise ValueError(f"Expected {name} to be an array of shape [N, ...], received the scalar "
-                         f"{value!r}. A tuple is read as several arrays; for one array, "
-                         f"pass a list or `np.array(...)`.")
+        raise ValueError(
+            f"Expected {name} to be an array of shape [N, ...], got the scalar "
+            f"{value!r}. A tuple is read as several arrays; for one array, "
+            f"pass a list or `np.array(...)`."
+        )
     if 0 in array.shape[1:]:
-        raise ValueError(f"Expected {name} to hold at least one number in each row, received shape "
-                         f"{list(array.shape)}.")
+        raise ValueError(
+            f"Expected {name} to hold at least one number in each row, got shape "
+            f"{list(array.shape)}."
+        )
     require_finite(array, name)
     return array
 
@@ -56,14 +65,16 @@ def require_finite(array, name):
         return
     bad_values, bad_rows = 0, []
     for start in range(0, len(array), _ROWS_AT_A_TIME):
-        good = np.isfinite(array[start:start + _ROWS_AT_A_TIME])
+        good = np.isfinite(array[start : start + _ROWS_AT_A_TIME])
         if not good.all():
             bad_values += int(good.size - np.count_nonzero(good))
             rows = np.flatnonzero(~good.reshape(len(good), -1).all(axis=1))
             bad_rows.extend((rows[:5] + start).tolist())
     if bad_values:
-        raise ValueError(f"Expected finite values in {name}, received {bad_values} NaN or infinite "
-                         f"value(s), first in row(s) {bad_rows[:5]}. Remove or repair those rows.")
+        raise ValueError(
+            f"Expected finite values in {name}, got {bad_values} NaN or infinite "
+            f"value(s), first in row(s) {bad_rows[:5]}. Remove or repair those rows."
+        )
 
 
 def common_length(lengths):
@@ -73,21 +84,25 @@ def common_length(lengths):
       ValueError: if the lengths differ, or there is no array or no row.
     """
     if not lengths:
-        raise ValueError("Expected x to hold at least one array, received none. Pass an array of "
-                         "shape [N, ...], or a dict or tuple of such arrays.")
+        raise ValueError(
+            "Expected x to hold at least one array, got none. Pass an array of "
+            "shape [N, ...], or a dict or tuple of such arrays."
+        )
     if len({length for _, length in lengths}) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths)
-        raise ValueError(f"Expected arrays with the same number of rows, received: {listed}. "
-                         f"Several inputs go in a tuple or a dict, not in a list.")
+        raise ValueError(
+            f"Expected arrays with the same number of rows, got: {listed}. "
+            f"Several inputs go in a tuple or a dict, not in a list."
+        )
     if lengths[0][1] < 1:
-        raise ValueError(f"Expected at least 1 example, received {lengths[0][0]} with 0 rows.")
+        raise ValueError(f"Expected at least 1 example, got {lengths[0][0]} with 0 rows.")
     return lengths[0][1]
 
 
 def integer_at_least(value, least, name):
     """Returns `value` as an int, or raises TypeError or ValueError if it is not one >= `least`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"Expected {name} to be an integer, received {value!r}.")
+        raise TypeError(f"Expected {name} to be an integer, got {value!r}.")
     if value < least:
-        raise ValueError(f"Expected {name} >= {least}, received {name}={value}.")
+        raise ValueError(f"Expected {name} >= {least}, got {name}={value}.")
     return int(value)

@@ -78,4 +78,4 @@ def poisson_rows(num_examples, sampling_rate, bits):
         parts.append(rows)
         last = int(rows[-1])
     rows = np.concatenate(parts)
-    return rows[:np.searchsorted(rows, num_examples)]
+    return rows[: np.searchsorted(rows, num_examples)]

@@ -63,12 +63,17 @@ def read(folder, split, kinds, num_classes):
       DatasetCorruptError: if a file is missing, cut short or altered.
     """
     import tensorflow as tf
+
     tfds = _import_tfds()
     try:
         builder = tfds.builder_from_directory(folder)
         # One file after the other: interleaving would make the order depend on their number.
-        dataset = builder.as_dataset(split=split, batch_size=-1, shuffle_files=False,
-                                     read_config=tfds.ReadConfig(interleave_cycle_length=1))
+        dataset = builder.as_dataset(
+            split=split,
+            batch_size=-1,
+            shuffle_files=False,
+            read_config=tfds.ReadConfig(interleave_cycle_length=1),
+        )
         # TFDS itself compares the number of examples with its information, and raises.
         columns = {key: np.asarray(value) for key, value in tfds.as_numpy(dataset).items()}
         _check_size(builder, split)
@@ -109,8 +114,11 @@ def _check_size(builder, split):
 
 def _newest_version(parent):
     """The prepared folder of the highest version in `parent`, or None."""
-    versions = [path for path in parent.glob("*")
-                if _VERSION.fullmatch(path.name) and (path / "dataset_info.json").is_file()]
+    versions = [
+        path
+        for path in parent.glob("*")
+        if _VERSION.fullmatch(path.name) and (path / "dataset_info.json").is_file()
+    ]
     return max(versions, key=lambda path: tuple(map(int, path.name.split("."))), default=None)
 
 
@@ -169,8 +177,10 @@ def _import_tfds():
     try:
         import tensorflow_datasets
     except ImportError as error:
-        raise ImportError(f"Expected the package tensorflow-datasets, which reads this data set, "
-                          f"received: {error}. Run `pip install tensorflow-datasets`.") from None
+        raise ImportError(
+            f"Expected the package tensorflow-datasets, which reads this data set, "
+            f"got: {error}. Run `pip install tensorflow-datasets`."
+        ) from None
     return tensorflow_datasets
 
 
@@ -183,12 +193,14 @@ def _not_found(name, root, reason):
     return DatasetNotFoundError(
         f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, found none. "
         f"{reason} With a network, run\n"
-        f"  python -c \"import tensorflow_datasets as tfds; tfds.load({name!r}, "
-        f"data_dir={str(root)!r})\"\n"
-        f"or pass download=True. If the set is elsewhere, pass data_dir or set TFDS_DATA_DIR.")
+        f'  python -c "import tensorflow_datasets as tfds; tfds.load({name!r}, '
+        f'data_dir={str(root)!r})"\n'
+        f"or pass download=True. If the set is elsewhere, pass data_dir or set TFDS_DATA_DIR."
+    )
 
 
 def _corrupt(folder, split, reason):
     return DatasetCorruptError(
         f"Expected a readable split {split!r} in {folder}, but {reason}. "
-        f"Delete that folder and prepare the data set again.")
+        f"Delete that folder and prepare the data set again."
+    )

@@ -31,20 +31,31 @@ class Examples:
 
     def __post_init__(self):
         if self.y.ndim != 1 or len(self.x) != len(self.y):
-            raise ValueError(f"Expected x of shape [N, ...] and y of shape [N], received shapes "
-                             f"{list(self.x.shape)} and {list(self.y.shape)}.")
+            raise ValueError(
+                f"Expected x of shape [N, ...] and y of shape [N], got shapes "
+                f"{list(self.x.shape)} and {list(self.y.shape)}."
+            )
         if len(self.y) and not 0 <= self.y.min() <= self.y.max() < self.num_classes:
-            raise ValueError(f"Expected labels in [0, {self.num_classes}), received labels from "
-                             f"{self.y.min()} to {self.y.max()}.")
+            raise ValueError(
+                f"Expected labels in [0, {self.num_classes}), got labels from "
+                f"{self.y.min()} to {self.y.max()}."
+            )
 
     def __len__(self):
         return len(self.y)
 
     def take(self, rows, split=None):
         """Returns the examples numbered `rows` (int, shape [n]), never marked complete."""
-        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], is_complete=False,
-                                   split=self.split if split is None else split)
+        return dataclasses.replace(
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            is_complete=False,
+            split=self.split if split is None else split,
+        )
 
     def __repr__(self):
-        return (f"Examples({self.name!r}, {self.split!r}, x={self.x.dtype}{list(self.x.shape)}, "
-                f"num_classes={self.num_classes}, is_complete={self.is_complete})")
+        return (
+            f"Examples({self.name!r}, {self.split!r}, x={self.x.dtype}{list(self.x.shape)}, "
+            f"num_classes={self.num_classes}, is_complete={self.is_complete})"
+        )

@@ -48,8 +48,9 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
       ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
         expected_batch_size is out of range.
     """
-    return PoissonBatches(x, y, expected_batch_size=expected_batch_size,
-                          sample_weight=sample_weight)
+    return PoissonBatches(
+        x, y, expected_batch_size=expected_batch_size, sample_weight=sample_weight
+    )
 
 
 class PoissonBatches:
@@ -72,8 +73,9 @@ class PoissonBatches:
         lengths = []
         for structure, name in ((x, "x"), (y, "y")):
             if structure is not None:
-                _arrays.map_leaves(lambda leaf, leaf_name: lengths.append((leaf_name, len(leaf))),
-                                   structure, name)
+                _arrays.map_leaves(
+                    lambda leaf, leaf_name: lengths.append((leaf_name, len(leaf))), structure, name
+                )
         self._num_examples = _arrays.common_length(lengths)
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
         weights = _checked_weights(sample_weight, self._num_examples)
@@ -119,8 +121,9 @@ class PoissonBatches:
             return rows
         return min(rows, _arrays.integer_at_least(physical_batch_size, 1, "physical_batch_size"))
 
-    def as_dataset(self, physical_batch_size=None, insecure_seed=None, first_update=0,
-                   secret_key=None):
+    def as_dataset(
+        self, physical_batch_size=None, insecure_seed=None, first_update=0, secret_key=None
+    ):
         """Returns an infinite dataset of `Lot`s, one for each update.
 
         A lot has K physical batches of P = `physical_rows(physical_batch_size)` rows. P is static;
@@ -163,7 +166,7 @@ class PoissonBatches:
             batches = max(1, -(-len(rows) // rows_per_batch))
             # Row N is the row of zeros.
             padded = np.full(batches * rows_per_batch, num_examples, dtype=np.int64)
-            padded[:len(rows)] = rows
+            padded[: len(rows)] = rows
             return padded.reshape(batches, rows_per_batch)
 
         def gather(update):
@@ -173,17 +176,21 @@ class PoissonBatches:
             def take(array):
                 return tf.gather(array, rows)
 
-            return Lot(x=tf.nest.map_structure(take, self._x),
-                       y=None if self._y is None else tf.nest.map_structure(take, self._y),
-                       sample_weight=take(self._weights),
-                       mask=tf.cast(rows < num_examples, tf.float32))
+            return Lot(
+                x=tf.nest.map_structure(take, self._x),
+                y=None if self._y is None else tf.nest.map_structure(take, self._y),
+                sample_weight=take(self._weights),
+                mask=tf.cast(rows < num_examples, tf.float32),
+            )
 
         return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
 
     def __repr__(self):
-        return (f"PoissonBatches(num_examples={self._num_examples}, "
-                f"expected_batch_size={self._expected_batch_size}, "
-                f"sampling_rate={self.sampling_rate:.6g})")
+        return (
+            f"PoissonBatches(num_examples={self._num_examples}, "
+            f"expected_batch_size={self._expected_batch_size}, "
+            f"sampling_rate={self.sampling_rate:.6g})"
+        )
 
 
 def _with_zero_row(array, name):
@@ -197,12 +204,13 @@ def _with_zero_row(array, name):
 
 def _checked_batch_size(value, num_examples):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(f"Expected expected_batch_size to be a number, received {value!r}.")
+        raise TypeError(f"Expected expected_batch_size to be a number, got {value!r}.")
     if not 0 < value <= num_examples:  # NaN fails too.
         raise ValueError(
-            f"Expected 0 < expected_batch_size <= the number of examples, received "
+            f"Expected 0 < expected_batch_size <= the number of examples, got "
             f"expected_batch_size={value} and {num_examples} examples. "
-            f"Choose a smaller lot, or pass all examples.")
+            f"Choose a smaller lot, or pass all examples."
+        )
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
@@ -211,14 +219,18 @@ def _checked_weights(sample_weight, num_examples):
         return np.ones(num_examples, dtype=np.float32)
     given = _arrays.numeric_array(sample_weight, "sample_weight")
     if given.shape != (num_examples,):
-        raise ValueError(f"Expected sample_weight of shape [{num_examples}], one per example, "
-                         f"received shape {list(given.shape)}.")
+        raise ValueError(
+            f"Expected sample_weight of shape [{num_examples}], one per example, "
+            f"got shape {list(given.shape)}."
+        )
     with np.errstate(over="ignore"):
         weights = given.astype(np.float32)
     # Again, since a float64 beyond the range of float32 has become infinite.
     _arrays.require_finite(weights, "sample_weight (as float32)")
     if (weights < 0).any():
         rows = np.flatnonzero(weights < 0)
-        raise ValueError(f"Expected sample_weight >= 0, received {len(rows)} negative weight(s), "
-                         f"first in row(s) {rows[:5].tolist()}.")
+        raise ValueError(
+            f"Expected sample_weight >= 0, got {len(rows)} negative weight(s), "
+            f"first in row(s) {rows[:5].tolist()}."
+        )
     return weights

@@ -12,8 +12,10 @@ from tfdpnorm.data.examples import Examples
 
 # The variance over one row is 0 wherever a layer has one position per channel.
 _LEAST_ROWS = 2
-_WHY_TWO = ("one row has variance 0 in every channel of a dense layer, and normalising by it "
-            "divides by sqrt(epsilon) alone")
+_WHY_TWO = (
+    "one row has variance 0 in every channel of a dense layer, and normalising by it "
+    "divides by sqrt(epsilon) alone"
+)
 _KIND_NAMES = {"f": "float", "i": "integer", "u": "integer", "b": "boolean"}
 _ROWS_AT_A_TIME = 4096
 
@@ -62,8 +64,10 @@ def split_public(examples, size, seed):
     """
     size = _checked_size(size, len(examples) - 1, "size (leaving a private row)")
     order = _permutation(len(examples), seed)
-    return (examples.take(np.sort(order[:size]), split=f"{examples.split}[public]"),
-            examples.take(np.sort(order[size:]), split=f"{examples.split}[private]"))
+    return (
+        examples.take(np.sort(order[:size]), split=f"{examples.split}[public]"),
+        examples.take(np.sort(order[size:]), split=f"{examples.split}[private]"),
+    )
 
 
 def match_images(images, shape):
@@ -85,25 +89,33 @@ def match_images(images, shape):
     """
     images = np.asarray(images)
     if images.dtype.kind != "f":
-        raise TypeError(f"Expected float images, received dtype {images.dtype}. "
-                        f"Scale them first, such as by `images / 255`.")
+        raise TypeError(
+            f"Expected float images, got dtype {images.dtype}. "
+            f"Scale them first, such as by `images / 255`."
+        )
     if images.ndim != 4 or len(shape) != 3:
-        raise ValueError(f"Expected images [M, H, W, C] and a shape (height, width, channels), "
-                         f"received images {list(images.shape)} and shape {tuple(shape)}. "
-                         f"Add a missing channel with `images[..., np.newaxis]`.")
-    height, width, channels = (_arrays.integer_at_least(size, 1, "each entry of shape")
-                               for size in shape)
+        raise ValueError(
+            f"Expected images [M, H, W, C] and a shape (height, width, channels), "
+            f"got images {list(images.shape)} and shape {tuple(shape)}. "
+            f"Add a missing channel with `images[..., np.newaxis]`."
+        )
+    height, width, channels = (
+        _arrays.integer_at_least(size, 1, "each entry of shape") for size in shape
+    )
     given = images.shape[-1]
     if channels != given and 1 not in (channels, given):
-        raise ValueError(f"Expected {channels} channel(s), or 1, received {given}. Between other "
-                         f"numbers of channels, convert the images first.")
+        raise ValueError(
+            f"Expected {channels} channel(s), or 1, got {given}. Between other "
+            f"numbers of channels, convert the images first."
+        )
     images = images.astype(np.float32, copy=False)
     if channels < given:
         images = images.mean(axis=-1, keepdims=True)
     if images.shape[1:3] != (height, width):
         with tf.device("/cpu:0"):
-            images = tf.image.resize(images, (height, width), method="bilinear",
-                                     antialias=True).numpy()
+            images = tf.image.resize(
+                images, (height, width), method="bilinear", antialias=True
+            ).numpy()
     return np.repeat(images, channels, axis=-1) if channels > given else images
 
 
@@ -126,30 +138,38 @@ def check_public_batch(public_x, private_x):
     public = _arrays.numeric_array(public_x, "public_x")
     private = np.asarray(private_x)
     if public.shape[1:] != private.shape[1:]:
-        raise ValueError(f"Expected public rows shaped as the private ones, received public_x "
-                         f"{list(public.shape)} and private_x {list(private.shape)}. "
-                         f"Fit images with `match_images(public_x, {private.shape[1:]})`.")
+        raise ValueError(
+            f"Expected public rows shaped as the private ones, got public_x "
+            f"{list(public.shape)} and private_x {list(private.shape)}. "
+            f"Fit images with `match_images(public_x, {private.shape[1:]})`."
+        )
     kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
     if kinds[0] != kinds[1]:
-        raise TypeError(f"Expected public_x and private_x to hold one kind of number, received "
-                        f"{public.dtype} and {private.dtype}. Convert and scale both alike.")
+        raise TypeError(
+            f"Expected public_x and private_x to hold one kind of number, got "
+            f"{public.dtype} and {private.dtype}. Convert and scale both alike."
+        )
     if len(public) < _LEAST_ROWS:
-        raise ValueError(f"Expected public_x with at least {_LEAST_ROWS} rows, received "
-                         f"{len(public)}: {_WHY_TWO}.")
+        raise ValueError(
+            f"Expected public_x with at least {_LEAST_ROWS} rows, got {len(public)}: {_WHY_TWO}."
+        )
     overlap = _shared_rows(public, private)
     if overlap:
-        raise ValueError(f"Expected public rows that are not private, received {len(overlap)} of "
-                         f"{len(public)} public row(s) that are also in private_x, first row(s) "
-                         f"{overlap[:5]} of public_x. Take public rows from another set, or use "
-                         f"`split_public`.")
+        raise ValueError(
+            f"Expected public rows that are not private, got {len(overlap)} of "
+            f"{len(public)} public row(s) that are also in private_x, first row(s) "
+            f"{overlap[:5]} of public_x. Take public rows from another set, or use "
+            f"`split_public`."
+        )
 
 
 def _shared_rows(public, private):
     """Numbers of the public rows that equal some private row, ascending."""
     both = (public.dtype, private.dtype)
     # The narrower float, so that a copy kept in higher precision is recognised.
-    dtype = (min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f"
-             else np.result_type(*both))
+    dtype = (
+        min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f" else np.result_type(*both)
+    )
     by_bytes = {}
     for row, content in enumerate(row_bytes(public, dtype)):
         by_bytes.setdefault(content, []).append(row)
@@ -159,7 +179,7 @@ def _shared_rows(public, private):
 
 def row_bytes(array, dtype):
     for start in range(0, len(array), _ROWS_AT_A_TIME):
-        rows = np.ascontiguousarray(array[start:start + _ROWS_AT_A_TIME], dtype=dtype)
+        rows = np.ascontiguousarray(array[start : start + _ROWS_AT_A_TIME], dtype=dtype)
         if dtype.kind == "f":
             rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
         for row in rows:
@@ -174,9 +194,10 @@ def _permutation(count, seed):
 def _checked_size(size, available, name):
     size = _arrays.integer_at_least(size, 0, "size")
     if size < _LEAST_ROWS:
-        raise ValueError(f"Expected {name} of at least {_LEAST_ROWS} rows, received {size}: "
-                         f"{_WHY_TWO}.")
+        raise ValueError(f"Expected {name} of at least {_LEAST_ROWS} rows, got {size}: {_WHY_TWO}.")
     if size > available:
-        raise ValueError(f"Expected {name} <= {available}, the rows available, received {size}. "
-                         f"Take fewer rows, or load a larger set.")
+        raise ValueError(
+            f"Expected {name} <= {available}, the rows available, got {size}. "
+            f"Take fewer rows, or load a larger set."
+        )
     return size

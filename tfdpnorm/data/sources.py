@@ -59,24 +59,33 @@ def load_examples(name, split, data_dir=None, *, download=False):
       DatasetCorruptError: if its folder cannot be read.
     """
     if name not in known_names():
-        raise ValueError(f"Expected a data set out of {', '.join(known_names())}, "
-                         f"received {name!r}.")
+        raise ValueError(f"Expected a data set out of {', '.join(known_names())}, got {name!r}.")
     if split not in _SPLITS:
-        raise ValueError(f"Expected split 'train' or 'test', received {split!r}. "
-                         f"For a part of a split, load it and use `Examples.take`.")
+        raise ValueError(
+            f"Expected split 'train' or 'test', got {split!r}. "
+            f"For a part of a split, load it and use `Examples.take`."
+        )
     if name == "digits":
         x, y = _digits.load(split)
         return Examples(name, split, x, y, num_classes=10, is_complete=True)
 
     source = _TFDS_SOURCES[name]
     folder = _tfds.prepared_folder(name, data_dir, download_from=source.host if download else None)
-    kinds = {"label": "i", **({"title": "O", "description": "O"} if source.is_text
-                              else {"image": "u1"})}
+    kinds = {
+        "label": "i",
+        **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
+    }
     columns = _tfds.read(folder, split, kinds, source.num_classes)
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
     y = columns["label"].astype(np.int32)
-    return Examples(name, split, x, y, num_classes=source.num_classes,
-                    is_complete=len(y) == getattr(source, split))
+    return Examples(
+        name,
+        split,
+        x,
+        y,
+        num_classes=source.num_classes,
+        is_complete=len(y) == getattr(source, split),
+    )
 
 
 def _unit_images(images):
@@ -87,7 +96,8 @@ def _unit_images(images):
 def _joined_texts(columns):
     """Titles and descriptions, bytes [N] each, to `str` objects [N]."""
     texts = np.empty(len(columns["title"]), dtype=object)
-    for row, (title, description) in enumerate(zip(columns["title"], columns["description"],
-                                                   strict=True)):
+    for row, (title, description) in enumerate(
+        zip(columns["title"], columns["description"], strict=True)
+    ):
         texts[row] = (title + b" " + description).decode("utf-8", "replace")
     return texts

@@ -65,10 +65,11 @@ def common_words(texts, vocabulary_size):
     for row, text in enumerate(_checked_texts(texts)):
         counts.update(_tokens(text, row))
     if not counts:
-        raise ValueError(f"Expected texts with words in them, received {len(texts)} text(s) "
-                         f"without any.")
+        raise ValueError(
+            f"Expected texts with words in them, got {len(texts)} text(s) without any."
+        )
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return tuple(ranked[:vocabulary_size - 2])
+    return tuple(ranked[: vocabulary_size - 2])
 
 
 def word_ids(texts, words, sequence_length):
@@ -90,8 +91,10 @@ def word_ids(texts, words, sequence_length):
     """
     ids = {word: index for index, word in enumerate(words, start=UNKNOWN_ID + 1)}
     if len(ids) != len(words):
-        raise ValueError(f"Expected words without repetition, received {len(words)} of which "
-                         f"{len(ids)} are different.")
+        raise ValueError(
+            f"Expected words without repetition, got {len(words)} of which "
+            f"{len(ids)} are different."
+        )
     return _rows(texts, sequence_length, lambda token: ids.get(token, UNKNOWN_ID))
 
 
@@ -109,23 +112,28 @@ def _rows(texts, sequence_length, id_of):
 
 def _tokens(text, row):
     if not isinstance(text, str):
-        raise TypeError(f"Expected every text to be a str, received {type(text).__name__} in "
-                        f"row {row}. Decode bytes with `.decode('utf-8')`.")
+        raise TypeError(
+            f"Expected every text to be a str, got {type(text).__name__} in "
+            f"row {row}. Decode bytes with `.decode('utf-8')`."
+        )
     return _TOKEN.findall(text.lower())
 
 
 def _checked_texts(texts):
     if isinstance(texts, (str, bytes)):
-        raise TypeError(f"Expected a sequence of texts, received one {type(texts).__name__}. "
-                        f"Put it in a list.")
+        raise TypeError(
+            f"Expected a sequence of texts, got one {type(texts).__name__}. Put it in a list."
+        )
     return texts
 
 
 def _checked_size(vocabulary_size, least):
     vocabulary_size = _arrays.integer_at_least(vocabulary_size, least, "vocabulary_size")
     if vocabulary_size > 2**31:
-        raise ValueError(f"Expected vocabulary_size <= 2**31, so that ids fit in int32, received "
-                         f"vocabulary_size={vocabulary_size}.")
+        raise ValueError(
+            f"Expected vocabulary_size <= 2**31, so that ids fit in int32, got "
+            f"vocabulary_size={vocabulary_size}."
+        )
     return vocabulary_size
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.replaced_weights import replaced
+from tfdpnorm.keras_compat.exchange import replaced
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer

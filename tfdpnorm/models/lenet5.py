@@ -64,11 +64,15 @@ def lenet5(
     x = inputs
     for name, filters, padding in (("conv1", 6, "same"), ("conv2", 16, "valid")):
         x = convolution(
-            x, filters, 5, name, normalize, activation, padding,
+            x,
+            filters,
+            5,
+            name,
+            normalize,
+            activation,
+            padding,
             kernel_initializer=kernel_initializer,
         )
         x = pool(name=f"{name}_pool")(x)
-    outputs = dense_layers(
-        x, (120, 84), num_classes, normalize, activation, kernel_initializer
-    )
+    outputs = dense_layers(x, (120, 84), num_classes, normalize, activation, kernel_initializer)
     return keras.Model(inputs, outputs, name=f"lenet5_{norm}")

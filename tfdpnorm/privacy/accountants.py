@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 
 ACCOUNTANTS = ("rdp", "pld")
 
@@ -45,9 +45,9 @@ def dp_sgd_event(
     Raises:
       ValueError: An argument is outside of its range.
     """
-    sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
-    noise_multiplier = _validate.nonnegative("noise_multiplier", noise_multiplier)
-    updates = _validate.updates("updates", updates, at_least=0)
+    sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
+    noise_multiplier = arguments.nonnegative("noise_multiplier", noise_multiplier)
+    updates = arguments.updates("updates", updates, at_least=0)
     if updates == 0:
         return dp_accounting.NoOpDpEvent()
     if noise_multiplier == 0:
@@ -76,8 +76,8 @@ def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rd
       ValueError: `delta` or `accountant` is outside of its range.
       dp_accounting.UnsupportedEventError: The accountant does not know a part of `event`.
     """
-    delta = _validate.open_unit("delta", delta)
-    _validate.choice("accountant", accountant, ACCOUNTANTS)
+    delta = arguments.open_unit("delta", delta)
+    arguments.choice("accountant", accountant, ACCOUNTANTS)
     if accountant == "rdp":
         return rdp_to_epsilon(rdp_of(event), delta)
     estimate = coarse_epsilon(event, delta)
@@ -89,9 +89,7 @@ def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rd
     return float(pld.get_epsilon(delta))
 
 
-def rdp_of(
-    event: dp_accounting.DpEvent, orders: Sequence[float] = RDP_ORDERS
-) -> np.ndarray:
+def rdp_of(event: dp_accounting.DpEvent, orders: Sequence[float] = RDP_ORDERS) -> np.ndarray:
     """The Renyi divergence bound of `event` at each of `orders`, as a float array [len(orders)].
 
     The sum that dp_accounting computes cancels to rounding noise, zero and negative numbers
@@ -107,9 +105,7 @@ def rdp_of(
     return np.maximum(rdp, floor)
 
 
-def rdp_to_epsilon(
-    rdp: np.ndarray, delta: float, orders: Sequence[float] = RDP_ORDERS
-) -> float:
+def rdp_to_epsilon(rdp: np.ndarray, delta: float, orders: Sequence[float] = RDP_ORDERS) -> float:
     """The smallest epsilon that Renyi bounds `rdp` [len(orders)] give at `delta` (about 0.1 ms)."""
     return float(compute_epsilon(orders, rdp, delta)[0])
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class PrivacyBudget:
     delta: float
 
     def __post_init__(self):
-        epsilon = _validate.positive(
+        epsilon = arguments.positive(
             "epsilon",
             self.epsilon,
             allow_inf=True,
             remedy="Give a positive epsilon, or float('inf') to train without noise.",
         )
-        delta = _validate.open_unit(
+        delta = arguments.open_unit(
             "delta", self.delta, remedy="Give a probability well below 1 / num_examples."
         )
         object.__setattr__(self, "epsilon", epsilon)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,
@@ -47,12 +47,12 @@ def calibrate_noise_multiplier(
     """
     if not isinstance(budget, PrivacyBudget):
         raise ValueError(
-            f"Expected budget to be a PrivacyBudget, received {budget!r}. "
+            f"Expected budget to be a PrivacyBudget, got {budget!r}. "
             "Write PrivacyBudget(epsilon=..., delta=...)."
         )
-    sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
-    updates = _validate.updates("updates", updates, at_least=1)
-    _validate.choice("accountant", accountant, ACCOUNTANTS)
+    sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
+    updates = arguments.updates("updates", updates, at_least=1)
+    arguments.choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(budget.epsilon):
         return 0.0
 
@@ -77,7 +77,7 @@ def calibrate_noise_multiplier(
         raise ValueError(
             f"Expected a noise multiplier with epsilon in [{_PROMISED * budget.epsilon:.6g}, "
             f"{budget.epsilon:.6g}] at delta={budget.delta:.3g}, updates={updates}, "
-            f"sampling_rate={sampling_rate:.6g}, received epsilon={epsilon:.6g} from the "
+            f"sampling_rate={sampling_rate:.6g}, got epsilon={epsilon:.6g} from the "
             f"{accountant} accountant at noise multiplier {noise_multiplier:.6g}, the "
             f"closest it has. {remedy}"
         )

@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
@@ -91,7 +91,7 @@ def _of_ledger(flags: argparse.Namespace) -> list[str]:
     others = [f"--{name}" for name in others if name not in alone]
     if others:
         raise ValueError(
-            f"Expected --ledger without {', '.join(others)}, received both. The ledger brings its "
+            f"Expected --ledger without {', '.join(others)}, got both. The ledger brings its "
             "own settings: remove the others."
         )
     ledger = read_ledger(flags.ledger)
@@ -168,28 +168,28 @@ def _of_settings(flags: argparse.Namespace, program: str) -> list[str]:
 
 def _compute(flags: argparse.Namespace) -> list[dict[str, object]]:
     if flags.num_examples is not None:
-        _validate.whole("--num_examples", flags.num_examples, at_least=1)
+        arguments.whole("--num_examples", flags.num_examples, at_least=1)
     sampling_rate = flags.sampling_rate
     if sampling_rate is None:
         if flags.num_examples is None:
             raise ValueError(
-                "Expected --num_examples with --expected_batch_size, received none. Give it, or "
+                "Expected --num_examples with --expected_batch_size, got none. Give it, or "
                 "--sampling_rate instead of both."
             )
-        size = _validate.positive("--expected_batch_size", flags.expected_batch_size)
+        size = arguments.positive("--expected_batch_size", flags.expected_batch_size)
         if size > flags.num_examples:
             raise ValueError(
-                f"Expected --expected_batch_size <= --num_examples, received {size:g} and "
+                f"Expected --expected_batch_size <= --num_examples, got {size:g} and "
                 f"{flags.num_examples}. Lower --expected_batch_size."
             )
         sampling_rate = size / flags.num_examples
-    _validate.sampling_rate("--sampling_rate", sampling_rate)
+    arguments.sampling_rate("--sampling_rate", sampling_rate)
     steps = flags.steps
     if steps is None:
-        epochs = _validate.positive("--epochs", flags.epochs)
+        epochs = arguments.positive("--epochs", flags.epochs)
         steps = _steps(epochs, sampling_rate)
-    _validate.whole("--steps", steps, at_least=1)
-    _validate.open_unit("--delta", flags.delta)
+    arguments.whole("--steps", steps, at_least=1)
+    arguments.open_unit("--delta", flags.delta)
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
     return [_record(flags, sampling_rate, steps, name) for name in names]
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     dp_sgd_event,
@@ -50,18 +50,18 @@ class EpsilonCurve:
         delta: float,
         accountant: str = "rdp",
     ):
-        self._sampling_rate = _validate.sampling_rate("sampling_rate", sampling_rate)
-        self._noise_multiplier = _validate.nonnegative("noise_multiplier", noise_multiplier)
-        self._planned_updates = _validate.whole("planned_updates", planned_updates, at_least=1)
-        self._delta = _validate.open_unit("delta", delta)
-        self._accountant = _validate.choice("accountant", accountant, ACCOUNTANTS)
+        self._sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
+        self._noise_multiplier = arguments.nonnegative("noise_multiplier", noise_multiplier)
+        self._planned_updates = arguments.whole("planned_updates", planned_updates, at_least=1)
+        self._delta = arguments.open_unit("delta", delta)
+        self._accountant = arguments.choice("accountant", accountant, ACCOUNTANTS)
         self._rdp_per_update: np.ndarray | None = None
         self._known: dict[int, float] = {0: 0.0}
         self._grid = _grid(self._planned_updates)
 
     def epsilon_after(self, updates: int) -> float:
         """Epsilon after `updates` >= 0 updates: 0 before the first, never under-reported."""
-        updates = _validate.whole("updates", updates, at_least=0)
+        updates = arguments.whole("updates", updates, at_least=0)
         if updates == 0:
             return 0.0
         if self._noise_multiplier == 0:
@@ -72,7 +72,7 @@ class EpsilonCurve:
 
     def reported_at(self, updates: int) -> int:
         """The update count >= `updates` whose epsilon `epsilon_after(updates)` reports."""
-        updates = _validate.whole("updates", updates, at_least=0)
+        updates = arguments.whole("updates", updates, at_least=0)
         if updates == 0 or self._accountant == "rdp" or updates > self._planned_updates:
             return updates
         return int(self._grid[np.searchsorted(self._grid, updates)])

@@ -7,7 +7,7 @@ import numbers
 from collections import Counter
 from collections.abc import Mapping
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.composition import composed_epsilon, pld_curve
 from tfdpnorm.privacy.plan import PrivacyPlan
 
@@ -72,7 +72,7 @@ class PrivacyLedger:
     ):
         if not isinstance(plan, PrivacyPlan):
             raise ValueError(
-                f"Expected plan to be a PrivacyPlan, received {plan!r}. Build one with make_plan."
+                f"Expected plan to be a PrivacyPlan, got {plan!r}. Build one with make_plan."
             )
         self._plan = plan
         self._details = _checked_details(details)
@@ -104,8 +104,8 @@ class PrivacyLedger:
         self._asked_at: dict[str, int] = {}
         self._answers: dict[tuple[str, int], float] = {}
 
-        updates = _validate.whole("updates", updates, at_least=0)
-        for reason in _validate.reasons("no_guarantee_because", no_guarantee_because):
+        updates = arguments.whole("updates", updates, at_least=0)
+        for reason in arguments.reasons("no_guarantee_because", no_guarantee_because):
             self.void(reason)
         if updates:
             self.record_updates(updates)
@@ -182,10 +182,10 @@ class PrivacyLedger:
           ValueError: `count` is not a whole number >= 1.
           BudgetExhaustedError: They are more than `remaining_updates`; none of them is recorded.
         """
-        count = _validate.whole("count", count, at_least=1)
+        count = arguments.whole("count", count, at_least=1)
         if count > self.remaining_updates:
             raise BudgetExhaustedError(
-                f"Expected at most {self.remaining_updates} more updates, received {count}: "
+                f"Expected at most {self.remaining_updates} more updates, got {count}: "
                 f"{self._updates} of the {self._plan.steps} planned are made. Stop training here, "
                 "or start anew from a plan with more steps, whose noise is calibrated to them."
             )
@@ -208,12 +208,12 @@ class PrivacyLedger:
         Raises:
           ValueError: `digest` is no such number, or no update was announced.
         """
-        digest = _validate.whole("digest", digest, at_least=-(2**63))
+        digest = arguments.whole("digest", digest, at_least=-(2**63))
         if not -(2**63) <= digest < 2**64:  # Exactly: the check above is in floating point.
-            raise ValueError(f"Expected digest to have 64 bits, received {digest!r}.")
+            raise ValueError(f"Expected digest to have 64 bits, got {digest!r}.")
         if not self._announced:
             raise ValueError(
-                "Expected an announced update, received record_made without one. Call "
+                "Expected an announced update, got record_made without one. Call "
                 "record_updates before each update."
             )
         known = self._digests.get(self._position)
@@ -240,12 +240,12 @@ class PrivacyLedger:
         Raises:
           ValueError: An argument is outside of its range.
         """
-        position = _validate.whole("position", position, at_least=0)
+        position = arguments.whole("position", position, at_least=0)
         _check_bool("same_randomness", same_randomness)
         if position > self._highest:
             raise ValueError(
                 f"Expected position to be at most {self._highest}, the last update announced, "
-                f"received {position}. The checkpoint belongs to another ledger, or to a newer "
+                f"got {position}. The checkpoint belongs to another ledger, or to a newer "
                 "copy of this one: bring that back."
             )
         self._append({"kind": "resume", "position": position, "same_randomness": same_randomness})
@@ -291,12 +291,12 @@ class PrivacyLedger:
         Raises:
           ValueError: An argument is outside of its range.
         """
-        name = _validate.reason("name", name)
-        noise_multiplier = _validate.positive("noise_multiplier", noise_multiplier)
-        examples = _validate.whole("examples", examples, at_least=1)
+        name = arguments.reason("name", name)
+        noise_multiplier = arguments.positive("noise_multiplier", noise_multiplier)
+        examples = arguments.whole("examples", examples, at_least=1)
         _check_bool("disjoint", disjoint)
         if queries_planned is not None:
-            queries_planned = _validate.whole("queries_planned", queries_planned, at_least=1)
+            queries_planned = arguments.whole("queries_planned", queries_planned, at_least=1)
         self._append(
             {
                 "kind": "query",
@@ -323,13 +323,13 @@ class PrivacyLedger:
         Raises:
           ValueError: `value` is not finite, or nothing of that name waits for an answer.
         """
-        name = _validate.reason("name", name)
-        value = _validate.real("value", value)
+        name = arguments.reason("name", name)
+        value = arguments.real("value", value)
         if math.isinf(value):
-            raise ValueError(f"Expected value to be finite, received {value!r}.")
+            raise ValueError(f"Expected value to be finite, got {value!r}.")
         if name not in self._asked_at:
             raise ValueError(
-                f"Expected a query named {name!r} without answer, received none. Call record_query "
+                f"Expected a query named {name!r} without answer, got none. Call record_query "
                 "before each answer."
             )
         self._append({"kind": "answer", "name": name, "value": value})
@@ -347,14 +347,14 @@ class PrivacyLedger:
 
         From then on `epsilon()` is infinite. The reason completes "No guarantee, because ...".
         """
-        reason = _validate.reason("reason", reason)
+        reason = arguments.reason("reason", reason)
         if reason not in self._reasons:
             self._append({"kind": "void", "reason": reason})
             self._reasons = (*self._reasons, reason)
 
     def exclude(self, sentence: str) -> None:
         """Adds a sentence on what the guarantee does not cover in this run."""
-        sentence = _validate.reason("sentence", sentence)
+        sentence = arguments.reason("sentence", sentence)
         if sentence not in self._excluded:
             self._append({"kind": "exclude", "sentence": sentence})
             self._excluded = (*self._excluded, sentence)
@@ -365,7 +365,7 @@ class PrivacyLedger:
         For a time to stop that depends on results: the epsilon of the updates made so far bounds
         nothing then. The reason completes "It is that of the whole plan, because ...".
         """
-        reason = _validate.reason("reason", reason)
+        reason = arguments.reason("reason", reason)
         if reason not in self._held:
             self._append({"kind": "hold", "reason": reason})
             self._held = (*self._held, reason)
@@ -482,18 +482,18 @@ def _with_accountant(plan: PrivacyPlan, accountant: str) -> PrivacyPlan:
 
 def _check_bool(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise ValueError(f"Expected {name} to be True or False, received {value!r}.")
+        raise ValueError(f"Expected {name} to be True or False, got {value!r}.")
 
 
 def _checked_details(details: Mapping[str, object] | None) -> dict[str, object]:
     if details is not None and not isinstance(details, Mapping):
-        raise ValueError(f"Expected details to be a dict, received {details!r}.")
+        raise ValueError(f"Expected details to be a dict, got {details!r}.")
     return {_text(name): _scalar(name, value) for name, value in (details or {}).items()}
 
 
 def _text(name: object) -> str:
     if not isinstance(name, str):
-        raise ValueError(f"Expected the names in details to be strings, received {name!r}.")
+        raise ValueError(f"Expected the names in details to be strings, got {name!r}.")
     return name
 
 
@@ -505,6 +505,6 @@ def _scalar(name: str, value: object) -> object:
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     raise ValueError(
-        f"Expected details[{name!r}] to be a string, a finite number, a bool or None, received "
+        f"Expected details[{name!r}] to be a string, a finite number, a bool or None, got "
         f"{value!r}. Describe it in words."
     )

@@ -99,13 +99,13 @@ class LedgerFile(PrivacyLedger):
             known = self._sums[lines - 1] if 0 < lines <= len(self._sums) else None
         except (TypeError, ValueError):
             raise ValueError(
-                f"Expected tail to be (lines, checksum), received {tail!r}. Pass what the property "
+                f"Expected tail to be (lines, checksum), got {tail!r}. Pass what the property "
                 "tail gave."
             ) from None
         if known != checksum:
             what = f"only {len(self._sums)} lines" if known is None else "another checksum there"
             raise LedgerCorruptError(
-                f"Expected {self.path} to have line {lines} with checksum {checksum}, received "
+                f"Expected {self.path} to have line {lines} with checksum {checksum}, got "
                 f"{what}. It was cut short or is another run's: bring back the newest copy."
             )
 
@@ -122,12 +122,12 @@ class LedgerFile(PrivacyLedger):
             return
         if self._descriptor is None:
             raise io.UnsupportedOperation(
-                f"Expected a ledger that is open for writing, received {self.path}, which was only "
+                f"Expected a ledger that is open for writing, got {self.path}, which was only "
                 "read, or is closed. Open it with reopen_ledger."
             )
         if self._must_resume and entry["kind"] in _OF_A_RUNNING_PROCESS:
             raise ValueError(
-                "Expected resume(position, same_randomness=...) after reopen_ledger, received "
+                "Expected resume(position, same_randomness=...) after reopen_ledger, got "
                 f"{entry['kind']!r}. Say first which updates the weights have seen."
             )
         self._write(_line(len(self._sums) + 1, entry, self._sums[-1]))
@@ -162,7 +162,7 @@ class LedgerFile(PrivacyLedger):
     def _failure(self, error: OSError) -> OSError:
         return OSError(
             error.errno,
-            f"Expected to write to the ledger, received: {error.strerror or error}. Nothing was "
+            f"Expected to write to the ledger, got: {error.strerror or error}. Nothing was "
             "recorded, and no update may be made until it can be. Mend the folder, or the file",
             self.path,
         )
@@ -234,7 +234,7 @@ def create_ledger(
         ledger.close()
         raise OSError(
             error.errno,
-            f"Expected to create a ledger, received: {error.strerror or error}. Name a file in a "
+            f"Expected to create a ledger, got: {error.strerror or error}. Name a file in a "
             "folder that can be written to",
             ledger.path,
         ) from error
@@ -353,7 +353,7 @@ def _plan_and_details(
         raise _corrupt(path, 1, "no header")
     if header.get("version") != _VERSION:
         raise LedgerCorruptError(
-            f"Expected {path} to have version {_VERSION} of the format, received "
+            f"Expected {path} to have version {_VERSION} of the format, got "
             f"{header.get('version')!r}. Read it with the release that wrote it."
         )
     try:
@@ -380,7 +380,7 @@ def _refuse_existing(path: str) -> None:
     if os.path.lexists(path):
         raise FileExistsError(
             errno.EEXIST,
-            "Expected no ledger there yet, received one. Go on with its run by reopen_ledger, or "
+            "Expected no ledger there yet, got one. Go on with its run by reopen_ledger, or "
             "name another file for another run",
             path,
         )
@@ -399,7 +399,7 @@ def _refuse_another_run(ledger: PrivacyLedger, given: PrivacyLedger) -> None:
                 differences.append(f"{name} is {before} there and {now} here")
     if differences:
         raise ValueError(
-            f"Expected the run of the ledger {ledger.path}, received another one: "
+            f"Expected the run of the ledger {ledger.path}, got another one: "
             f"{'; '.join(differences)}. Restore these settings to go on with it, or name another "
             "ledger; what this one has spent adds to what another run on the same data spends."
         )
@@ -425,7 +425,7 @@ def _lock(descriptor: int, path: str) -> None:
     except BlockingIOError as error:
         raise BlockingIOError(
             error.errno,
-            "Expected a ledger that no process has open, received one in use: two runs must not "
+            "Expected a ledger that no process has open, got one in use: two runs must not "
             "write to it. End the other one, or close() its ledger",
             path,
         ) from error
@@ -454,7 +454,7 @@ def _flush_folder(folder: str) -> None:
 def _cannot_open(error: OSError, path: str) -> OSError:
     return OSError(
         error.errno,
-        f"Expected a ledger, received: {error.strerror or error}. Name the file of a run; "
+        f"Expected a ledger, got: {error.strerror or error}. Name the file of a run; "
         "create_ledger starts one",
         path,
     )
@@ -462,6 +462,6 @@ def _cannot_open(error: OSError, path: str) -> OSError:
 
 def _corrupt(path: str, number: int, what: str) -> LedgerCorruptError:
     return LedgerCorruptError(
-        f"Expected {path} to be a ledger as it was written, received {what} in line {number}. "
+        f"Expected {path} to be a ledger as it was written, got {what} in line {number}. "
         "Bring back a copy of the file: what was spent cannot be known without it."
     )

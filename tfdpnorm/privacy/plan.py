@@ -7,7 +7,7 @@ from functools import cached_property
 
 import dp_accounting
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
@@ -67,59 +67,59 @@ class PrivacyPlan:
 
     def __post_init__(self):
         values = {
-            "num_examples": _validate.whole("num_examples", self.num_examples, at_least=1),
-            "expected_batch_size": _validate.positive(
+            "num_examples": arguments.whole("num_examples", self.num_examples, at_least=1),
+            "expected_batch_size": arguments.positive(
                 "expected_batch_size", self.expected_batch_size
             ),
-            "steps": _validate.updates("steps", self.steps, at_least=1),
-            "noise_multiplier": _validate.nonnegative(
+            "steps": arguments.updates("steps", self.steps, at_least=1),
+            "noise_multiplier": arguments.nonnegative(
                 "noise_multiplier",
                 self.noise_multiplier,
                 remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise.",
             ),
-            "l2_norm_clip": _validate.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True),
-            "delta": _validate.open_unit("delta", self.delta),
-            "accountant": _validate.choice("accountant", self.accountant, ACCOUNTANTS),
-            "sampling": _validate.choice("sampling", self.sampling, SAMPLINGS),
-            "statistics_queries": _validate.whole(
+            "l2_norm_clip": arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True),
+            "delta": arguments.open_unit("delta", self.delta),
+            "accountant": arguments.choice("accountant", self.accountant, ACCOUNTANTS),
+            "sampling": arguments.choice("sampling", self.sampling, SAMPLINGS),
+            "statistics_queries": arguments.whole(
                 "statistics_queries", self.statistics_queries, at_least=0
             ),
-            "statistics_budget_share": _validate.nonnegative(
+            "statistics_budget_share": arguments.nonnegative(
                 "statistics_budget_share", self.statistics_budget_share
             ),
         }
         if values["statistics_queries"]:
-            _validate.open_unit(
+            arguments.open_unit(
                 "statistics_budget_share",
                 self.statistics_budget_share,
                 remedy="The gradient needs the rest.",
             )
         elif values["statistics_budget_share"]:
             raise ValueError(
-                "Expected statistics_budget_share=0 without statistics queries, received "
+                "Expected statistics_budget_share=0 without statistics queries, got "
                 f"{self.statistics_budget_share!r}. Leave it out."
             )
         if self.epsilon_target is not None:
-            values["epsilon_target"] = _validate.positive(
+            values["epsilon_target"] = arguments.positive(
                 "epsilon_target", self.epsilon_target, allow_inf=True
             )
         if values["expected_batch_size"] > values["num_examples"]:
             raise ValueError(
-                "Expected expected_batch_size <= num_examples, received "
+                "Expected expected_batch_size <= num_examples, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
                 "num_examples it makes every lot the whole data set."
             )
         if values["expected_batch_size"] / values["num_examples"] < 1e-300:
             raise ValueError(
-                "Expected expected_batch_size / num_examples >= 1e-300, received "
+                "Expected expected_batch_size / num_examples >= 1e-300, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Give the number of examples that a lot is "
                 "to have on the average."
             )
         if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
             raise ValueError(
-                "Expected a finite l2_norm_clip where there is noise, received l2_norm_clip=inf "
+                "Expected a finite l2_norm_clip where there is noise, got l2_norm_clip=inf "
                 f"and noise_multiplier={self.noise_multiplier!r}. The noise's standard deviation "
                 "is noise_multiplier * l2_norm_clip and would be infinite: give a finite "
                 "l2_norm_clip, or noise_multiplier=0 (epsilon=inf) for training without privacy."
@@ -130,7 +130,7 @@ class PrivacyPlan:
                 f"the sampling of lots is {self.sampling!r}, and epsilon is computed for Poisson "
                 "sampling"
             )
-        given = _validate.reasons("no_guarantee_because", self.no_guarantee_because)
+        given = arguments.reasons("no_guarantee_because", self.no_guarantee_because)
         values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own)))
         if values["expected_batch_size"].is_integer():
             values["expected_batch_size"] = int(values["expected_batch_size"])
@@ -233,25 +233,25 @@ def make_plan(
       UserWarning: delta >= 1 / num_examples.
     """
     if (budget is None) == (noise_multiplier is None):
-        received = "neither" if budget is None else "both"
+        got = "neither" if budget is None else "both"
         raise ValueError(
-            f"Expected exactly one of budget and noise_multiplier, received {received}. Give "
+            f"Expected exactly one of budget and noise_multiplier, got {got}. Give "
             "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
             "noise_multiplier=... with delta=... to choose it."
         )
     if budget is not None and not isinstance(budget, PrivacyBudget):
         raise ValueError(
-            f"Expected budget to be a PrivacyBudget, received {budget!r}. "
+            f"Expected budget to be a PrivacyBudget, got {budget!r}. "
             "Write PrivacyBudget(epsilon=..., delta=...)."
         )
     if budget is not None and delta is not None:
         raise ValueError(
-            f"Expected no delta beside a budget, received delta={delta!r} and {budget!r}. "
+            f"Expected no delta beside a budget, got delta={delta!r} and {budget!r}. "
             "Remove delta; the budget's is used."
         )
     if budget is None and delta is None:
         raise ValueError(
-            f"Expected delta with noise_multiplier={noise_multiplier!r}, received None. "
+            f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
             "Give a delta well below 1 / num_examples."
         )
     settings = {

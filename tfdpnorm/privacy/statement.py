@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from tfdpnorm import arguments as _validate
+from tfdpnorm import arguments
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.rounding import ceil_text
@@ -68,8 +68,8 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
         sentences.
     """
     if not isinstance(ledger, PrivacyLedger):
-        raise ValueError(f"Expected ledger to be a PrivacyLedger, received {ledger!r}.")
-    excluded = _validate.reasons("excluded", excluded)
+        raise ValueError(f"Expected ledger to be a PrivacyLedger, got {ledger!r}.")
+    excluded = arguments.reasons("excluded", excluded)
     excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
     if ledger.guarantee_holds:
         paragraphs = [*_guaranteed(ledger), *_settings(ledger)]

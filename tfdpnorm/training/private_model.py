@@ -401,9 +401,7 @@ class PrivateModel(keras.Model):
             if not losses:
                 return None
             total = tf.add_n(losses)
-        return tape.gradient(
-            total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
+        return tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     def _build(self, x):
         if not self.model.built:

@@ -81,8 +81,11 @@ def test_no_paper_value_where_the_paper_has_none(fields):
         ("group", {"noise_multiplier": 1.25}, "group/z=1.25"),
         ("none", {"noise_multiplier": 0.0}, "none/z=0"),
         ("public_batch", {"epsilon": 3.0, "statistics": "lot"}, "public_batch-lot/eps=3"),
-        ("public_batch", {"epsilon": 3.0, "statistics_gradient": "stop"},
-         "public_batch-stop/eps=3"),
+        (
+            "public_batch",
+            {"epsilon": 3.0, "statistics_gradient": "stop"},
+            "public_batch-stop/eps=3",
+        ),
     ],
 )
 def test_cell_names(norm, fields, cell):

@@ -38,7 +38,9 @@ def test_infinity_is_a_word_in_the_file_and_a_number_again_when_read(tmp_path, u
 
 def test_numbers_of_numpy_are_written_as_numbers(tmp_path, make_record):
     record = make_record(
-        seed=np.int64(3), epsilon=np.float64(INF), test_accuracy=np.float32(12.5),
+        seed=np.int64(3),
+        epsilon=np.float64(INF),
+        test_accuracy=np.float32(12.5),
         flags={"seed": np.int32(3)},
     )
     write_record(tmp_path, record)

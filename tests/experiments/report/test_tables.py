@@ -45,15 +45,22 @@ def cells_of(table):
 
 def test_run_table_has_a_line_for_each_run(make_record, unprotected_record):
     table = tables.run_table(
-        [make_record(), make_record(cell="none/eps=1", test_accuracy_ema=None),
-         unprotected_record(test_accuracy=98.76)]
+        [
+            make_record(),
+            make_record(cell="none/eps=1", test_accuracy_ema=None),
+            unprotected_record(test_accuracy=98.76),
+        ]
     )
     header, rule, first, second, third = table.splitlines()
     assert set(rule) == {"-", " "}
     assert re.split(r"\s{2,}", first) == ["public_batch/eps=1", "95.25", "96.50", "0.9994", "yes"]
     assert re.split(r"\s{2,}", second) == ["none/eps=1", "95.25", "-", "0.9994", "yes"]
     assert re.split(r"\s{2,}", third) == [
-        "public_batch/eps=inf", "98.76", "96.50", "-", "NO GUARANTEE"
+        "public_batch/eps=inf",
+        "98.76",
+        "96.50",
+        "-",
+        "NO GUARANTEE",
     ]
     # Aligned: every column starts where its heading does.
     for name in ("test accuracy %", "weight average %", "epsilon spent", "guarantee holds"):
@@ -77,8 +84,12 @@ def test_run_table_never_rounds_epsilon_down(make_record, epsilon):
 def test_experiment_table_gives_mean_deviation_and_the_papers_figure(make_record):
     accuracies, averages = [95.0, 96.0, 98.5], [96.0, 97.0, 98.0]
     records = [
-        make_record(test_accuracy=a, test_accuracy_ema=b, seed=seed,
-                    flags={"seed": seed, "engine": f"engine{seed}"})
+        make_record(
+            test_accuracy=a,
+            test_accuracy_ema=b,
+            seed=seed,
+            flags={"seed": seed, "engine": f"engine{seed}"},
+        )
         for seed, (a, b) in enumerate(zip(accuracies, averages, strict=True))
     ]
     entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
@@ -165,12 +176,18 @@ def test_curves_of_infinite_epsilon_are_left_out(tmp_path, drawn, others):
 
 def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, make_record):
     def cell(norm, epsilon, accuracy, paper):
-        return make_record(cell=f"{norm}/eps={epsilon}", epsilon_target=epsilon,
-                           test_accuracy=accuracy, paper_value=paper)
+        return make_record(
+            cell=f"{norm}/eps={epsilon}",
+            epsilon_target=epsilon,
+            test_accuracy=accuracy,
+            paper_value=paper,
+        )
 
     records = [
-        cell("layer", 3.0, 90.0, 97.05), cell("layer", 1.0, 80.0, 96.68),
-        cell("layer", 1.0, 84.0, 96.68), cell("none", 1.0, 70.0, None),
+        cell("layer", 3.0, 90.0, 97.05),
+        cell("layer", 1.0, 80.0, 96.68),
+        cell("layer", 1.0, 84.0, 96.68),
+        cell("none", 1.0, 70.0, None),
         cell("layer-no_views", 1.0, 60.0, 96.68),  # the paper's figure is in the plot once
     ]
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
@@ -216,8 +233,12 @@ def test_accuracies_near_100_are_told_apart(tmp_path, drawn, make_record, accura
 @pytest.mark.parametrize("claimed, columns", [(None, 2), (1.0, 1)])
 def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, columns):
     records = [
-        make_record(cell=f"{name}/eps=1", epsilon_claimed=claimed, guarantee_holds=claimed is None,
-                    paper_value=None)
+        make_record(
+            cell=f"{name}/eps=1",
+            epsilon_claimed=claimed,
+            guarantee_holds=claimed is None,
+            paper_value=None,
+        )
         for name in ("public_batch", "public_batch-lot")
     ]
     plots.plot_experiment(records, tmp_path / "e.png", "title")
@@ -231,18 +252,18 @@ def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, colu
 def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):
     records = [
         make_record(cell="layer/eps=1"),
-        make_record(cell="public_batch/eps=1", guarantee_holds=False, epsilon=INF,
-                    paper_value=None),
+        make_record(
+            cell="public_batch/eps=1", guarantee_holds=False, epsilon=INF, paper_value=None
+        ),
     ]
     plots.plot_experiment(records, tmp_path / "e.png", "title")
-    assert sorted(labels(drawn[0])) == [
-        "layer", "layer, the paper", "public_batch, NO GUARANTEE"
-    ]
+    assert sorted(labels(drawn[0])) == ["layer", "layer, the paper", "public_batch, NO GUARANTEE"]
 
 
 @pytest.mark.filterwarnings("error")
-def test_plot_without_a_finite_epsilon_is_empty_and_no_failure(tmp_path, drawn, make_record,
-                                                               unprotected_record):
+def test_plot_without_a_finite_epsilon_is_empty_and_no_failure(
+    tmp_path, drawn, make_record, unprotected_record
+):
     records = [unprotected_record(), make_record(cell="none/z=1", epsilon_target=None)]
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     assert labels(drawn[0]) == []
@@ -250,9 +271,16 @@ def test_plot_without_a_finite_epsilon_is_empty_and_no_failure(tmp_path, drawn, 
 
 def noisy_record(make_record, network, stddev, accuracy, curve=(), paper=None):
     return make_record(
-        experiment="davody_table2", cell=f"{network}/stddev={stddev:g}", paper_value=paper,
-        test_accuracy=accuracy, test_accuracy_ema=None, weight_noise_stddev=stddev, epsilon=INF,
-        guarantee_holds=False, no_guarantee_because=["not private"], epsilon_target=None,
+        experiment="davody_table2",
+        cell=f"{network}/stddev={stddev:g}",
+        paper_value=paper,
+        test_accuracy=accuracy,
+        test_accuracy_ema=None,
+        weight_noise_stddev=stddev,
+        epsilon=INF,
+        guarantee_holds=False,
+        no_guarantee_because=["not private"],
+        epsilon_target=None,
         curve=[{"epoch": e, "validation_accuracy": a} for e, a in enumerate(curve, start=1)],
         flags={},
     )
@@ -260,7 +288,8 @@ def noisy_record(make_record, network, stddev, accuracy, curve=(), paper=None):
 
 def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record):
     records = [
-        noisy_record(make_record, "layer-a", 2.0, 90.0), noisy_record(make_record, "a", 0.01, 80.0),
+        noisy_record(make_record, "layer-a", 2.0, 90.0),
+        noisy_record(make_record, "a", 0.01, 80.0),
         noisy_record(make_record, "a", 10.0, 10.0),
         noisy_record(make_record, "b", 0.0, 95.0, (), 99.0),
         noisy_record(make_record, "b", 2.0, 11.0, (), "no convergence"),
@@ -283,8 +312,9 @@ def test_an_entry_says_if_a_run_spent_more_than_its_column_says(make_record):
 
 
 def test_a_claim_of_the_paper_is_called_one(make_record):
-    claimed = make_record(cell="public_batch-lot/eps=3", epsilon=INF, guarantee_holds=False,
-                          epsilon_claimed=2.99)
+    claimed = make_record(
+        cell="public_batch-lot/eps=3", epsilon=INF, guarantee_holds=False, epsilon_claimed=2.99
+    )
     entry = cells_of(tables.experiment_table([claimed]))["public_batch-lot", "eps=3"]
     assert entry.endswith("; epsilon claimed by the paper, NOT A GUARANTEE")
 

@@ -101,8 +101,11 @@ def test_our_views_are_left_out_where_rows_are_joined_and_a_users_are_not():
         ("layer", {"augmentation_multiplicity": 1}, "layer/eps=1"),
         ("layer", {"augmentation_multiplicity": 5}, "layer-5_views/eps=1"),
         ("public_batch", {"statistics": "lot"}, "public_batch-lot/eps=1"),
-        ("public_batch", {"statistics_gradient": "stop", "augmentation_multiplicity": 1},
-         "public_batch-stop-no_views/eps=1"),
+        (
+            "public_batch",
+            {"statistics_gradient": "stop", "augmentation_multiplicity": 1},
+            "public_batch-stop-no_views/eps=1",
+        ),
     ],
 )
 def test_cells_with_other_views_than_ours_are_named_so(norm, fields, cell):
@@ -117,9 +120,7 @@ def test_the_table_has_cells_that_differ_in_nothing_but_views():
     assert len(cells) == len(davody.private_cells("mnist")) == 3 * 7 + len(with_views)
     for spec in with_views:
         without = cells[spec.cell.replace("/", "-no_views/")]
-        assert without == dataclasses.replace(
-            spec, cell=without.cell, augmentation_multiplicity=1
-        )
+        assert without == dataclasses.replace(spec, cell=without.cell, augmentation_multiplicity=1)
 
 
 def test_records_from_before_there_were_views_are_of_runs_without():

@@ -76,7 +76,7 @@ def test_max_examples_that_leaves_all_is_full_scale(digits, count):
 
 def test_too_few_rows_to_split_from():
     spec = davody.spec("digits", "public_batch", 1.0, public_batch_size=1437)
-    with pytest.raises(ValueError, match="1436.*received 1437"):
+    with pytest.raises(ValueError, match="1436.*got 1437"):
         load_experiment_data(spec)
 
 
@@ -113,7 +113,9 @@ def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
     spec = davody.spec("mnist", "public_batch", 1.0, public_dataset="cifar10", public_batch_size=8)
     data = load_experiment_data(spec, "folder")
     assert set(fake.asked) == {
-        ("mnist", "train", "folder"), ("mnist", "test", "folder"), ("cifar10", "train", "folder")
+        ("mnist", "train", "folder"),
+        ("mnist", "test", "folder"),
+        ("cifar10", "train", "folder"),
     }
     assert data.public_x.shape == (8, 28, 28, 1) and data.num_examples == 40
     assert data.public_source == "8 images of cifar10"

@@ -40,9 +40,17 @@ def sets(monkeypatch):
 
 def make_spec(norm="none", **fields):
     return davody.spec(
-        "cifar10", norm, 8.0,
-        **{"pretraining_epochs": 1, "public_batch_size": 6, "expected_batch_size": 8, "steps": 2,
-           "delta": 1e-3, **fields},
+        "cifar10",
+        norm,
+        8.0,
+        **{
+            "pretraining_epochs": 1,
+            "public_batch_size": 6,
+            "expected_batch_size": 8,
+            "steps": 2,
+            "delta": 1e-3,
+            **fields,
+        },
     )
 
 

@@ -72,11 +72,24 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
     assert set(record) == set(FIELDS)
     assert read_records(tmp_path / "results") == [_as_read(record)]
     expected = dict(
-        experiment="tiny", cell="a/cell", paper_value=None, epsilon_target=None, accountant="rdp",
-        delta=1e-3, guarantee_holds=True, no_guarantee_because=[], num_examples=64,
-        expected_batch_size=16, sampling_rate=0.25, noise_multiplier=1.0, l2_norm_clip=1.0,
-        updates=3, statistics="public" if spec.needs_public_rows else "none", engine=engine,
-        seed=4, scale="full",
+        experiment="tiny",
+        cell="a/cell",
+        paper_value=None,
+        epsilon_target=None,
+        accountant="rdp",
+        delta=1e-3,
+        guarantee_holds=True,
+        no_guarantee_because=[],
+        num_examples=64,
+        expected_batch_size=16,
+        sampling_rate=0.25,
+        noise_multiplier=1.0,
+        l2_norm_clip=1.0,
+        updates=3,
+        statistics="public" if spec.needs_public_rows else "none",
+        engine=engine,
+        seed=4,
+        scale="full",
     )
     assert {name: record[name] for name in expected} == expected
     assert record["flags"]["learning_rate"] == 0.1

@@ -89,8 +89,13 @@ def test_a_field_that_older_records_lack_had_its_default_then():
 @pytest.mark.parametrize("norm", ["none", "layer", "noised_batch"])
 def test_settings_of_public_rows_have_no_effect_on_networks_without_them(norm):
     spec = dataclasses.replace(PRIVATE, norm=norm)
-    others = dict(statistics="blend", statistics_gradient="stop", pull_back_weight=3.0,
-                  public_dataset="cifar100", public_batch_size=77)
+    others = dict(
+        statistics="blend",
+        statistics_gradient="stop",
+        pull_back_weight=3.0,
+        public_dataset="cifar100",
+        public_batch_size=77,
+    )
     assert differences(spec, {**dataclasses.asdict(spec), **others}) == []
     # Networks of which one has public rows differ in that too.
     names = differences(PRIVATE, {**dataclasses.asdict(spec), **others})
@@ -102,9 +107,7 @@ def test_rows_that_are_split_off_are_missing_from_every_training_set():
     flags = dataclasses.asdict(spec)
     assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
     assert differences(spec, {**flags, "pull_back_weight": 3.0}) == []
-    assert differences(spec, {**flags, "public_dataset": "kmnist"}) == [
-        "public_dataset"
-    ]
+    assert differences(spec, {**flags, "public_dataset": "kmnist"}) == ["public_dataset"]
 
 
 def test_records_are_compared_as_specs_are(make_record):

@@ -45,8 +45,15 @@ def test_public_words_come_from_the_file_alone(texts, tmp_path):
     path = tmp_path / "public.txt"
     path.write_text("story story number\nnumber story\n")
     data = load_experiment_data(
-        davody.spec("ag_news", "layer", 3.0, vocabulary="public", vocabulary_file=str(path),
-                    public_dataset="ag_news_subset", **SIZES)
+        davody.spec(
+            "ag_news",
+            "layer",
+            3.0,
+            vocabulary="public",
+            vocabulary_file=str(path),
+            public_dataset="ag_news_subset",
+            **SIZES,
+        )
     )
     np.testing.assert_array_equal(data.train_x, word_ids(TEXTS, ("story", "number"), 6))
     assert data.no_guarantee_because == ()
@@ -115,7 +122,8 @@ def test_padding_does_not_change_an_answer(texts):
 def test_networks_and_settings_of_another_kind_are_refused(monkeypatch, dataset, fields, message):
     if dataset == "ag_news":
         monkeypatch.setattr(
-            datasets, "load_examples",
+            datasets,
+            "load_examples",
             lambda name, split, data_dir: Examples(
                 name, split, np.array(TEXTS, object), np.zeros(40, np.int32), 4, False
             ),

@@ -62,9 +62,7 @@ def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
     assert [record[f"epsilon{which}"] for which in ("", "_rdp", "_pld")] == [INF] * 3
     assert record["guarantee_holds"] is False
     assert record["no_guarantee_because"] == [weight_noise.NOT_PRIVATE]
-    expected = dict(
-        weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None
-    )
+    expected = dict(weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None)
     assert {name: record[name] for name in expected} == expected
     assert [point["epoch"] for point in record["curve"]] == [1, 2]
     assert "NO GUARANTEE" in "\n".join(lines)
@@ -129,9 +127,7 @@ def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path,
     with pytest.raises(ValueError, match="with other epochs"):
         weight_noise.run(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
     lines = []
-    result = weight_noise.run(
-        spec, data=held_out, echo=lines.append, run_dir=folder, resume=True
-    )
+    result = weight_noise.run(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)
     assert [point["epoch"] for point in result.curve] == [1, 2, 3, 4]
     assert int(result.model.optimizer.iterations.numpy()) == 16
     assert [line.split()[1] for line in lines if line.startswith("  epoch")] == ["3/4", "4/4"]

@@ -61,9 +61,7 @@ class TestWithKerasCallbacks:
         monkeypatch.setattr(
             private_validation, "_whole_noise", lambda stddev: next(noise) if stddev == 4 else None
         )
-        monkeypatch.setattr(
-            PrivateValidation, "_judge", lambda self, x, y: np.zeros(len(y), bool)
-        )
+        monkeypatch.setattr(PrivateValidation, "_judge", lambda self, x, y: np.zeros(len(y), bool))
         model = build(norm="public_batch")
         trained = private(model, public_batch=public, steps=24)
         saved = str(tmp_path / "best.weights.h5")
@@ -286,9 +284,7 @@ class TestCount:
         expected = trained.predict(validation[0], verbose=0).argmax(1) == validation[1]
         assert counts == {int(expected.sum())}
 
-    def test_statistics_are_those_of_the_present_weights(
-        self, build, private, public, validation
-    ):
+    def test_statistics_are_those_of_the_present_weights(self, build, private, public, validation):
         model = build(norm="public_batch")
         trained = private(model, public_batch=public)
         trained(validation[0])
@@ -395,7 +391,7 @@ class TestRefusals:
             ({"noise_multiplier": 1, "queries": 0}, "queries to be a positive int, got 0"),
             ({"noise_multiplier": 1, "every": 1.5}, "every to be a positive int, got 1.5"),
             ({"noise_multiplier": 1, "batch_size": True}, "batch_size .* got True"),
-            ({"noise_multiplier": 1, "name": "loss"}, 'begin with "private_val_", got \'loss\''),
+            ({"noise_multiplier": 1, "name": "loss"}, "begin with \"private_val_\", got 'loss'"),
         ],
     )
     def test_settings(self, settings, message, validation):

@@ -18,8 +18,8 @@ BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
     [
         ({"engine": "fast"}, "Expected engine to be one of .*'per_example'.*, got 'fast'"),
         ({"accountant": "zcdp"}, "Expected accountant to be one of 'rdp', 'pld', .*'zcdp'"),
-        ({"budget": BUDGET, "noise_multiplier": 1.0}, "exactly one of budget .* received both"),
-        ({"noise_multiplier": None}, "exactly one of budget .* received neither"),
+        ({"budget": BUDGET, "noise_multiplier": 1.0}, "exactly one of budget .* got both"),
+        ({"noise_multiplier": None}, "exactly one of budget .* got neither"),
         ({"delta": None}, "Expected delta with noise_multiplier"),
         ({"budget": (1.0, 1e-5)}, "Write PrivacyBudget"),
         ({"expected_batch_size": 41}, "expected_batch_size=41 and num_examples=40"),

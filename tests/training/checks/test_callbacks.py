@@ -32,9 +32,7 @@ def ledger():
 @pytest.fixture
 def check(ledger):
     def run(callbacks, validation_data_given=False, **settings):
-        check_callbacks(
-            callbacks, ledger, validation_data_given=validation_data_given, **settings
-        )
+        check_callbacks(callbacks, ledger, validation_data_given=validation_data_given, **settings)
         return ledger
 
     return run

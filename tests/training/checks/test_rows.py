@@ -143,6 +143,7 @@ def test_what_cannot_be_checked_is_said_twice(checked, data, cross_entropy):
 @pytest.mark.slow
 def test_checking_changes_nothing(checked, build, data, cross_entropy):
     """Neither weights nor the random numbers that a user draws."""
+
     def numbers(**settings):
         keras.utils.set_random_seed(3)
         model = build("functional")

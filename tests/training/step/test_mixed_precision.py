@@ -143,9 +143,7 @@ def test_weights_and_noise_are_float32(policy, private, data, cross_entropy):
 def test_tensor_float_32_is_switched_off_on_gpus(gpus, build, private, monkeypatch, recwarn):
     switched = []
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: gpus)
-    monkeypatch.setattr(
-        tf.config.experimental, "enable_tensor_float_32_execution", switched.append
-    )
+    monkeypatch.setattr(tf.config.experimental, "enable_tensor_float_32_execution", switched.append)
     private(build())
     assert switched == ([False] if gpus else [])
     assert any("TensorFloat-32" in str(w.message) for w in recwarn) == bool(gpus)

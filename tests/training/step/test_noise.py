@@ -151,7 +151,11 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
     x, y = np.ones((40, 1), np.float32), np.zeros(40)
     model = keras.Sequential([keras.layers.Dense(1, use_bias=False, input_shape=(1,))])
     trained = private(
-        model, noise_multiplier=0.0, l2_norm_clip=0.25, insecure_seed=3, steps=6,
+        model,
+        noise_multiplier=0.0,
+        l2_norm_clip=0.25,
+        insecure_seed=3,
+        steps=6,
         physical_batch_size=8,
     )
     trained.compile(keras.optimizers.SGD(1.0), lambda y, p: p[:, 0])

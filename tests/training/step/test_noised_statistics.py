@@ -87,9 +87,15 @@ def no_noise():
 @pytest.mark.parametrize("lot", [100, 1000])
 def test_the_parts_of_an_update_compose_to_its_noise_multiplier(queries, share, accountant, lot):
     plan = make_plan(
-        num_examples=1000, expected_batch_size=lot, steps=20, l2_norm_clip=1.0,
-        noise_multiplier=3.0, delta=1e-5, accountant=accountant,
-        statistics_queries=queries, statistics_budget_share=share,
+        num_examples=1000,
+        expected_batch_size=lot,
+        steps=20,
+        l2_norm_clip=1.0,
+        noise_multiplier=3.0,
+        delta=1e-5,
+        accountant=accountant,
+        statistics_queries=queries,
+        statistics_budget_share=share,
     )
     gaussian = dp_accounting.GaussianDpEvent
     update = dp_accounting.ComposedDpEvent(
@@ -112,8 +118,12 @@ def test_the_parts_of_an_update_compose_to_its_noise_multiplier(queries, share, 
 
 def test_without_queries_the_gradient_has_all_of_it():
     plan = make_plan(
-        num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
-        noise_multiplier=3.0, delta=1e-5,
+        num_examples=100,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=3.0,
+        delta=1e-5,
     )
     assert (plan.gradient_noise_multiplier, plan.statistics_noise_multiplier) == (3.0, 0.0)
 
@@ -145,8 +155,13 @@ def test_plans_refuse_shares_that_leave_nothing(queries, share):
 
 def _plan(**settings):
     return make_plan(
-        num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
-        noise_multiplier=1.0, delta=1e-5, **settings,
+        num_examples=100,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        **settings,
     )
 
 
@@ -250,9 +265,7 @@ def test_views_count_as_one_row(compiled, one_lot, data, no_noise):
     model = keras.Sequential(
         [keras.Input((5,)), NoisedBatchNormalization(CLIP, momentum=0.0), keras.layers.Dense(3)]
     )
-    trained = compiled(
-        model, augmentation=augmentation, augmentation_multiplicity=2, **no_noise
-    )
+    trained = compiled(model, augmentation=augmentation, augmentation_multiplicity=2, **no_noise)
     x, y = data[0][:8], data[1][:8]
     trained.train_step(one_lot(x, y, rows=4, padding=4))
     np.testing.assert_allclose(model.layers[0].running_mean, np.zeros(5), atol=1e-6)
@@ -285,7 +298,10 @@ def test_a_row_moves_all_that_is_released_by_at_most_the_clip(
     engine, share, clip, clipping, least, compiled, data
 ):
     trained = compiled(
-        network(clip), engine=engine, l2_norm_clip=0.2, statistics_budget_share=share,
+        network(clip),
+        engine=engine,
+        l2_norm_clip=0.2,
+        statistics_budget_share=share,
         clipping=clipping,
     )
     found = measure_sensitivity(trained, data[0][:8], data[1][:8])
@@ -340,7 +356,11 @@ def test_each_part_has_the_noise_of_its_share(compiled, one_lot, data, monkeypat
         ]
     )
     trained = compiled(
-        model, keras.optimizers.SGD(1.0), noise_multiplier=4.0, delta=1e-5, l2_norm_clip=clip,
+        model,
+        keras.optimizers.SGD(1.0),
+        noise_multiplier=4.0,
+        delta=1e-5,
+        l2_norm_clip=clip,
         statistics_budget_share=share,
     )
     plan, seen, layer = trained.plan, [], model.layers[1]
@@ -465,8 +485,14 @@ def test_statistics_of_joined_rows_are_refused_beside_it(statistics, public):
 
 def make_private_with(model, **settings):
     return make_private(
-        model, num_examples=40, expected_batch_size=10, steps=2, l2_norm_clip=1.0,
-        noise_multiplier=1.0, delta=1e-5, **settings,
+        model,
+        num_examples=40,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        **settings,
     )
 
 

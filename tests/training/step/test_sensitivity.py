@@ -64,9 +64,7 @@ def test_lot_statistics_break_the_bound(private, step_sum, one_lot, data, public
 
 @pytest.mark.slow_cases("tfp_*")
 @pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
-def test_a_row_with_an_infinite_derivative_moves_no_other(
-    engine, private, step_sum, one_lot
-):
+def test_a_row_with_an_infinite_derivative_moves_no_other(engine, private, step_sum, one_lot):
     """One backward pass over all rows meets 0 * inf in such a row: it must not spread."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])
     trained = private(model, engine=engine, l2_norm_clip=CLIP)

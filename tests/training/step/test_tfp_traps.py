@@ -55,9 +55,9 @@ class TestGlobalSeed:
         for _ in range(2):  # as a recompiled model: a second traced function
             tf.random.set_seed(1)
             step = tf.function(
-                lambda: tfp_sgd(1.0)._compute_gradients(
-                    loss, [variable], tape=tf.GradientTape()
-                )[0][0]
+                lambda: tfp_sgd(1.0)._compute_gradients(loss, [variable], tape=tf.GradientTape())[
+                    0
+                ][0]
             )
             draws.append([step().numpy()])
         assert not distinct(draws)
@@ -132,9 +132,7 @@ class TestNonFiniteGradient:
 
     @pytest.mark.slow_cases("tfp_*")
     @pytest.mark.parametrize("engine", ENGINES)
-    def test_one_row_counts_zero_and_is_counted(
-        self, engine, updated, update_without_row, data
-    ):
+    def test_one_row_counts_zero_and_is_counted(self, engine, updated, update_without_row, data):
         """q = 1, no noise: the update is that of the other rows, over the same denominator."""
         y = data[0][:, :3].copy()
         y[11] = 3e38  # finite; the square of its difference is not

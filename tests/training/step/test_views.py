@@ -112,9 +112,7 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
         return found
 
     x = np.random.default_rng(0).random((40, 8, 8, 1), np.float32)
-    trained = private(
-        model, augmentation=spied, augmentation_multiplicity=2, physical_batch_size=8
-    )
+    trained = private(model, augmentation=spied, augmentation_multiplicity=2, physical_batch_size=8)
     trained.compile("sgd", cross_entropy, metrics=["accuracy"])
     history = trained.fit(x, np.arange(40) % 3, epochs=1, verbose=0)
     assert np.isfinite(history.history["loss"][0])
@@ -129,7 +127,7 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
         ({"augmentation_multiplicity": 2.0}, "positive int, got 2.0"),
         ({"augmentation": "flip"}, "a Keras layer or a function of rows, .* got str"),
         ({"augmentation": []}, r"augmentation_multiplicity=1, .* got \[\]"),
-        ({"augmentation": [tf.identity]  * 2, "augmentation_multiplicity": 3}, "multiplicity=3"),
+        ({"augmentation": [tf.identity] * 2, "augmentation_multiplicity": 3}, "multiplicity=3"),
         ({"augmentation": [tf.identity, "flip"], "augmentation_multiplicity": 2}, "'flip'"),
     ],
     ids=range(6),

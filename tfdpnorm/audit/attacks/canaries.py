@@ -146,9 +146,7 @@ class CanaryScores(keras.callbacks.Callback):
     def scores(self):
         """[m], float64: higher for a canary that seems to have been trained on."""
         ridge = _RIDGE * np.trace(self._products) / len(self._moments)
-        return np.linalg.solve(
-            self._products + ridge * np.eye(len(self._moments)), self._moments
-        )
+        return np.linalg.solve(self._products + ridge * np.eye(len(self._moments)), self._moments)
 
     def _weight_vector(self):
         return np.concatenate([v.numpy().ravel() for v in self._private.model.trainable_variables])
@@ -156,9 +154,7 @@ class CanaryScores(keras.callbacks.Callback):
     def _weights_part(self, lot):
         # What only a pull-back needs comes last, and is no weight.
         count = len(self._private.model.trainable_variables)
-        return tf.concat(
-            [tf.reshape(g, [-1]) for g in self._private.clipped_sum(lot)[:count]], 0
-        )
+        return tf.concat([tf.reshape(g, [-1]) for g in self._private.clipped_sum(lot)[:count]], 0)
 
     def _each_canary(self):
         def one(row):

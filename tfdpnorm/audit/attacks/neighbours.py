@@ -73,7 +73,9 @@ class Frame(NamedTuple):
 
         mask_tensor = tf.constant(mask.reshape(batches, per_batch))
         return Lot(
-            structure(self.x, row and row.x), structure(self.y, row and row.y), mask_tensor,
+            structure(self.x, row and row.x),
+            structure(self.y, row and row.y),
+            mask_tensor,
             mask_tensor,
         )
 

@@ -236,7 +236,8 @@ def _ascended(found, frame, steps):
     highest = [leaves[i].max() for i in movable]
     farthest = found.farthest_rows()[0]
     in_range = next(
-        row for _, row, _ in sorted(found.vectors, key=lambda entry: -entry[0])
+        row
+        for _, row, _ in sorted(found.vectors, key=lambda entry: -entry[0])
         if _is_within(row, movable, lowest, highest)
     )
     for name, start, bounded in (

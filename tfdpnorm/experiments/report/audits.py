@@ -122,9 +122,7 @@ def plot_audits(records, path, title):
     colors = ["C3" if record["violation"] else "C2" for record in records]
     axes.bar(places, audited, width=0.5, color=colors, label="audited: at least this")
     axes.scatter(places, claimed, marker="_", s=1500, color="black", label="claimed: at most this")
-    names = [
-        _path(r) + ("" if r["guarantee_holds"] else "\nNO GUARANTEE") for r in records
-    ]
+    names = [_path(r) + ("" if r["guarantee_holds"] else "\nNO GUARANTEE") for r in records]
     axes.set_xticks(list(places), names)
     axes.set(ylabel="epsilon", title=title)
     axes.grid(axis="y", alpha=0.3)

@@ -61,8 +61,10 @@ def plot_experiment(records, path, title, networks=()):
                 paper.append((epsilon, group[0]["paper_value"]))
         if ours:
             x, mean, low, high = zip(*sorted(ours), strict=True)
-            spread = [[m - a for m, a in zip(mean, low, strict=True)],
-                      [b - m for m, b in zip(mean, high, strict=True)]]
+            spread = [
+                [m - a for m, a in zip(mean, low, strict=True)],
+                [b - m for m, b in zip(mean, high, strict=True)],
+            ]
             label = norm if holds else f"{norm}, NO GUARANTEE"
             label += " (epsilon claimed by the paper)" if claimed else ""
             axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
@@ -70,7 +72,10 @@ def plot_experiment(records, path, title, networks=()):
             drawn.update(paper)
             axes.plot(
                 *zip(*sorted(paper), strict=True),
-                linestyle="--", marker="x", color=color, label=f"{norm}, the paper",
+                linestyle="--",
+                marker="x",
+                color=color,
+                label=f"{norm}, the paper",
             )
     axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
     epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
@@ -103,8 +108,13 @@ def plot_weight_noise(records, path, title, networks=()):
         groups.sort(key=lambda group: group[0]["weight_noise_stddev"])
         places = [steps.index(group[0]["weight_noise_stddev"]) for group in groups]
         ours = [[record["test_accuracy"] for record in group] for group in groups]
-        axes.plot(places, [statistics.mean(values) for values in ours], marker="o", color=color,
-                  label=network)
+        axes.plot(
+            places,
+            [statistics.mean(values) for values in ours],
+            marker="o",
+            color=color,
+            label=network,
+        )
         for place, values in zip(places, ours, strict=True):
             axes.vlines(place, min(values), max(values), color=color)
         paper = [

@@ -234,9 +234,7 @@ def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
     )
 
 
-def run_one_step(
-    spec, *, samples, confidence=0.95, black_box=False, ascent_steps=0, data_dir=None
-):
+def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_steps=0, data_dir=None):
     """Audits the epsilon of one update on a whole lot, where one row moves it farthest.
 
     Args:

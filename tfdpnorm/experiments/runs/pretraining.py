@@ -95,8 +95,15 @@ class _PublicTraining:
     def folder(self):
         spec, options = self.spec, sorted(dict(self.spec.model_options).items())
         settings = (
-            spec.model, self.norm, options, self.shape, self.public.name, len(self.public),
-            spec.pretraining_epochs, _SEED, _BATCH_SIZE,
+            spec.model,
+            self.norm,
+            options,
+            self.shape,
+            self.public.name,
+            len(self.public),
+            spec.pretraining_epochs,
+            _SEED,
+            _BATCH_SIZE,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
         name = f"{spec.model}-{self.norm}-{self.public.name}-{digest}"

@@ -90,9 +90,7 @@ def run(
         with average.applied():
             accuracy_ema = test_accuracy(private, data)
     made = private.ledger.position - before
-    record = make_record(
-        spec, data, private, accuracy, accuracy_ema, progress.curve, seconds, made
-    )
+    record = make_record(spec, data, private, accuracy, accuracy_ema, progress.curve, seconds, made)
     echo(summary(record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
@@ -112,9 +110,7 @@ def build_private(spec, data, **run_options):
     keras.utils.set_random_seed(spec.seed)  # initial weights; never noise or lots
     options = {**dict(spec.model_options), **data.model_options}
     if spec.needs_public_rows:
-        options.update(
-            statistics=spec.statistics, statistics_gradient=spec.statistics_gradient
-        )
+        options.update(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
     model = models.build(
         spec.model,
         norm=spec.norm,
@@ -240,9 +236,7 @@ def make_record(spec, data, private, accuracy, accuracy_ema, curve, seconds, mad
     """
     plan, ledger = private.plan, private.ledger
     holds = ledger.guarantee_holds
-    by_accountant = {
-        name: ledger.epsilon(accountant=name) for name in ("rdp", "pld")
-    }
+    by_accountant = {name: ledger.epsilon(accountant=name) for name in ("rdp", "pld")}
     return {
         "experiment": spec.experiment,
         "cell": spec.cell,

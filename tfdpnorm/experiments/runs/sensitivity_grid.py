@@ -27,9 +27,7 @@ def sensitivity_grid(names):
     specs = []
     for name in names:
         lot = _LOTS.get(name, _LARGE_MODEL_LOT)
-        base = AuditSpec(
-            model=name, norm=_OWN_NORMS.get(name, "layer"), expected_batch_size=lot
-        )
+        base = AuditSpec(model=name, norm=_OWN_NORMS.get(name, "layer"), expected_batch_size=lot)
         public = dataclasses.replace(base, norm="public_batch")
         noised = dataclasses.replace(base, norm="noised_batch")
         variations = [(base, {}), (base, {"physical_batch_size": lot // 2})]
@@ -117,5 +115,5 @@ def describe(row):
         f"  {row['model']} {row['path']}, {row['engine']}, {row['clipping']} "
         f"{row['clip_function']}, {row['physical_batch_size']} of {row['expected_batch_size']} "
         f"rows at once, K = {row['augmentation_multiplicity']}: {row['add_remove']:.6f} C by "
-        f"\"{row['add_remove_case']}\": {verdict} ({row['seconds']:.0f} s)"
+        f'"{row["add_remove_case"]}": {verdict} ({row["seconds"]:.0f} s)'
     )

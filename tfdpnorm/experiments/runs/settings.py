@@ -64,8 +64,7 @@ def _differences(first, second, kind):
     return [
         name
         for name in dict.fromkeys([*first, *second])
-        if name not in left_out
-        and not _equal(first.get(name, missing), second.get(name, missing))
+        if name not in left_out and not _equal(first.get(name, missing), second.get(name, missing))
     ]
 
 

@@ -42,9 +42,7 @@ class WeightNoiseResult(NamedTuple):
     curve: list
 
 
-def run(
-    spec, *, data_dir=None, output_dir=None, data=None, echo=print, run_dir=None, resume=False
-):
+def run(spec, *, data_dir=None, output_dir=None, data=None, echo=print, run_dir=None, resume=False):
     """Trains one cell and writes its record.
 
     Args:

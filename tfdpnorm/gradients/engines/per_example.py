@@ -55,9 +55,7 @@ def per_example(
         )
     if clip_weights is not None:
         gradients = [g * w for g, w in zip(gradients, clip_weights, strict=True)]
-    gradients, nonfinite = clipped_sum(
-        gradients, mask, l2_norm_clip, clip_function, clip_groups
-    )
+    gradients, nonfinite = clipped_sum(gradients, mask, l2_norm_clip, clip_function, clip_groups)
     return ClippedSum(gradients, losses, predictions, nonfinite)
 
 

@@ -124,9 +124,7 @@ def _step_class():
         def _process_per_example_grads(self, grads):
             *grads, _ = grads
             check_connected(grads, self._get_variables())
-            grads = [
-                tf.convert_to_tensor(g) * f for g, f in zip(grads, self._factors, strict=True)
-            ]
+            grads = [tf.convert_to_tensor(g) * f for g, f in zip(grads, self._factors, strict=True)]
             squared_norm = tf.add_n(
                 [tf.cast(tf.reduce_sum(tf.square(g)), tf.float32) for g in grads]
             )

@@ -105,9 +105,7 @@ def tfp_vectorized(
             )
             return total.gradients, total.nonfinite
 
-        gradients, nonfinite = tf.cond(
-            tape.all_finite, lambda: (gradients, nonfinite), rows_apart
-        )
+        gradients, nonfinite = tf.cond(tape.all_finite, lambda: (gradients, nonfinite), rows_apart)
     return ClippedSum(gradients, outputs["losses"], outputs["predictions"], nonfinite)
 
 

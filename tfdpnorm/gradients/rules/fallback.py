@@ -37,7 +37,7 @@ class FallbackRule(Rule):
             # Taken whole, an input would let every row see all the others.
             raise ValueError(
                 f"Expected layer {layer.name!r} to take and give {count} rows, got inputs of "
-                f"shapes {whole or 'unknown'}. Use engine=\"per_example\" for this model."
+                f'shapes {whole or "unknown"}. Use engine="per_example" for this model.'
             )
 
         def one(row):

@@ -86,6 +86,5 @@ def row_specs(lots):
         return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
 
     return tuple(
-        tf.nest.map_structure(of_rows, part)
-        for part in (lots.element_spec.x, lots.element_spec.y)
+        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
     )

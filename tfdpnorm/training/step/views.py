@@ -73,8 +73,7 @@ def _augmented(augmentation, x):
         found = augmentation(x)
     given, made = tf.nest.flatten(x), tf.nest.flatten(found)
     if len(given) != len(made) or any(
-        not m.shape[:1].is_compatible_with(g.shape[:1])
-        for g, m in zip(given, made, strict=False)
+        not m.shape[:1].is_compatible_with(g.shape[:1]) for g, m in zip(given, made, strict=False)
     ):
         raise ValueError(
             f"Expected the augmentation to give as many rows as it takes, {given[0].shape[0]}, "

@@ -1,0 +1,187 @@
+"""Folders, files that are written whole or not at all, and locks.
+
+A writer that is killed leaves what was there before, or all of what it wrote. Where the file must
+also survive a power loss, `flush` has it on the disk.
+"""
+
+import contextlib
+import os
+import pathlib
+import secrets
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None
+
+_TO_DISK = getattr(os, "fdatasync", os.fsync)
+
+
+def reason(error):
+    """Returns why an operation failed, in a line: the operating system's words if it has any."""
+    lines = str(error).splitlines()
+    return getattr(error, "strerror", None) or (lines[0] if lines else type(error).__name__)
+
+
+def make_folder(path, name):
+    """Makes a folder, so that a run learns before it trains that it has none.
+
+    Args:
+        path: Folder, made if absent.
+        name: What the caller calls it, for the message.
+
+    Returns:
+        Its `pathlib.Path`.
+
+    Raises:
+        OSError: if it cannot be made or written to.
+    """
+    path = pathlib.Path(path)
+    probe = path / f".writable-{secrets.token_hex(4)}"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        is_file = path.exists() and not path.is_dir()
+        why = "it is not a folder" if is_file else reason(error)
+        raise OSError(
+            f"Expected {name} to be a folder that can be written to, got {path}: {why}. Name "
+            "another one."
+        ) from error
+    return path
+
+
+def write_whole(path, data, *, durable=False):
+    """Writes a file, in place of what was there, whole or not at all.
+
+    Args:
+        path: The file; its folder exists.
+        data: Text or bytes.
+        durable: Whether it is on the disk when the call returns.
+
+    Returns:
+        Its `pathlib.Path`.
+
+    Raises:
+        OSError: if it cannot be written; then nothing has changed.
+    """
+    path = pathlib.Path(path)
+    with scratch_file(path) as partial:
+        _write(partial, data, durable)
+        os.replace(partial, path)
+    if durable:
+        flush(path.parent)
+    return path
+
+
+def write_new(path, data, *, durable=False):
+    """Writes a file that must not be there yet, whole or not at all.
+
+    Args:
+        path: The file; its folder exists.
+        data: Text or bytes.
+        durable: As in `write_whole`.
+
+    Returns:
+        Its `pathlib.Path`.
+
+    Raises:
+        FileExistsError: if something has the name.
+        OSError: if it cannot be written.
+    """
+    path = pathlib.Path(path)
+    with scratch_file(path) as partial:
+        _write(partial, data, durable)
+        publish(partial, path)
+    if durable:
+        flush(path.parent)
+    return path
+
+
+@contextlib.contextmanager
+def scratch_file(path):
+    """Context of a path beside `path`, to write to and rename; what is left there is removed."""
+    path = pathlib.Path(path)
+    # Hidden, and with the ending of the file: some writers choose the format by it.
+    partial = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
+    try:
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def publish(partial, path):
+    """Gives the file `partial` the name `path`, unless something has it.
+
+    Raises:
+        FileExistsError: if something has the name.
+        OSError: if it cannot be renamed.
+    """
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # A file system without hard links: reserve the name, then replace it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.replace(partial, path)
+
+
+def write_all(descriptor, data):
+    """Writes bytes to an open file, to the disk."""
+    left = data
+    while left:
+        left = left[os.write(descriptor, left) :]
+    _TO_DISK(descriptor)
+
+
+def flush(path):
+    """Has the operating system write a file, or the names in a folder, to the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folders, and a folder may be write-only.
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor, *, wait=False):
+    """Locks an open file or folder against other processes, until it is closed.
+
+    Where the operating system or the file system has no such locks, nothing is locked.
+
+    Args:
+        descriptor: Of the file or folder.
+        wait: Whether to wait for another process to let go.
+
+    Returns:
+        Whether it is locked now; False where there are no locks.
+
+    Raises:
+        BlockingIOError: another process has it locked, and `wait` is False.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False  # Some network file systems have none.
+    return True
+
+
+def _write(partial, data, durable):
+    data = data.encode() if isinstance(data, str) else data
+    # With the mode that the umask leaves, as an ordinary file.
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        if durable:
+            write_all(descriptor, data)
+        else:
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+    finally:
+        os.close(descriptor)
