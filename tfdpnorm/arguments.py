@@ -99,6 +99,13 @@ def whole(name, value, *, at_least, remedy=""):
     return int(value)
 
 
+def integer(name, value, *, at_least, remedy=""):
+    """Returns `value` as an int >= `at_least`; refuses floats, whole ones as well."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < at_least:
+        raise refusal(name, f"to be an int >= {at_least}", value, remedy)
+    return int(value)
+
+
 def updates(name, value, *, at_least):
     """Returns `value` as an int in [at_least, 2**53], as many updates as floats can count."""
     number = whole(name, value, at_least=at_least)

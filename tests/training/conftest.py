@@ -145,8 +145,8 @@ def step_sum(monkeypatch):
     def of(model):
         seen = {}
 
-        def spy(clipped, measured, trained, **_):
-            seen["sum"] = tf.concat([tf.reshape(g, [-1]) for g in clipped], 0)
+        def spy(clipped, trained, **_):
+            seen["sum"] = tf.concat([tf.reshape(g, [-1]) for g in clipped.sums], 0)
             return [tf.zeros_like(v) for v in trained]
 
         @tf.function(reduce_retracing=False)

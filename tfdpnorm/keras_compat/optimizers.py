@@ -1,4 +1,4 @@
-"""The variables of a Keras optimizer, made before they are needed."""
+"""The variables of a Keras optimizer: made before they are needed, and listed for checkpoints."""
 
 import tensorflow as tf
 
@@ -20,3 +20,18 @@ def make_optimizer_variables(optimizer, variables):
     else:
         with tf.name_scope(optimizer._name):
             optimizer._create_all_weights(variables)
+
+
+def optimizer_variables(optimizer):
+    """Returns the list of variables that an optimizer keeps, its learning rates apart."""
+    return list(optimizer.variables())
+
+
+def learning_rate_variables(optimizer):
+    """Returns the variables that hold an optimizer's hyperparameters, by name.
+
+    Keras 2 keeps the learning rate apart from the optimizer's variables. One that follows a
+    schedule is no variable.
+    """
+    rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
+    return [rates[name] for name in sorted(rates) if isinstance(rates[name], tf.Variable)]

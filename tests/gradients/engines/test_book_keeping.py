@@ -13,9 +13,17 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm import models
-from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
+from tfdpnorm.gradients import (
+    Clipping,
+    Instantiated,
+    Rule,
+    book_keeping,
+    per_example,
+    register_rule,
+)
 from tfdpnorm.gradients.contributions import convolution_sum
 from tfdpnorm.gradients.contributions import outer_sum as contributions
+from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.layers import PublicBatchNormalization
 
 
@@ -250,7 +258,8 @@ def test_loss_scale_changes_nothing():
     loss_fn = loss_function(model)
     rows = example_rows(model, 4)
     plain = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3)
-    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3, loss_scale=1024.0)
+    clipping = Clipping(0.3, loss_scale=1024.0)
+    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, clipping)
     assert relative_error(scaled.gradients, plain.gradients) < 1e-5
 
 
@@ -270,8 +279,9 @@ def test_a_layer_without_a_rule_is_announced_once():
 def test_refusals_name_what_is_wrong():
     model = dense()
     rows = example_rows(model, 2)
-    with pytest.raises(ValueError, match="rows do not mix"):
-        book_keeping(model, None, rows, model.trainable_variables, 1.0, rows_mix=True)
+    engine = engine_named("book_keeping")
+    with pytest.raises(ValueError, match="presumes that no example changes the gradient of"):
+        engine.check(rows_mix=True, public_rows_per_example=False, clipping=Clipping(1.0))
     stray = tf.Variable(1.0, name="stray")
     with pytest.raises(ValueError, match="own variable 'stray"):
         book_keeping(model, loss_function(model), rows, [*model.trainable_variables, stray], 1.0)

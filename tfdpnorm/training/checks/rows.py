@@ -1,7 +1,5 @@
 """Whether examples meet in the model, the loss or the augmentation: asked before training."""
 
-import tensorflow as tf
-
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 
 
@@ -77,14 +75,3 @@ class RowChecks:
         warn_unchecked(report)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Whether examples meet, not checked for {sentence}.")
-
-
-def row_specs(lots):
-    """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...]."""
-
-    def of_rows(spec):
-        return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
-
-    return tuple(
-        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
-    )
