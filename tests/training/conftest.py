@@ -13,15 +13,6 @@ from tfdpnorm.training.step import lot_gradients
 FEATURES, CLASSES = 5, 3
 
 
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    """No test sees another's seed, policy or graph."""
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-    yield
-    keras.mixed_precision.set_global_policy("float32")
-
-
 @pytest.fixture(scope="session")
 def data():
     """(x [40, 5], y [40] of 3 classes)."""

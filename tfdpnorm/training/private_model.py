@@ -3,27 +3,20 @@
 import math
 import warnings
 
-import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit import check_known_layers
-from tfdpnorm.data import Lot, check_public_batch
-from tfdpnorm.keras_compat.models import build_metrics, is_functional
-from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.data import Lot
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import (
     NO_TARGETS,
-    as_poisson_batches,
     joined_metrics,
     one_physical_batch,
-    refuse_fit_arguments,
-    row_specs,
 )
 from tfdpnorm.training.checks.rows import RowChecks
-from tfdpnorm.training.checks.settings import check_optimizer, check_private_data
+from tfdpnorm.training.checks.settings import check_optimizer
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
@@ -127,7 +120,7 @@ class PrivateModel(keras.Model):
             raise ValueError(NO_TARGETS)
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
-        regularization = self._regularization_gradients(trained)
+        regularization = regularization_gradients(self.model, trained)
         clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
@@ -217,10 +210,9 @@ class PrivateModel(keras.Model):
                 "planned. Evaluate or save the model; a new plan on the same data adds to what it "
                 "has already cost."
             )
-        batches = as_poisson_batches(
-            x, y, kwargs.get("sample_weight"), self.plan.expected_batch_size
-        )
-        self._check_data(batches, kwargs)
+        batches = checked_batches(self, self._streams, x, y, kwargs)
+        if batches is None:
+            self._void_unknown_sampling()
         callbacks = validations_first(callbacks)
         check_callbacks(
             callbacks,
@@ -230,11 +222,12 @@ class PrivateModel(keras.Model):
         )
         for callback in callbacks:
             if isinstance(callback, PrivateValidation):
-                self._check_validation_rows(callback, batches)
+                check_validation_rows(callback, batches, self._streams.public_batch)
         self.restore_run(callbacks)
         saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
-            x, y = self._prepared_lots(batches), None
+            x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
+            y = None
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
             initial_epoch = self._kept.take_initial_epoch(steps_per_epoch)
@@ -258,7 +251,7 @@ class PrivateModel(keras.Model):
             self.refresh_public_statistics()
 
     def train_on_batch(self, *args, **kwargs):
-        """As in Keras: one update on the rows given. Voids the guarantee: nobody sampled them."""
+        """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._void_unknown_sampling()
         return super().train_on_batch(*args, **kwargs)
 
@@ -359,56 +352,6 @@ class PrivateModel(keras.Model):
             total.predictions,
             mask * weight,
         )
-
-    def _regularization_gradients(self, variables):
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            losses = self.model.losses
-            if not losses:
-                return None
-            total = tf.add_n(losses)
-        return tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    def _check_data(self, batches, kwargs):
-        """Checks data that are Poisson-sampled here; of others says that no guarantee holds."""
-        if batches is None:
-            self._void_unknown_sampling()
-            return
-        check_private_data(batches, self.plan, self._streams.public_batch)
-        kwargs.pop("sample_weight", None)  # it is in `batches`
-        refuse_fit_arguments(kwargs)
-        self._build(batches.x)
-        check_known_layers(self.model)
-        self._streams.check_unchanged()
-        self.refresh_public_statistics()
-
-    def _build(self, x):
-        if not self.model.built:
-            zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), x)
-            self.model(zeros, training=False)
-
-    def _prepared_lots(self, batches):
-        """The dataset of lots, after all that has to be known of it before the first update."""
-        lots = batches.as_dataset(
-            physical_batch_size=self.physical_batch_size,
-            insecure_seed=self._noise.insecure_seed,
-            first_update=int(self.update_count.numpy()),
-            secret_key=self._kept.secret_key,
-        )
-        x, y = row_specs(lots)
-        self.row_checks.check_model(x)
-        self.row_checks.check_loss(self._per_example_loss, y)
-        # Of other models nobody knows whether all weights and outputs are there already.
-        if is_functional(self.model):
-            make_optimizer_variables(self.optimizer, self.model.trainable_variables)
-            build_metrics(self, self.model.output, y)
-        return lots
-
-    def _check_validation_rows(self, callback, batches):
-        if batches is not None:
-            callback.check_training_data(batches.x)
-        if self._streams.public_batch is not None:
-            tf.nest.map_structure(check_public_batch, self._streams.public_batch, callback.x)
 
     def _void_unknown_sampling(self):
         reason = "the lots were not Poisson-sampled by this library"

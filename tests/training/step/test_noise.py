@@ -170,7 +170,7 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_two_sums_never_get_the_same_noise(generator):
-    """A run that is taken up again repeats updates under one key: equal ones only are equal."""
+    """A resumed run repeats updates under one key: only for equal sums is the noise equal."""
     noise = GaussianNoise(generator=generator)
     sum_ = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
     other = sum_.copy()

@@ -15,9 +15,10 @@ import pathlib
 
 from tensorflow import keras
 
+from tfdpnorm import files
 from tfdpnorm.experiments.records.record import NOT_MEASURED
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
-from tfdpnorm.training.resume.run_folder import check_no_ledger, make_run_dir
+from tfdpnorm.training.resume.run_folder import check_no_ledger
 
 SETTINGS = "settings.json"
 
@@ -100,7 +101,7 @@ def claim_run_dir(run_dir, spec, resume=False):
         return
     folder = pathlib.Path(run_dir)
     is_new = not folder.exists()
-    make_run_dir(folder)
+    files.make_folder(folder, "run_dir")
     if _content(folder):
         _check_is_the_run(folder, spec, resume)
     else:
