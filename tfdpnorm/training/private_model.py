@@ -17,9 +17,11 @@ from tfdpnorm.training.checks.inputs import (
 )
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_optimizer
+from tfdpnorm.training.fit_data import check_validation_rows, checked_batches, prepared_lots
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
+from tfdpnorm.training.step.regularization import regularization_gradients
 from tfdpnorm.training.step.update_metrics import Latest
 
 
