@@ -138,12 +138,12 @@ def make_private(
         loss_scale=loss_scale,
         augmentation_multiplicity=augmentation_multiplicity,
         augmentation=augmentation,
+        pull_back_weight=pull_back_weight,
         statistics_budget_share=statistics_budget_share,
     )
     physical_batch_size = _integer_or_none("physical_batch_size", physical_batch_size, at_least=1)
     checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
     insecure_seed = _integer_or_none("insecure_seed", insecure_seed, at_least=0)
-    check_factor("pull_back_weight", pull_back_weight)
     arguments.choice("noise_generator", noise_generator, GENERATORS)
     if run_dir is None and (resume or checkpoint_every is not None):
         raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
@@ -190,7 +190,6 @@ def make_private(
             plan,
             engine=checked.engine,
             clipping=checked.clipping,
-            pull_back_weight=pull_back_weight,
         ),
         noise=GaussianNoise(insecure_seed, key, noise_generator),
         physical_batch_size=physical_batch_size,
@@ -232,6 +231,7 @@ def _check(
     loss_scale,
     augmentation_multiplicity,
     augmentation,
+    pull_back_weight,
     statistics_budget_share,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
@@ -243,7 +243,7 @@ def _check(
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
-    streams = Streams(model, public_batch)
+    streams = Streams(model, public_batch, pull_back_weight)
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = default_engine(**asked) if engine is None else engine
     if loss_scale is None:

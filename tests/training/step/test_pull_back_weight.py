@@ -30,7 +30,7 @@ def network(scale=True):
 def setting(data, public, cross_entropy):
     """(streams, loss_fn, rows of 6 examples and one of padding, variables)."""
     model = network()
-    streams = Streams(model, tf.constant(public))
+    streams = Streams(model, tf.constant(public), WEIGHT)
     statistics = streams.public_pass(training=True)
     loss = PerExampleLoss(cross_entropy)
 
@@ -49,7 +49,7 @@ def norm(gradients):
 
 def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
     streams, loss_fn, rows, variables = setting
-    weights = streams.clip_weights(variables, WEIGHT)
+    weights = streams.clip_weights(variables)
     assert weights == [1.0, WEIGHT, WEIGHT, 1.0, 1.0]
     sums = {}
     for name in ENGINES:
@@ -66,7 +66,7 @@ def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
 
 def test_unclipped_weights_only_multiply(setting):
     streams, loss_fn, rows, variables = setting
-    weights = streams.clip_weights(variables, WEIGHT)
+    weights = streams.clip_weights(variables)
     for name in ENGINES:
         engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
         plain = engine(loss_fn, rows, variables, 1e6).gradients

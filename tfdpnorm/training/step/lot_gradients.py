@@ -47,17 +47,15 @@ class LotGradients:
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
-        pull_back_weight: See `make_private`.
 
     Attributes:
         engine: As given.
         clipping: As given.
     """
 
-    def __init__(self, model, streams, views, plan, *, engine, clipping, pull_back_weight):
+    def __init__(self, model, streams, views, plan, *, engine, clipping):
         self.engine = engine
         self.clipping = clipping
-        self._pull_back_weight = float(pull_back_weight)
         self._model = model
         self._streams = streams
         self._views = views
@@ -88,7 +86,7 @@ class LotGradients:
         measured = [*trained, *self._streams.tap_variables()]
         clipping = self.clipping.of_variables(
             layers=layer_numbers(self._model, measured),
-            weights=self._streams.clip_weights(measured, self._pull_back_weight),
+            weights=self._streams.clip_weights(measured),
         )
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
