@@ -1,53 +1,25 @@
-"""What a Keras 2 model tells about itself, and how it runs several updates in one execution."""
+"""What a Keras model knows of its own structure.
 
-import contextlib
+Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
+`model.inputs` has lost the structure (a dict, say) in which a model takes its inputs.
+"""
 
-import tensorflow as tf
-
-from tfdpnorm.keras_compat.walk import sublayers
+from tensorflow import keras
 
 
 def is_functional(model):
-    """Whether a model's layers and outputs are known without a call: functional or sequential."""
-    return bool(getattr(model, "_is_graph_network", False))
+    """Whether `model` is a graph of layers with known inputs and outputs.
 
-
-def computes_in_half(model):
-    """Whether a layer inside `model` computes in float16."""
-    return any(layer.compute_dtype == "float16" for layer in sublayers(model))
-
-
-def build_metrics(model, predictions, targets):
-    """Makes the variables of a compiled model's metrics, if that was not done yet.
-
-    A training step that makes variables in its trace is traced twice. Nothing is done for several
-    outputs: how Keras matches them with their targets, it alone knows.
-
-    Args:
-        model: Compiled Keras model.
-        predictions: What it gives: a structure of tensors or specs.
-        targets: What they are compared with, likewise.
+    Functional models are, and Sequential ones once they are built.
     """
-    several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
-    if not (several or model.compiled_metrics.built):
-        model.compiled_metrics.build(predictions, targets)
+    return getattr(model, "_is_graph_network", False)
 
 
-def steps_per_execution(model):
-    """The number of updates in one execution of a compiled model's training function."""
-    return int(model._steps_per_execution or 1)
+def is_made_of_layers(model):
+    """Whether `model` is a Sequential or functional model, so that its layers are all it does."""
+    return isinstance(model, keras.Sequential) or is_functional(model)
 
 
-@contextlib.contextmanager
-def fewer_steps(model, count):
-    """Context in which an execution of the training function makes `count` updates."""
-    asked = steps_per_execution(model)
-    if count == asked:
-        yield
-        return
-    # A variable that the training function reads at every call.
-    model._steps_per_execution.assign(count)
-    try:
-        yield
-    finally:
-        model._steps_per_execution.assign(asked)
+def symbolic_inputs(model):
+    """Returns the structure of Keras tensors that `model` takes; None if it is not functional."""
+    return getattr(model, "_nested_inputs", None)

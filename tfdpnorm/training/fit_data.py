@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.keras_compat.models import build_metrics, is_functional
+from tfdpnorm.keras_compat.fit_loop import make_metric_variables
+from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
 from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
 from tfdpnorm.training.checks.settings import check_private_data
@@ -86,5 +87,5 @@ def prepared_lots(private, batches, noise, kept, loss):
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
-        build_metrics(private, private.model.output, y)
+        make_metric_variables(private, private.model.output, y)
     return lots

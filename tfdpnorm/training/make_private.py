@@ -1,5 +1,6 @@
 """The way from a Keras model to private training: check, plan, assemble."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from tfdpnorm.audit import check_known_layers
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.clipping import check_factor
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
-from tfdpnorm.keras_compat.devices import keep_float32
-from tfdpnorm.keras_compat.models import computes_in_half
+from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
+from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks.settings import (
     check_augmentation,
@@ -161,7 +162,12 @@ def make_private(
         statistics_budget_share=checked.statistics_budget_share,
     )
     check_float32(plan)
-    keep_float32()
+    if switch_off_tensor_float_32():
+        warnings.warn(
+            "TensorFloat-32 is switched off in this process: it would round the norms that "
+            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            stacklevel=2,
+        )
     # What a resumed run must share with the run that it resumes, besides the plan.
     settings = {
         "engine": checked.engine.name,

@@ -21,8 +21,7 @@ from tfdpnorm.gradients import (
     per_example,
     register_rule,
 )
-from tfdpnorm.gradients.contributions import convolution_sum
-from tfdpnorm.gradients.contributions import outer_sum as contributions
+from tfdpnorm.gradients.contributions import arithmetic, convolution_sum
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.layers import PublicBatchNormalization
 
@@ -358,6 +357,6 @@ def test_half_precision_never_exceeds_the_clip():
 def test_patches_in_chunks_give_the_same_sum(size, monkeypatch):
     """One row at a time, some, and all seven at once."""
     monkeypatch.setattr(convolution_sum, "_PATCH_BYTES", size)
-    monkeypatch.setattr(contributions, "_MOST_CHUNKS", 3)
+    monkeypatch.setattr(arithmetic, "_MOST_CHUNKS", 3)
     keras.utils.set_random_seed(3)
     assert_equals_the_loop(convolutions(), counts=(2, 7), clips=(0.05,))

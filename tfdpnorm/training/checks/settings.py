@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.data import check_public_batch
+from tfdpnorm.keras_compat.optimizers import is_of_tensorflow_privacy, scales_losses
 
 
 def check_optimizer(optimizer):
@@ -16,14 +16,14 @@ def check_optimizer(optimizer):
     Raises:
         ValueError: for tensorflow-privacy's optimizers and for loss scaling.
     """
-    if hasattr(optimizer, "_was_dp_gradients_called"):
+    if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
             "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
             f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
             'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
             "tensorflow-privacy clip."
         )
-    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+    if scales_losses(optimizer):
         raise ValueError(
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "

@@ -3,9 +3,9 @@
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.optimizers import (
-    learning_rate_variables,
     make_optimizer_variables,
     optimizer_variables,
+    rate_variables,
 )
 
 # What the callbacks of Keras remember from epoch to epoch.
@@ -84,7 +84,7 @@ class Checkpointing(keras.callbacks.Callback):
         return {
             "weights": list(model.weights),
             "optimizer": optimizer_variables(optimizer),
-            "rates": learning_rate_variables(optimizer),
+            "rates": rate_variables(optimizer),
             "updates": [self._noise.update_count, self._noise.release],
             "callbacks": [variable for state in states for variable in state],
         }

@@ -1,6 +1,6 @@
 """The order in which an update and its entries in the ledger happen."""
 
-from tfdpnorm.keras_compat.models import fewer_steps, steps_per_execution
+from tfdpnorm.keras_compat.fit_loop import exchanged_steps_per_execution, steps_per_execution
 
 
 def recorded_in_ledger(train_function, private, noise, epsilon_metric):
@@ -23,7 +23,7 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
         count = max(1, min(steps_per_execution(private), ledger.remaining_updates))
         ledger.record_updates(count)
         epsilon_metric.latest.assign(ledger.epsilon())
-        with fewer_steps(private, count):
+        with exchanged_steps_per_execution(private, count):
             logs = train_function(iterator)
         ledger.record_made(int(noise.release.numpy()))
         return logs
