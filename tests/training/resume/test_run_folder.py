@@ -488,7 +488,7 @@ def test_noise_from_a_cryptographic_generator_trains_and_is_repeated(start, data
     again = start(tmp_path, resume=True, noise_generator="shake256")
     again.fit(*data, verbose=0)
     assert again.ledger.updates == 12
-    assert again.ledger.details["noise_generator"] == "shake256"
+    assert again.ledger.settings["noise_generator"] == "shake256"
 
 
 def test_a_cryptographic_generator_cannot_be_compiled(private, build, cross_entropy):
