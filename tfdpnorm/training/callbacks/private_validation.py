@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.data import _arrays
-from tfdpnorm.data.public import row_bytes
+from tfdpnorm.data import arrays
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
@@ -100,14 +99,14 @@ class PrivateValidation(keras.callbacks.Callback):
         name=NAME_PREFIX + "accuracy",
     ):
         super().__init__()
-        self.x = _arrays.map_leaves(_arrays.numeric_array, x, "x")
-        self.y = _arrays.map_leaves(_arrays.numeric_array, y, "y")
+        self.x = arrays.map_leaves(arrays.numeric_array, x, "x")
+        self.y = arrays.map_leaves(arrays.numeric_array, y, "y")
         lengths = [
             (part, len(leaf))
             for part, arrays in (("x", self.x), ("y", self.y))
             for leaf in tf.nest.flatten(arrays)
         ]
-        self.examples = _arrays.common_length(lengths)
+        self.examples = arrays.common_length(lengths)
         _check_whole("every", every)
         _check_whole("batch_size", batch_size)
         if queries is not None:
@@ -365,7 +364,7 @@ def _shared_rows(ours, theirs):
     ]
 
     def digests(leaves):
-        parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        parts = [arrays.row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
         for row in zip(*parts, strict=True):
             yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
 
