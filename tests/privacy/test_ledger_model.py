@@ -155,7 +155,8 @@ def expected(model):
 
 
 def call_at_random(rng, ledger, model, blocks, differing):
-    act = rng.random()
+    # Most announced updates are made next, as a sound process does.
+    act = 0.5 if model.waiting is not None and rng.random() < 0.7 else rng.random()
     if act < 0.45:
         count = rng.choice(blocks)
         if count > model.remaining():
@@ -164,7 +165,7 @@ def call_at_random(rng, ledger, model, blocks, differing):
         else:
             ledger.record_updates(count)
             model.record_updates(count)
-    elif act < 0.8:
+    elif act < 0.6:
         digest = 1000 * model.keys + model.position
         if rng.random() < differing:
             digest = rng.randrange(-(2**63), 2**64)
@@ -174,11 +175,11 @@ def call_at_random(rng, ledger, model, blocks, differing):
         else:
             ledger.record_made(digest)
             model.record_made(digest)
-    elif act < 0.86:
+    elif act < 0.7:
         disjoint = rng.random() < 0.7
         ledger.record_query("accuracy", noise_multiplier=20.0, examples=9, disjoint=disjoint)
         model.record_query(disjoint)
-    elif act < 0.91:
+    elif act < 0.8:
         value = rng.gauss(0, 1)
         if not model.open_question:
             with pytest.raises(ValueError, match="without answer"):
@@ -200,7 +201,7 @@ def call_at_random(rng, ledger, model, blocks, differing):
 @pytest.mark.parametrize("blocks", [[1], [3], [1, 2, 5]], ids=str)
 def test_the_ledger_follows_its_rules(blocks, differing):
     recounted = []
-    for seed in range(25):
+    for seed in range(12):
         rng = random.Random(f"{blocks} {differing} {seed}")
         ledger, model = PrivacyLedger(PLAN), Model()
         for _ in range(120):
@@ -208,4 +209,4 @@ def test_the_ledger_follows_its_rules(blocks, differing):
             assert seen(ledger) == expected(model)
         assert ledger.epsilon() == pytest.approx(model.epsilon(), rel=1e-9)
         recounted.append(ledger.recounted)
-    assert sum(count > 3 for count in recounted) > 8, "hardly anything was counted again"
+    assert sum(count > 3 for count in recounted) > 4, "hardly anything was counted again"
