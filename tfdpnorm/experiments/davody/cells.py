@@ -4,20 +4,20 @@ import dataclasses
 
 from tfdpnorm.experiments.davody import published as paper
 from tfdpnorm.experiments.davody.settings import (
-    CURVES,
-    STATISTICS,
+    OWN_NETWORKS,
+    STATISTICS_TABLE,
     private_settings,
-    weight_noise_settings,
 )
+from tfdpnorm.experiments.davody.weight_noise_settings import CURVES, weight_noise_settings
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
-# By what the trainers call a dataset: the experiment, its network by default, the paper's table.
+# By what the trainers call a data set: the experiment, its own network, the paper's table.
 _PRIVATE = {
-    "mnist": ("davody_table5", "lenet5", paper.TABLE5),
-    "cifar10": ("davody_table6", "tf_tutorial", paper.TABLE6),
-    "ag_news": ("davody_table7", "bilstm", paper.TABLE7),
+    "mnist": ("davody_table5", OWN_NETWORKS["mnist"], paper.TABLE5),
+    "cifar10": ("davody_table6", OWN_NETWORKS["cifar10"], paper.TABLE6),
+    "ag_news": ("davody_table7", OWN_NETWORKS["ag_news"], paper.TABLE7),
     # Ours, for the demonstration.
-    "digits": ("davody_digits", "lenet5", {}),
+    "digits": ("davody_digits", OWN_NETWORKS["digits"], {}),
 }
 _WEIGHT_NOISE = {
     "mnist": ("davody_table2", "lenet5", paper.TABLE2),
@@ -46,10 +46,11 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     if values.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # which are not for these (`make_private`)
     settings = _settled(ours, values)
-    privacy = f"eps={epsilon:g}" if epsilon is not None else None
-    if privacy is None:
-        amount = settings.get("noise_multiplier")
-        privacy = "z=none" if amount is None else f"z={amount:g}"
+    if epsilon is not None:
+        column = f"eps={epsilon:g}"
+    else:
+        noise = settings.get("noise_multiplier")
+        column = "z=none" if noise is None else f"z={noise:g}"
     settings.setdefault("delta", paper.DELTA)
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
@@ -57,7 +58,8 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     return ExperimentSpec(
         **{
             "experiment": experiment,
-            "cell": f"{norm}{variant}/{privacy}",
+            "network": f"{norm}{variant}",
+            "column": column,
             "paper_value": table.get((model, norm), {}).get(epsilon) if as_in_the_paper else None,
             **settings,
         },
@@ -89,7 +91,8 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     return WeightNoiseSpec(
         **{
             "experiment": experiment,
-            "cell": f"{network}/stddev={stddev:g}",
+            "network": network,
+            "column": f"stddev={stddev:g}",
             "paper_value": table.get((model, norm, norm_placement), {}).get(stddev),
             **settings,
         },
@@ -142,7 +145,7 @@ def statistics_cells():
     )
     return [
         dataclasses.replace(
-            spec("mnist", epsilon=epsilon, **variant, **STATISTICS),
+            spec("mnist", epsilon=epsilon, **variant, **STATISTICS_TABLE),
             experiment="davody_statistics",
             paper_value=None,
             ema_decay=None,
@@ -192,3 +195,15 @@ def _variant(settings, ours):
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
     ]
     return "".join(f"-{mark}" for mark in marks if mark)
+
+
+EXPERIMENTS = {
+    "davody_table2": lambda: weight_noise_cells("mnist"),
+    "davody_table3": lambda: weight_noise_cells("cifar10"),
+    "davody_table4": lambda: weight_noise_cells("ag_news"),
+    "davody_table5": lambda: private_cells("mnist"),
+    "davody_table6": lambda: private_cells("cifar10"),
+    "davody_table7": lambda: private_cells("ag_news"),
+    "davody_figure1": curve_cells,
+    "davody_statistics": statistics_cells,
+}

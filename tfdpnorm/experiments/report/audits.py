@@ -2,7 +2,7 @@
 
 import pathlib
 
-from tfdpnorm.experiments.runs.audits import path_name
+from tfdpnorm.experiments.spec import path_name
 from tfdpnorm.privacy.rounding import ceil_text
 
 _NOT_PRIVATE = "**not private**"
@@ -171,8 +171,7 @@ def sensitivity_column(records, rows):
         path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
         found = measured.get((flags["model"], path))
         if found:
-            network = record["cell"].split("/")[0]
-            column[network] = f"{max(row['add_remove'] for row in found):.4g} C"
+            column[record["network"]] = f"{max(row['add_remove'] for row in found):.4g} C"
             lots.update(row["expected_batch_size"] for row in found)
     of_lots = " and ".join(map(str, sorted(lots)))
     return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}

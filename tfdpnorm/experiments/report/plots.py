@@ -131,6 +131,10 @@ def plot_weight_noise(records, path, title, networks=()):
     return _saved(figure, axes, path)
 
 
+# By the kind of the runs that are drawn.
+PLOTS = {"private": plot_experiment, "weight_noise": plot_weight_noise}
+
+
 def plot_curves(records, path, title):
     """Draws validation accuracy against the epoch, a line for each cell: the mean over its runs.
 

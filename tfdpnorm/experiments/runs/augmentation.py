@@ -14,9 +14,9 @@ def augmentations(count, shape):
     """Returns what makes each view of an image: a list of functions of rows, or None for 1.
 
     The first view is the image itself; the others are it moved by a pixel, along one axis or both,
-    and mirrored at the border. They are the same at every update: with random views, each row's
-    would depend on its place in the lot, and so on which other rows are there, for anybody who
-    knows the random numbers.
+    and mirrored at the border. They are the same at every update. Random views of an image would
+    depend on its place in the lot, and so on which other images are in it, for anybody who knows
+    the random numbers.
 
     Args:
         count: How many, one of `COUNTS`.
