@@ -242,6 +242,17 @@ def test_settings_without_a_seed_are_of_another_run(tmp_path):
         enter(tmp_path, PRIVATE, True)
 
 
+def test_a_run_of_an_older_version_is_resumed(tmp_path):
+    """It noted the cell's name in place of network and column."""
+    begin(tmp_path)
+    held = json.loads((tmp_path / "settings.json").read_text())
+    del held["network"], held["column"]
+    (tmp_path / "settings.json").write_text(json.dumps(held | {"cell": "public_batch/eps=1"}))
+    enter(tmp_path, PRIVATE, True)
+    with pytest.raises(ValueError, match="with other column. Move"):
+        enter(tmp_path, dataclasses.replace(PRIVATE, column="eps=2"), True)
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_a_death_before_the_run_leaves_is_no_run(tmp_path, resume):
     (tmp_path / "settings.json").write_text(json.dumps({"learning_rate": 99.0}))

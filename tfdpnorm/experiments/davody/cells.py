@@ -30,36 +30,30 @@ _NO_VIEWS = dict(augmentation_multiplicity=1)
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
-def spec(dataset, norm, epsilon=None, *, model=None, **values):
+def spec(dataset, norm, epsilon=None, *, model=None, **settings):
     """The `ExperimentSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
         dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
         norm: Normalisation of the network.
-        epsilon: Target epsilon, or None if `noise_multiplier` is among `values`.
+        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
-        **values: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
     """
-    experiment, default, table = _of_dataset(_PRIVATE, dataset)
-    model = default if model is None else model
+    experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
+    model = own_model if model is None else model
     ours = private_settings(dataset, model, norm, epsilon)
-    if values.get("statistics") in ("lot", "example"):
-        ours |= _NO_VIEWS  # which are not for these (`make_private`)
-    settings = _settled(ours, values)
-    if epsilon is not None:
-        column = f"eps={epsilon:g}"
-    else:
-        noise = settings.get("noise_multiplier")
-        column = "z=none" if noise is None else f"z={noise:g}"
-    settings.setdefault("delta", paper.DELTA)
+    if settings.get("statistics") in ("lot", "example"):
+        ours |= _NO_VIEWS  # `make_private` has none for these statistics
+    settings = {"delta": paper.DELTA, **_settled(ours, settings)}
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
-    variant = _variant(settings, ours) + ("" if model == default else f"-{model}")
+    variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
     return ExperimentSpec(
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",
-            "column": column,
+            "column": _column(epsilon, settings.get("noise_multiplier")),
             "paper_value": table.get((model, norm), {}).get(epsilon) if as_in_the_paper else None,
             **settings,
         },
@@ -70,7 +64,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     )
 
 
-def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **values):
+def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
     """The `WeightNoiseSpec` of a cell of Tables 2 to 4, with our settings.
 
     Args:
@@ -80,11 +74,11 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model: Name of the network; None for the table's own.
         norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
             they are, "mod" for these without their last normalisation.
-        **values: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
     """
-    experiment, default, table = _of_dataset(_WEIGHT_NOISE, dataset)
-    model = default if model is None else model
-    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), values)
+    experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
+    model = own_model if model is None else model
+    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
@@ -175,13 +169,19 @@ def _of_dataset(experiments, dataset):
     return experiments[dataset]
 
 
-def _settled(settings, values):
-    """Our settings with the `values` that are not None in their place."""
-    values = {name: value for name, value in values.items() if value is not None}
-    settings = {**settings, **values}
-    if "steps" in values and "epochs" not in values:
-        settings.pop("epochs", None)
-    return settings
+def _settled(ours, settings):
+    """Our settings with those of `settings` that are not None in their place."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    settled = {**ours, **given}
+    if "steps" in given and "epochs" not in given:
+        settled.pop("epochs", None)
+    return settled
+
+
+def _column(epsilon, noise_multiplier):
+    if epsilon is not None:
+        return f"eps={epsilon:g}"
+    return "z=none" if noise_multiplier is None else f"z={noise_multiplier:g}"
 
 
 def _variant(settings, ours):
