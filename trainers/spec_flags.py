@@ -41,13 +41,13 @@ def define(spec_class, *, default=_own, leave_out=(), help=None, own=None, requi
 
 
 def given(spec_class):
-    """Returns a dict of the fields of a spec that were set by flags, and of their values."""
-    values = {
+    """Returns the settings of a spec that were given by flags, a dict."""
+    settings = {
         name: FLAGS[flag_name(name, knob)].value
         for name, knob in _flags_of(spec_class).items()
         if flag_name(name, knob) in FLAGS
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def flag_name(name, knob):

@@ -70,11 +70,11 @@ def test_a_part_checks_its_fields_by_itself(part):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Toy(parts.Network, parts.Rows):
+class Toy(parts.Network, parts.Dataset):
     share: float | None = knob(None, "A share.", check=arguments.open_unit)
     parts_of_it: int | None = knob(None, "Parts.", at_least=2, instead_of="share", flag="pieces")
     plain: int = 3
-    seed: int = again(parts.Rows, "seed", 7, help="A seed.")
+    seed: int = again(parts.Dataset, "seed", 7, help="A seed.")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from trainers import spec_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Toy(parts.Optimizer, parts.Rows):
+class Toy(parts.Optimizer, parts.Dataset):
     height: float = knob(1.5, "How high it is.", flag="high")
     color: str | None = knob(None, "Its colour; default: none.", choices=("red", "blue"))
     secret: int = knob(3, "Nobody's business.", flag=False)
-    seed: int = again(parts.Rows, "seed", 7, help="Seeds the toy.")
+    seed: int = again(parts.Dataset, "seed", 7, help="Seeds the toy.")
 
 
 @pytest.fixture

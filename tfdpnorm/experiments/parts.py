@@ -29,7 +29,7 @@ def _has_public_statistics(settings):
 
 
 def _has_public_rows(settings):
-    # Rows that are split off are missing from everybody's training set.
+    # Dataset that are split off are missing from everybody's training set.
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
 
 
@@ -67,7 +67,7 @@ class Cell(Part):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rows(Part):
+class Dataset(Part):
     """Where the examples come from, and the seed of what is drawn that need not be secret."""
 
     dataset: str = knob(
@@ -81,14 +81,14 @@ class Rows(Part):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSet(Rows):
+class TrainingSet(Dataset):
     """How much of the data set is trained on."""
 
     max_examples: int | None = knob(None, "Use only the first training examples.", at_least=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HeldOut(Rows):
+class HeldOut(Dataset):
     """Examples to look at during training."""
 
     validation_examples: int = knob(5_000, "Training examples held out, for the curve.", at_least=0)
@@ -162,7 +162,7 @@ class ClippedLots(Part):
     expected_batch_size: int = knob(1024, "Expected lot size L.", at_least=1, make_private=True)
     physical_batch_size: int | None = knob(
         None,
-        "Rows that go through the network at once; default: the whole lot.",
+        "Dataset that go through the network at once; default: the whole lot.",
         at_least=1,
         make_private=True,
         measured=False,

@@ -12,6 +12,7 @@ from tfdpnorm.experiments.parts import (
     Cell,
     Claim,
     ClippedLots,
+    Dataset,
     Evaluation,
     HeldOut,
     Network,
@@ -20,7 +21,6 @@ from tfdpnorm.experiments.parts import (
     Optimizer,
     Pretraining,
     PublicRows,
-    Rows,
     Statistics,
     Texts,
     TrainingSet,
@@ -83,7 +83,7 @@ class WeightNoiseSpec(HeldOut, Optimizer, Network, Texts, TrainingSet, Cell):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AuditSpec(Statistics, Claim, ClippedLots, Network, Rows):
+class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     """What is audited: one private step, or one private training, and what is claimed of it."""
 
     kind: ClassVar[str] = "audit"
@@ -98,9 +98,9 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Rows):
     norm: str = again(
         Network, "norm", "public_batch", help=f"Its normalisation; {_NOT_IN_THE_GRID}."
     )
-    dataset: str = again(Rows, "dataset", "digits", help="Where the rows come from.", flag=True)
+    dataset: str = again(Dataset, "dataset", "digits", help="Where the rows come from.", flag=True)
     seed: int = again(
-        Rows, "seed", 0, help="Seeds weights, rows and the audit's samples; never noise."
+        Dataset, "seed", 0, help="Seeds weights, rows and the audit's samples; never noise."
     )
     epsilon: float = again(
         Claim,

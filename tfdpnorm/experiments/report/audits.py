@@ -70,7 +70,7 @@ def sensitivity_table(rows):
 
 
 def rounding_summary(rows):
-    """Returns in words how far above its promise rounding brought a sum that keeps it.
+    """Returns in words how far rounding took sums beyond the bound that they keep.
 
     Args:
         rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
@@ -99,7 +99,7 @@ def audit_summary(record):
     elif record["guarantee_holds"]:
         shown += ", which agrees with the claim and proves nothing"
     else:
-        shown += ", which does not show the violation that there is"
+        shown += ", which does not reveal the violation"
     return f"{claim}. {shown}."
 
 
@@ -149,16 +149,16 @@ def _verdict(record):
 
 
 def sensitivity_column(records, rows):
-    """Returns a column for `experiment_table`: how far one added row moves the clipped sum.
+    """Returns a column for `experiment_table`: how far one added example moves the clipped sum.
 
     Args:
         records: Records of runs.
         rows: The "rows" of records with `SENSITIVITY_FIELDS`.
 
     Returns:
-        Dict from the column's heading to a dict from a network to the largest change that was
-        measured for its model and statistics; empty where all runs have the same statistics, or
-        nothing was measured for them.
+        Dict from the column's heading to a dict from a network to the largest change measured for
+        its model and statistics; empty if all runs have the same statistics, or nothing was
+        measured.
     """
     if len({record["flags"].get("statistics") for record in records}) < 2:
         return {}

@@ -37,14 +37,14 @@ def run_table(records):
 def experiment_table(records, networks=(), more=None):
     """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
 
-    Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
-    last weights' test accuracy, +- the standard deviation, the mean of the weight average's in
-    brackets where there is one, and the paper's figure.
+    Or a column per standard deviation of the noise in the weights. An entry has the mean over seeds
+    of the last weights' test accuracy, +- the standard deviation, the mean of the weight average's
+    in brackets where there is one, and the paper's figure.
 
     Args:
         records: Records of one experiment.
-        networks: Networks in the order in which they are to come; the others follow.
-        more: Dict from the heading of a further column to a dict from a network to its entry.
+        networks: Networks in their order; others follow.
+        more: Further columns: dict from a heading to a dict from a network to its entry.
 
     Raises:
         ValueError: if there are none.
@@ -106,7 +106,7 @@ def by_cell(records, networks=()):
 
     Args:
         records: Records of one experiment.
-        networks: Networks in the order in which they are to come; the others follow.
+        networks: Networks in their order; others follow.
 
     Raises:
         ValueError: if there are none.

@@ -14,7 +14,7 @@ def build_network(spec, data, **options):
     """Builds the network of a spec; nothing is trained yet.
 
     Args:
-        spec: Spec with the parts `Network` and `Rows`.
+        spec: Spec with the parts `Network` and `Dataset`.
         data: `ExperimentData`.
         **options: Further options of the model.
     """
@@ -32,7 +32,7 @@ def build_private(spec, data, *, steps, **more):
     """Builds the network of a spec and makes it private; nothing is trained yet.
 
     Args:
-        spec: Spec with the parts `Network`, `Rows`, `Statistics`, `ClippedLots` and `Claim`.
+        spec: Spec with the parts `Network`, `Dataset`, `Statistics`, `ClippedLots` and `Claim`.
         data: `ExperimentData`.
         steps: T.
         **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.

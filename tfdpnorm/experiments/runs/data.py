@@ -19,7 +19,7 @@ from tfdpnorm.experiments.parts import HeldOut, Pretraining, PublicRows
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
 
 PRIVATE_VOCABULARY = (
-    "the vocabulary was counted in the private texts, un-noised, and every row depends on it"
+    "the vocabulary was counted in the private texts without noise, and every row depends on it"
 )
 
 

@@ -152,7 +152,7 @@ class _PublicTraining:
     def _make_once(self, path, compute, save):
         """Writes the file `path` unless it is there, whole or not at all.
 
-        Of processes that want it at the same time one computes it, and the others wait.
+        If several processes want it at the same time, one computes it and the others wait.
         """
         if path.exists():
             return

@@ -87,7 +87,7 @@ def _read(folder):
         raise ValueError(
             f"Expected {SETTINGS} in a run_dir that is not empty, got {folder} with "
             f"{', '.join(_content(folder)[:3])} and without it, as older versions left their runs: "
-            "nobody knows the settings. Name another folder; what a private run there has spent "
+            "its settings are not known. Name another folder; what a private run there has spent "
             "adds to what another one on the same data spends."
         )
     try:

@@ -7,9 +7,9 @@ from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.runs.audits import run_sensitivity
 from tfdpnorm.experiments.spec import AuditSpec
 
-# Small enough to be measured in every way; of the others the main paths.
+# Small enough to be measured in every way.
 _THOROUGH = ("lenet5", "mlp")
-# Differentiating an engine takes longer than everything else.
+# Gradient ascent through an engine takes longer than everything else.
 _ASCENT_STEPS = {"mlp": 5}
 _OWN_NORMS = {"resnet9": "group", "resnet18": "group", "vgg": "group", "wrn_16_4": "group"}
 _LOTS = {"mlp": 32, "lenet5": 16, "bilstm": 16, "transformer": 16}

@@ -62,7 +62,7 @@ def sweep(
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
 
     Raises:
-        ValueError: for values that make no sense, or a file among the records that is none.
+        ValueError: for `seeds` or `workers` below 1, unknown cells, or a file that is no record.
         OSError: before training, if a folder cannot be written to.
     """
     runs = select(specs, seeds, patterns)

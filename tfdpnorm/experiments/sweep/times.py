@@ -1,4 +1,4 @@
-"""What is left of a sweep, and how long it takes by the records of what is done."""
+"""How long the rest of a sweep takes, judged by the records of what is done."""
 
 import statistics
 
