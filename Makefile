@@ -1,17 +1,18 @@
-# Everything runs in .venv, which the targets make themselves from the lock of
-# the Python they find:  make demo  is enough in a fresh checkout.
+# Every target runs in .venv. The targets create .venv themselves, from the lock file of the
+# Python they find, so `make demo` works in a fresh checkout.
 #
-#   PYTHON=...       the Python to make .venv with (3.10 or 3.11)
-#   PYTEST_ARGS=...  more arguments for pytest, for example  PYTEST_ARGS="-k privacy"
-#   WORKERS=...      test processes side by side
-#   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; fewer for those that train
-#   UPGRADE=yes      with `make lock`: take the newest versions that setup.py allows
-#   LOCKED=no        install the ranges of setup.py instead of the lock; this is what
-#                    happens outside Linux x86_64, for which the locks are made
+# Variables:
+#   PYTHON=...         Python that creates .venv (3.10 or 3.11)
+#   PYTEST_ARGS=...    extra arguments for pytest, for example PYTEST_ARGS="-k privacy"
+#   WORKERS=...        number of test processes
+#   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; targets that train get fewer
+#   UPGRADE=yes        with `make lock`: take the newest versions that setup.py allows
+#   LOCKED=no          install the version ranges of setup.py instead of the lock; the default
+#                      outside Linux x86_64, because the locks are made for that platform
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz lint lock clean env check-python
+.PHONY: help demo test test-all fuzz lint format lock clean env check-python
 
 PYTHON ?=
 PYTEST_ARGS ?=
@@ -23,13 +24,14 @@ UV_VERSION := 0.13.8
 
 VENV_PYTHON := .venv/bin/python
 
-# Shell functions, handed to the recipes through the environment.
+# Shell functions. The recipes get them through the environment.
 define FUNCTIONS
 given='$(PYTHON)'
 locked='$(LOCKED)'
 show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
 
-# pick_python: set py and version to a Python that runs here and can work, or say why not.
+# pick_python: set py and version to a Python that runs here and that TensorFlow supports, or say
+# what was found instead.
 pick_python() {
     py= found=
     if [ -n "$$given" ]; then set -- "$$given"; else set -- python3.11 python3.10 python3 python; fi
@@ -55,7 +57,8 @@ pick_python() {
     return 1
 }
 
-# Functions of a version "3.11.7": py311, its lock, and what .venv must have been made from.
+# For a version such as "3.11.7": its tag (py311), its lock file, and the stamp that a .venv made
+# from that lock carries.
 tag() { t=$${1#3.}; echo "py3$${t%%.*}"; }
 lock() { echo "requirements/$$(tag "$$1").lock"; }
 packages_stamp() {
@@ -64,8 +67,8 @@ packages_stamp() {
 }
 checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
 
-# prepare: make .venv what it should be; do nothing if it is so already. The stamps are
-# written last, so what an interrupted or failed installation left is made anew.
+# prepare: create or update .venv; do nothing if it is up to date. The stamps are written last,
+# so that an interrupted or failed installation starts again from nothing.
 prepare() {
     current=$$(.venv/bin/python -c "$$show_version" 2>/dev/null) || current=
     if [ -n "$$current" ] && [ -n "$$given" ]; then
@@ -92,7 +95,7 @@ install_packages() {
     if [ "$$locked" = yes ]; then
         from=$$(lock "$$version")
         echo "Installing the versions of $$from into .venv (Python $$version); this takes about a minute."
-        # First what the packages without a wheel are built with, pinned as all the rest.
+        # Build tools first: packages without a wheel need them. They are pinned like the rest.
         awk '/^[a-z0-9]/ { keep = /^(setuptools|wheel)==/ } keep' "$$from" >.venv/build.txt || return 1
         pip install --require-hashes -r .venv/build.txt || return 1
         pip install --require-hashes --no-build-isolation -r "$$from"
@@ -108,28 +111,32 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "With PYTHON=/path/to/python3.11 they use that Python; more variables in the Makefile's head."
 
-check-python: ## say which Python .venv is made with, or what is missing
+check-python: ## say which Python would create .venv, or what is missing
 	@eval "$$SHELL_FUNCTIONS"; pick_python && echo "$$py (Python $$version)"
 
-env: ## make or update .venv
+env: ## create or update .venv
 	@eval "$$SHELL_FUNCTIONS"; prepare
 
-demo: env ## the shortest private training run, from a fresh checkout
+demo: env ## train a small network privately, from a fresh checkout
 	@$(VENV_PYTHON) -m trainers.demo
 
-test: env ## the tests, but the slow ones
+test: env ## run the tests that are not slow
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
 
-test-all: env ## all tests
+test-all: env ## run all tests
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
-fuzz: env ## random settings, data, flags and damaged files: how many held, and what did not
+fuzz: env ## try random settings, data, flags and damaged files; report what failed
 	TFDPNORM_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV_PYTHON) -m pytest tests/fuzz $(PYTEST_ARGS)
 
-lint: env ## ruff
+lint: env ## check style and format with ruff
 	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
 
-# One Python is enough to make both locks.
+format: env ## format the code with ruff
+	$(VENV_PYTHON) -m ruff format .
+
+# One Python is enough to write both locks.
 lock: ## write requirements/*.lock from setup.py
 	@eval "$$SHELL_FUNCTIONS"; pick_python || exit 1; \
 	scratch=$$(mktemp -d) || exit 1; trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' HUP INT TERM; \
@@ -148,6 +155,6 @@ lock: ## write requirements/*.lock from setup.py
 	    cp "$$scratch/new.lock" $$out || exit 1; \
 	done
 
-clean: ## remove .venv and what the tools leave; outputs/ and results/ stay
+clean: ## remove .venv, caches and build files; keep outputs/ and results/
 	@rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

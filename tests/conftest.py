@@ -1,4 +1,4 @@
-"""What holds for all tests: one thread an operation; which cases of a test are slow.
+"""What holds for all tests: one thread an operation; a clean Keras; which cases are slow.
 
 Several processes test side by side, each of them would start a thread for every core; and sums that
 threads share come out in another order now and then, where some tests compare runs to the last bit.
@@ -6,12 +6,27 @@ threads share come out in another order now and then, where some tests compare r
 
 import fnmatch
 import os
+import sys
 
 import pytest
 
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def clean_keras():
+    """No test sees the graph, the seed or the policy of another."""
+    if "tensorflow" not in sys.modules:  # tests of what does not load it
+        yield
+        return
+    from tensorflow import keras
+
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(0)
+    yield
+    keras.mixed_precision.set_global_policy("float32")
 
 
 def pytest_configure(config):

@@ -8,7 +8,7 @@ import importlib
 
 from tfdpnorm._version import __version__
 
-_HOMES = {
+_NAMES = {
     "PrivacyBudget": "tfdpnorm.privacy",
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
@@ -19,7 +19,7 @@ _HOMES = {
     "fold_public_statistics": "tfdpnorm.convert",
     "make_private": "tfdpnorm.training",
 }
-_ROOMS = (
+_PACKAGES = (
     "audit",
     "convert",
     "data",
@@ -31,13 +31,13 @@ _ROOMS = (
     "training",
 )
 
-__all__ = ["__version__", *_HOMES, *_ROOMS]
+__all__ = ["__version__", *_NAMES, *_PACKAGES]
 
 
 def __getattr__(name):
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _ROOMS:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _PACKAGES:
         return importlib.import_module(f"tfdpnorm.{name}")
     raise AttributeError(f"module 'tfdpnorm' has no attribute {name!r}")
 

@@ -18,7 +18,7 @@ def refusal(name, expected, value, remedy=""):
         value: What came.
         remedy: Sentence on what to do; "" for none.
     """
-    message = f"Expected {name} {expected}, got {value!r}."
+    message = f"Expected {name} {expected}, got {_shown(value)}."
     return ValueError(f"{message} {remedy}" if remedy else message)
 
 
@@ -29,7 +29,7 @@ def real(name, value, expected="to be a number", remedy=""):
     try:
         number = float(value)
     except OverflowError:  # An integer or a fraction beyond the range of floats.
-        raise refusal(name, f"{expected}, within the range of floats", "more", remedy) from None
+        raise refusal(name, f"{expected}, within the range of floats", value, remedy) from None
     if math.isnan(number):
         raise refusal(name, expected, value, remedy)
     return number
@@ -92,10 +92,19 @@ def sampling_rate(name, value, *, remedy=""):
 def whole(name, value, *, at_least, remedy=""):
     """Returns `value` as an int >= `at_least`; refuses fractions, booleans and strings."""
     expected = f"to be a whole number >= {at_least}"
-    number = real(name, value, expected, remedy)
-    if math.isinf(number) or number != int(number) or number < at_least:
+    if math.isinf(real(name, value, expected, remedy)):
         raise refusal(name, expected, value, remedy)
     # Through `value`, not the float: a float holds integers exactly only up to 2**53.
+    number = int(value)
+    if number != value or number < at_least:
+        raise refusal(name, expected, value, remedy)
+    return number
+
+
+def integer(name, value, *, at_least, remedy=""):
+    """Returns `value` as an int >= `at_least`; refuses floats, whole ones as well."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < at_least:
+        raise refusal(name, f"to be an int >= {at_least}", value, remedy)
     return int(value)
 
 
@@ -117,9 +126,29 @@ def boolean(name, value, *, remedy=""):
 def choice(name, value, allowed, *, remedy=""):
     """Returns `value` if it is one of the strings or whole numbers `allowed`."""
     # True and 1.0 equal 1, but are not that choice.
-    if not isinstance(value, (str, int)) or isinstance(value, bool) or value not in allowed:
-        raise refusal(name, "to be one of " + ", ".join(map(repr, allowed)), value, remedy)
-    return value
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        for item in allowed:
+            if value == item:
+                return item
+    raise refusal(name, "to be one of " + ", ".join(map(repr, allowed)), value, remedy)
+
+
+def scalar(name, value):
+    """Returns `value` as a str, int, finite float, bool or None, as JSON has them."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # The string itself, of members of an Enum too.
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    try:
+        number = real(name, value)
+    except ValueError:
+        number = math.inf
+    if math.isinf(number):
+        expected = "to be a string, a finite number, a bool or None"
+        raise refusal(name, expected, value, "Describe it in words.")
+    return number
 
 
 def reason(name, value):
@@ -135,3 +164,11 @@ def reasons(name, value):
     if isinstance(value, str) or not isinstance(value, Collection):
         raise refusal(name, "to be a tuple of sentences", value, "Write ('...',) for a single one.")
     return tuple(dict.fromkeys(reason(name, item) for item in value))
+
+
+def _shown(value):
+    """The representation of a value, or its type where there is none."""
+    try:
+        return repr(value)
+    except Exception:  # Such as that of an integer with too many digits for Python to print.
+        return f"a value of type {type(value).__name__} that cannot be printed"

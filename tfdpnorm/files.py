@@ -108,7 +108,9 @@ def scratch_file(path):
     try:
         yield partial
     finally:
-        partial.unlink(missing_ok=True)
+        # Should that fail, it must not hide an error of the caller's.
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def publish(partial, path):
@@ -124,7 +126,11 @@ def publish(partial, path):
         raise
     except OSError:  # A file system without hard links: reserve the name, then replace it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        os.replace(partial, path)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            os.unlink(path)
+            raise
 
 
 def write_all(descriptor, data):

@@ -16,7 +16,7 @@ def clean_keras():
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "Whether rows mix could not be checked")
+        warnings.filterwarnings("error", "Per-example independence could not be checked")
         yield
     keras.mixed_precision.set_global_policy("float32")
     assert not tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer")

@@ -15,6 +15,7 @@ from tfdpnorm.privacy import (
     LedgerCorruptError,
     create_ledger,
     ledger_file,
+    ledger_format,
     make_plan,
     read_ledger,
     reopen_ledger,
@@ -29,7 +30,7 @@ PLAN = make_plan(
     noise_multiplier=2.0,
     delta=1e-5,
 )
-DETAILS = {"engine": "book_keeping", "noise_generator": "philox", "seed": None}
+RUN_SETTINGS = {"engine": "book_keeping", "noise_generator": "philox", "seed": None}
 REFUSALS = (LedgerCorruptError,)
 
 
@@ -67,7 +68,7 @@ def voided(ledger):
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("ledgers")
     for fill in (plain, eventful, voided):
-        ledger = create_ledger(place / f"{fill.__name__}.jsonl", PLAN, DETAILS)
+        ledger = create_ledger(place / f"{fill.__name__}.jsonl", PLAN, RUN_SETTINGS)
         fill(ledger)
         ledger.close()
     return place
@@ -93,7 +94,7 @@ def test_ledgers(data, name, folder):
     read = attempt(lambda: read_ledger(path), REFUSALS)
     code, out, err = told([f"--ledger={path}", "--json"])
     # Both the reader and the one who goes on with the run say the same.
-    again = attempt(lambda: reopen_ledger(path, PLAN, DETAILS), REFUSALS)
+    again = attempt(lambda: reopen_ledger(path, PLAN, RUN_SETTINGS), REFUSALS)
     if isinstance(read, Refusal):
         assert isinstance(again, Refusal) and path.read_bytes() == damaged
         assert code == 2 and not out and len(err) == 1 and "Expected" in err[0]
@@ -136,7 +137,7 @@ def spliced(draw, folder, data):
     return data[:begin] + other[first:last] + data[end:]
 
 
-KINDS = [*ledger_file._CALLS, "header", "no such kind"]
+KINDS = [*ledger_file.ENTRIES, "header", "no such kind"]
 FIELDS = [
     "count", "digest", "position", "same_randomness", "name", "noise_multiplier", "examples",
     "disjoint", "queries_planned", "value", "reason", "sentence", "kind", "self", "line",
@@ -172,7 +173,7 @@ def entries(draw):
 def forged_line(number, entry, before):
     """A line with the right checksum, whatever it holds."""
     text = json.dumps({"line": number, **entry}, separators=(",", ":"))[:-1].encode()
-    return text + f',"sum":"{ledger_file._checksum(before, text)}"}}\n'.encode()
+    return text + f',"sum":"{ledger_format.checksum(before, text)}"}}\n'.encode()
 
 
 @fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=300)
@@ -210,7 +211,7 @@ def test_ledger_headers_with_right_checksums(data, folder):
     damaged = data.draw(damaged_text(json.dumps(text).encode()))
     line = b'{"line":1,' + damaged.strip()[1:-1].replace(b"\n", b"")
     path = folder / "header.jsonl"
-    end = f',"sum":"{ledger_file._checksum(ledger_file._NO_SUM, line)}"}}\n'
+    end = f',"sum":"{ledger_format.checksum(ledger_format.NO_CHECKSUM, line)}"}}\n'
     path.write_bytes(line + end.encode())
     read = attempt(lambda: read_ledger(path), REFUSALS)
     if isinstance(read, Refusal):

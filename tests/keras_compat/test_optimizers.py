@@ -1,10 +1,16 @@
-"""An optimizer's variables: made once, as Keras makes them, and before the step is traced."""
+"""An optimizer's variables: made once, as Keras makes them; and which optimizers are not plain."""
 
 import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.keras_compat.optimizers import (
+    is_of_tensorflow_privacy,
+    make_optimizer_variables,
+    optimizer_variables,
+    rate_variables,
+    scales_losses,
+)
 
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
@@ -14,32 +20,48 @@ OPTIMIZERS = {
 }
 
 
+def build():
+    hidden = [keras.layers.Dense(4), keras.layers.Activation("tanh")]
+    return keras.Sequential([keras.Input((5,)), *hidden, keras.layers.Dense(3)])
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_they_are_those_that_keras_makes(build, data, name):
+def test_they_are_those_that_keras_makes(name):
     found = []
+    x = np.random.default_rng(1).normal(size=(40, 5)).astype(np.float32)
     for made_before in (False, True):
         keras.backend.clear_session()
         keras.utils.set_random_seed(0)
-        model, optimizer = build("sequential"), OPTIMIZERS[name]()
+        model, optimizer = build(), OPTIMIZERS[name]()
         model.compile(optimizer, "mse")
         if made_before:
             make_optimizer_variables(optimizer, model.trainable_variables)
             make_optimizer_variables(optimizer, model.trainable_variables)
-        model.fit(data[0], np.ones((40, 3)), epochs=2, verbose=0, shuffle=False)
+        model.fit(x, np.ones((40, 3)), epochs=2, verbose=0, shuffle=False)
         variables = optimizer.variables() if name == "legacy" else optimizer.variables
         found.append([(v.name, v.shape, v.numpy().tolist()) for v in variables])
         found[-1].append(model.get_weights()[0].tolist())
+        assert [v.name for v in optimizer_variables(optimizer)] == [v.name for v in variables]
     assert found[0] == found[1]
 
 
-@pytest.mark.slow_cases("adam", "average")
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_step_is_traced_once(build, data, private, cross_entropy, monkeypatch, name):
-    model = private(build("functional", "layer"))
-    model.compile(OPTIMIZERS[name](), cross_entropy, metrics=["accuracy"])
-    traces, step = [], type(model).train_step
-    monkeypatch.setattr(
-        type(model), "train_step", lambda self, lot: traces.append(1) or step(self, lot)
-    )
-    model.fit(*data, epochs=2, verbose=0)
-    assert model.ledger.updates == 8 and len(traces) == 1
+def test_the_learning_rate_is_a_variable_that_can_be_assigned(name):
+    optimizer = OPTIMIZERS[name]()
+    make_optimizer_variables(optimizer, build().trainable_variables)
+    before = [float(v) for v in rate_variables(optimizer)]
+    rate = float(optimizer.learning_rate)
+    assert rate in before
+    rate_variables(optimizer)[before.index(rate)].assign(0.25)
+    assert float(optimizer.learning_rate) == 0.25
+
+
+def test_a_schedule_leaves_no_rate_variable():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    assert rate_variables(keras.optimizers.SGD(schedule)) == []
+
+
+def test_optimizers_that_are_not_plain_are_known():
+    scaled = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD())
+    assert scales_losses(scaled) and not scales_losses(keras.optimizers.SGD())
+    assert not is_of_tensorflow_privacy(keras.optimizers.SGD())

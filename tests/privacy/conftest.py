@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.privacy.ledger_doubles import DETAILS, PLAN, fill
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, fill
 from tfdpnorm.privacy import create_ledger
 
 
@@ -14,5 +14,5 @@ def path(tmp_path):
 @pytest.fixture
 def whole(path):
     """A closed ledger file of entries of every kind but void."""
-    fill(create_ledger(path, PLAN, DETAILS)).close()
+    fill(create_ledger(path, PLAN, RUN_SETTINGS)).close()
     return path

@@ -1,8 +1,8 @@
 """A plan, and ledgers with entries of every kind, for the tests of ledger files."""
 
-from tfdpnorm.privacy import (
-    make_plan,
-)
+import copy
+
+from tfdpnorm.privacy import make_plan
 
 SETTINGS = {
     "num_examples": 1000,
@@ -13,12 +13,14 @@ SETTINGS = {
     "delta": 1e-5,
 }
 PLAN = make_plan(**SETTINGS)
-DETAILS = {"engine": "bk", "depth": 16, "noise_generator": "shake256", "seed": None, "w": 0.1}
-HIDDEN = ("path", "torn", "_sums", "_size", "_descriptor", "_close", "_given", "_must_resume")
+RUN_SETTINGS = {"engine": "bk", "depth": 16, "noise_generator": "shake256", "seed": None, "w": 0.1}
+HIDDEN = ("path", "torn", "_checksums", "_size", "_descriptor", "_close", "_given", "_must_resume")
 
 
 def state_of(ledger):
-    return {k: v for k, v in vars(ledger).items() if k not in (*HIDDEN, "_is_broken")}
+    """What the ledger says, as a copy that later entries do not change."""
+    fields = {k: v for k, v in vars(ledger).items() if k not in (*HIDDEN, "_is_broken")}
+    return copy.deepcopy(fields)
 
 
 def made(ledger, *digests):

@@ -188,20 +188,20 @@ def test_epsilon_by_the_other_accountant():
         ledger.epsilon("moments")
 
 
-def test_details_are_plain_values_by_name():
-    details = {"engine": "bk", "depth": np.int64(16), "weight": 0.5, "seed": None, "half": False}
-    ledger = PrivacyLedger(PLAN, details)
-    assert ledger.details == details and type(ledger.details["depth"]) is int
-    ledger.details["engine"] = "another"
-    assert ledger.details["engine"] == "bk" and PrivacyLedger(PLAN).details == {}
+def test_settings_are_plain_values_by_name():
+    settings = {"engine": "bk", "depth": np.int64(16), "weight": 0.5, "seed": None, "half": False}
+    ledger = PrivacyLedger(PLAN, settings)
+    assert ledger.settings == settings and type(ledger.settings["depth"]) is int
+    ledger.settings["engine"] = "another"
+    assert ledger.settings["engine"] == "bk" and PrivacyLedger(PLAN).settings == {}
 
 
 @pytest.mark.parametrize(
-    "details", [["a"], {1: "a"}, {"a": [1]}, {"a": math.inf}, {"a": math.nan}, {"a": object()}]
+    "settings", [["a"], {1: "a"}, {"a": [1]}, {"a": math.inf}, {"a": math.nan}, {"a": object()}]
 )
-def test_other_details_are_refused(details):
-    with pytest.raises(ValueError, match="Expected .*details.* got"):
-        PrivacyLedger(PLAN, details)
+def test_other_settings_are_refused(settings):
+    with pytest.raises(ValueError, match="Expected .*settings.* got"):
+        PrivacyLedger(PLAN, settings)
 
 
 @pytest.mark.parametrize("digest", [1.5, math.nan, math.inf, "1", None, True, 2**64, -(2**63) - 1])

@@ -10,7 +10,8 @@ import random
 
 import pytest
 
-from tests.privacy.ledger_doubles import DETAILS, PLAN, SETTINGS, fill, made, state_of
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, fill, made, state_of
+from tfdpnorm import files
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     LedgerCorruptError,
@@ -25,16 +26,16 @@ from tfdpnorm.privacy import (
 
 
 def test_what_was_written_is_read(path):
-    ledger = fill(create_ledger(path, PLAN, DETAILS))
-    memory = fill(PrivacyLedger(PLAN, DETAILS))
+    ledger = fill(create_ledger(path, PLAN, RUN_SETTINGS))
+    memory = fill(PrivacyLedger(PLAN, RUN_SETTINGS))
     read = read_ledger(path)
     assert state_of(read) == state_of(ledger) == state_of(memory)
-    assert read.plan == PLAN and read.details == DETAILS and not read.torn
+    assert read.plan == PLAN and read.settings == RUN_SETTINGS and not read.torn
     assert read.tail == ledger.tail and read.epsilon() == memory.epsilon()
     ledger.void("a reason")
     assert read_ledger(path).no_guarantee_because == ("a reason",)
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
-    assert set(kinds) == {"header", *ledger_file._CALLS}
+    assert set(kinds) == {"header", *ledger_file.ENTRIES}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_every_plan_comes_back(path, changes):
 
 def test_reopening_goes_on_with_the_chain(whole):
     before = read_ledger(whole)
-    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     ledger.check_reaches(before.tail)
     assert (ledger.updates, ledger.position) == (before.updates, before.position)
     ledger.resume(before.position, same_randomness=True)
@@ -69,7 +70,7 @@ def test_reopening_goes_on_with_the_chain(whole):
 
 
 def test_a_reopened_ledger_has_to_be_resumed_first(whole):
-    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     size = whole.stat().st_size
     for call in (
         ledger.record_updates,
@@ -86,7 +87,7 @@ def test_a_reopened_ledger_has_to_be_resumed_first(whole):
 
 def test_each_call_is_on_the_disk_before_it_returns(path, monkeypatch):
     flushed = []
-    monkeypatch.setattr(ledger_file, "_TO_DISK", lambda d: flushed.append(os.fstat(d).st_size))
+    monkeypatch.setattr(files, "_TO_DISK", lambda d: flushed.append(os.fstat(d).st_size))
     ledger = create_ledger(path, PLAN)
     assert flushed == [path.stat().st_size]
     ledger.record_updates()
@@ -119,7 +120,7 @@ def test_without_hard_links_a_file_appears_whole_too(path, monkeypatch):
     made(create_ledger(path, PLAN), 1)
     assert read_ledger(path).updates == 1 and os.listdir(path.parent) == [path.name]
     with pytest.raises(FileExistsError):
-        ledger_file._publish(str(path), str(path))
+        files.publish(path, path)
 
 
 CHANGED = {
@@ -139,20 +140,20 @@ def test_another_plan_is_refused_by_name(whole, name):
     before = whole.read_bytes()
     plan = dataclasses.replace(PLAN, **{name: CHANGED[name]})
     with pytest.raises(ValueError) as refused:
-        reopen_ledger(whole, plan, DETAILS)
+        reopen_ledger(whole, plan, RUN_SETTINGS)
     old, new = getattr(PLAN, name), getattr(plan, name)
     assert f": {name} is {old!r} there and {new!r} here." in str(refused.value)
     assert not isinstance(refused.value, LedgerCorruptError)
     assert whole.read_bytes() == before
-    reopen_ledger(whole, PLAN, DETAILS)
+    reopen_ledger(whole, PLAN, RUN_SETTINGS)
 
 
 def test_all_differences_are_in_one_error(whole):
     plan = dataclasses.replace(PLAN, steps=7, delta=1e-7)
-    details = {**DETAILS, "engine": "tfp", "depth": 16.0, "new": True}
-    del details["w"]
+    settings = {**RUN_SETTINGS, "engine": "tfp", "depth": 16.0, "new": True}
+    del settings["w"]
     with pytest.raises(ValueError, match="got another one") as refused:
-        reopen_ledger(whole, plan, details)
+        reopen_ledger(whole, plan, settings)
     for part in (
         "steps is 100 there and 7 here",
         "delta is 1e-05 there and 1e-07 here",
@@ -168,7 +169,7 @@ def test_all_differences_are_in_one_error(whole):
 
 def test_what_was_only_read_or_closed_records_nothing(whole):
     before = whole.read_bytes()
-    closed = reopen_ledger(whole, PLAN, DETAILS)
+    closed = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     closed.close()
     closed.close()
     for ledger in (read_ledger(whole), closed):
@@ -195,13 +196,13 @@ def test_random_runs_are_read_as_they_were(path):
         act = rng.random()
         if act < 0.4 and ledger.remaining_updates:
             ledger.record_updates(min(rng.choice([1, 2, 3]), ledger.remaining_updates))
-        elif act < 0.7 and ledger._announced:
+        elif act < 0.7 and ledger._run.awaits_made:
             ledger.record_made(rng.choice([ledger.position, rng.randrange(2**63)]))
         elif act < 0.75:
             ledger.record_query("q", noise_multiplier=rng.choice([1.0, 2.5]), examples=3)
             ledger.record_answer("q", rng.gauss(0, 1))
         elif act < 0.9:
-            position = rng.randrange(ledger._highest + 1)
+            position = rng.randrange(ledger._run.highest + 1)
             ledger.close()
             ledger = reopen_ledger(path, PLAN)
             ledger.resume(position, same_randomness=rng.random() < 0.8)

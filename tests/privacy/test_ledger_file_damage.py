@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from tests.privacy.ledger_doubles import DETAILS, PLAN, SETTINGS, made, state_of
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, made, state_of
 from tfdpnorm.privacy import (
     LedgerCorruptError,
     create_ledger,
-    ledger_file,
+    ledger_format,
     read_ledger,
     reopen_ledger,
 )
@@ -30,7 +30,7 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
             continue
         ledger = read_ledger(cut)
         assert ledger.torn == (size not in ends)
-        assert ledger.tail == (kept, full._sums[kept - 1])
+        assert ledger.tail == (kept, full._checksums[kept - 1])
         if last is None or kept > last.tail[0]:
             # Confirmed repetitions alone may lower these, and there are none to confirm here.
             assert ledger.epsilon() <= full.epsilon() and ledger.updates <= full.updates
@@ -47,10 +47,12 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
 def test_a_torn_line_is_cut_off_when_reopened(whole, size, zeros):
     data = whole.read_bytes()
     before = read_ledger(whole)
-    next_line = ledger_file._line(before.tail[0] + 1, {"kind": "updates", "count": 3}, "0" * 32)
+    next_line = ledger_format.encode_line(
+        before.tail[0] + 1, {"kind": "updates", "count": 3}, "0" * 32
+    )
     whole.write_bytes(data + next_line[:size] + b"\0" * zeros)
     assert read_ledger(whole).torn == bool(size or zeros)
-    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     assert whole.read_bytes() == data
     assert ledger.torn == bool(size or zeros) and ledger.tail == before.tail
     ledger.resume(ledger.position, same_randomness=True)
@@ -133,7 +135,7 @@ def forge(path, *entries):
     data = path.read_bytes()
     for number, entry in enumerate(entries, 2):
         before = json.loads(data.splitlines()[-1])["sum"]
-        data += ledger_file._line(number, entry, before)
+        data += ledger_format.encode_line(number, entry, before)
     path.write_bytes(data)
 
 
@@ -178,7 +180,7 @@ def test_entries_that_contradict_each_other_are_refused(path, entries):
 def test_a_wrong_number_under_a_right_checksum_is_refused(path):
     forge(path)
     header = path.read_bytes()
-    path.write_bytes(header + ledger_file._line(3, UPDATES, json.loads(header)["sum"]))
+    path.write_bytes(header + ledger_format.encode_line(3, UPDATES, json.loads(header)["sum"]))
     with pytest.raises(LedgerCorruptError, match="another line number"):
         read_ledger(path)
 
@@ -197,9 +199,9 @@ def test_a_wrong_number_under_a_right_checksum_is_refused(path):
     ],
 )
 def test_other_headers_are_refused(path, changes, what):
-    plan = ledger_file._plan_fields(PLAN)
+    plan = ledger_format.plan_fields(PLAN)
     header = {"kind": "header", "format": "tfdpnorm-ledger", "version": 1, "plan": plan}
-    path.write_bytes(ledger_file._line(1, {**header, "details": {}, **changes}, "0" * 32))
+    path.write_bytes(ledger_format.encode_line(1, {**header, "details": {}, **changes}, "0" * 32))
     with pytest.raises(LedgerCorruptError, match=what):
         read_ledger(path)
 
@@ -208,7 +210,7 @@ def test_a_ledger_that_was_cut_short_does_not_reach_its_tail(whole):
     lines = whole.read_bytes().splitlines(keepends=True)
     tail = read_ledger(whole).tail
     whole.write_bytes(b"".join(lines[:-1]))
-    ledger = reopen_ledger(whole, PLAN, DETAILS)
+    ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     with pytest.raises(LedgerCorruptError, match="got only"):
         ledger.check_reaches(tail)
     ledger.resume(0, same_randomness=False)

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from tests.privacy.ledger_doubles import PLAN, SETTINGS, made, state_of
+from tfdpnorm import files
 from tfdpnorm.privacy import (
     create_ledger,
-    ledger_file,
     read_ledger,
     reopen_ledger,
 )
@@ -68,7 +68,7 @@ def test_a_full_disk_records_nothing(path, monkeypatch, fails_in):
 
     with monkeypatch.context() as patch:
         if fails_in == "flush":
-            patch.setattr(ledger_file, "_TO_DISK", full)
+            patch.setattr(files, "_TO_DISK", full)
         else:
             patch.setattr(os, "write", half if fails_in == "half" else full)
         for call in (ledger.record_updates, lambda: ledger.void("a reason")):
@@ -110,7 +110,7 @@ def test_an_interrupted_write_is_undone(path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_file, "_TO_DISK", interrupt)
+        patch.setattr(files, "_TO_DISK", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ledger.record_updates()
     assert path.read_bytes() == before and ledger.updates == 0

@@ -194,8 +194,8 @@ def test_the_ledgers_exclusions_are_listed_once():
 
 @pytest.mark.parametrize("generator", [None, "philox", "shake256", "another"])
 def test_the_noise_generator_is_the_runs(generator):
-    details = None if generator is None else {"noise_generator": generator}
-    ledger = PrivacyLedger(make_plan(**SETTINGS), details)
+    settings = None if generator is None else {"noise_generator": generator}
+    ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     text = privacy_statement(ledger)
     weak = "the noise generator, which is not a cryptographic one" in text
     assert weak == (generator != "shake256")

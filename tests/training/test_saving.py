@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.training.step.public_rows_model import PublicRowsModel
+from tfdpnorm.training.public_rows_model import PublicRowsModel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = 6  # few: what is compared is the model, not the data

@@ -1,17 +1,14 @@
-"""Audits: whether what the guarantee presumes is so."""
+"""Audits of what the guarantee presumes."""
 
 from tfdpnorm.audit.row_independence.finding import Finding, Report
 from tfdpnorm.audit.row_independence.known_layers import check_known_layers, check_no_added_losses
-from tfdpnorm.audit.row_independence.validation import (
-    findings,
+from tfdpnorm.audit.row_independence.subjects import (
     model_rows,
     probe_augmentation,
     probe_loss,
     probe_model,
-    refuse,
-    validate,
-    warn_unchecked,
 )
+from tfdpnorm.audit.row_independence.validate import findings, refuse, validate, warn_unchecked
 
 __all__ = [
     "Finding",

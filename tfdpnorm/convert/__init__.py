@@ -1,4 +1,4 @@
-"""From a trained model to other forms of it."""
+"""Other forms of a trained model."""
 
 from tfdpnorm.convert.fold import fold_public_statistics
 

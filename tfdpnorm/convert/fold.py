@@ -3,10 +3,12 @@
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.clone import cloned, models_within
+from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, PublicMomentsLayer
 
-# A fused BatchNormalization takes no epsilon below 1e-5; the variance makes up for it.
+# A fused BatchNormalization takes no epsilon below 1e-5; the variance is less by as much.
 _EPSILON = 1e-3
 
 
@@ -14,8 +16,8 @@ def fold_public_statistics(model):
     """Returns a stock Keras model that predicts as `model` does, without public rows.
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
-    are the stored public moments, and each `PublicCentering` one that takes the stored mean away.
-    Take a model after private training: `private.servable()`.
+    are the stored public moments, and each `PublicCentering` one that subtracts the stored mean.
+    Fold a model after private training: `private.servable()`.
 
     Args:
         model: A Sequential or functional Keras model whose `PublicBatchNormalization` layers are
@@ -29,19 +31,20 @@ def fold_public_statistics(model):
             yet.
     """
     _check(model)
-    folded = keras.models.clone_model(model, clone_function=_stock)
-    for old, new in zip(model.layers, folded.layers, strict=True):
-        new.set_weights(_stock_weights(old))
+    folded, exchanged = cloned(model, _stock)
+    for layer, stock in exchanged:
+        stock.set_weights(_stock_weights(layer))
     return folded
 
 
 def _check(model):
-    if not (isinstance(model, keras.Sequential) or getattr(model, "_is_graph_network", False)):
-        raise ValueError(
-            "Expected a Sequential or functional model, whose layers can be exchanged, got the "
-            f"subclassed {type(model).__name__}. Use its saved form as it is: it needs no public "
-            "rows either."
-        )
+    for part in models_within(model):
+        if not is_made_of_layers(part):
+            raise ValueError(
+                "Expected a Sequential or functional model, whose layers can be exchanged, got the "
+                f"subclassed {type(part).__name__}. Save the model as it is: that needs no public "
+                "rows either."
+            )
     for layer in sublayers(model):
         if not isinstance(layer, PublicMomentsLayer):
             continue
@@ -58,12 +61,11 @@ def _check(model):
 
 
 def _stock(layer):
+    """The stock layer in the place of `layer`; None where it is one."""
     if isinstance(layer, PublicBatchNormalization):
         return _frozen(layer, epsilon=layer.epsilon, center=layer.center, scale=layer.scale)
     if isinstance(layer, PublicCentering):
         return _frozen(layer, epsilon=_EPSILON, center=False, scale=False)
-    if isinstance(layer, keras.Model):
-        return fold_public_statistics(layer)
     if any(isinstance(inner, PublicMomentsLayer) for inner in sublayers(layer)):
         # ScaleNorm's sum of paths, for one, is no stock layer of one input.
         raise ValueError(
@@ -71,16 +73,16 @@ def _stock(layer):
             f"({type(layer).__name__}), which holds it inside and has no single stock layer to "
             "become. Save the model as it is: it needs no public rows either."
         )
-    return layer.__class__.from_config(layer.get_config())
+    return None
 
 
-def _frozen(layer, **options):
+def _frozen(layer, **settings):
     return keras.layers.BatchNormalization(
         axis=layer.axis,
         trainable=False,
         name=layer.name,
         dtype=layer.dtype_policy,
-        **options,
+        **settings,
     )
 
 
@@ -88,10 +90,6 @@ def _stock_weights(layer):
     if isinstance(layer, PublicCentering):
         mean = layer.public_mean.numpy()
         return [mean, np.full_like(mean, 1.0 - _EPSILON)]
-    if not isinstance(layer, PublicBatchNormalization):
-        if isinstance(layer, keras.Model):
-            return fold_public_statistics(layer).get_weights()
-        return layer.get_weights()
     weights = [layer.gamma] if layer.scale else []
     weights += [layer.beta] if layer.center else []
     return [w.numpy() for w in (*weights, layer.public_mean, layer.public_variance)]

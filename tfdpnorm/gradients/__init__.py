@@ -1,12 +1,13 @@
 """Sums of clipped per-example gradients. Nothing here knows of noise."""
 
-from tfdpnorm.gradients.clipping import ClippedSum, clip_factors, clipped_sum
+from tfdpnorm.gradients.clipping import ClippedSum, Clipping, clip_factors, clipped_sum
 from tfdpnorm.gradients.engines.book_keeping import book_keeping
 from tfdpnorm.gradients.engines.per_example import per_example
 from tfdpnorm.gradients.rules import Instantiated, OuterSum, Rule, register_rule
 
 __all__ = [
     "ClippedSum",
+    "Clipping",
     "Instantiated",
     "OuterSum",
     "Rule",

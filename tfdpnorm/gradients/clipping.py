@@ -1,13 +1,148 @@
-"""Clipping of per-example gradients and the sum of the clipped ones."""
+"""Clipping of per-example gradients, and the sum of the clipped gradients."""
 
+import dataclasses
 import math
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm import arguments
+
+GROUPINGS = ("flat", "per_layer")
 CLIP_FUNCTIONS = ("abadi", "automatic")
 AUTOMATIC_CLIPPING_STABILITY = 0.01
+
+# Beyond these, squares of ordinary gradients leave the range of float32.
+_FACTOR_RANGE = (1e-6, 1e6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Clipping:
+    """How the gradient of each example is bounded before it enters the clipped sum.
+
+    The gradient g of an example is a list of parts, one for each variable. Each part is multiplied
+    by its weight; each group of parts is then clipped as one vector to C / sqrt(G), with G the
+    number of groups.
+
+    Formal guarantee: adding or removing one example changes the clipped sum, taken as one vector,
+    by at most `sensitivity` = C in the L2 norm, whatever the example, the grouping, the function,
+    the weights and the loss scale are. (With G groups: G (C / sqrt(G))^2 = C^2.) A gradient that is
+    not finite counts as zero.
+
+    Attributes:
+        l2_norm_clip: C > 0; infinite for no clipping.
+        grouping: "flat": all parts are one group. "per_layer": those of one layer are a group
+            (McMahan et al. 2018).
+        function: One of `CLIP_FUNCTIONS`, see `clip_factors`.
+        loss_scale: Factor on the loss during back-propagation, undone before the norm is taken, so
+            that small gradients survive half precision.
+        groups: A number for each variable, the same for those of one group; None for one group.
+            Set by `of_variables`.
+        weights: A number > 0 for each variable, by which its part is multiplied before the norm is
+            taken; None for 1. The clipped sum comes back multiplied. Set by `of_variables`.
+
+    Raises:
+        ValueError: for a value out of its range.
+    """
+
+    l2_norm_clip: float
+    grouping: str = "flat"
+    function: str = "abadi"
+    loss_scale: float = 1.0
+    groups: tuple | None = None
+    weights: tuple | None = None
+
+    def __post_init__(self):
+        arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True)
+        arguments.choice("clipping", self.grouping, GROUPINGS)
+        arguments.choice("clip_function", self.function, CLIP_FUNCTIONS)
+        check_factor("loss_scale", self.loss_scale)
+        if self.function == "automatic" and math.isinf(self.l2_norm_clip):
+            raise ValueError(
+                'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
+                'clip_function="abadi" to train without clipping.'
+            )
+
+    @classmethod
+    def of(cls, clipping):
+        """Returns a `Clipping` as it is, and for a number C the flat one with that norm."""
+        if isinstance(clipping, numbers.Real):
+            return cls(float(clipping))
+        return clipping
+
+    @property
+    def sensitivity(self):
+        """How far adding or removing one example can move the clipped sum, in the L2 norm."""
+        return self.l2_norm_clip
+
+    @property
+    def is_plain(self):
+        """Whether it is what tensorflow-privacy does: min(1, C / norm) of the whole gradient."""
+        return (self.grouping, self.function) == ("flat", "abadi")
+
+    def of_variables(self, *, layers=None, weights=None):
+        """Returns the clipping for given variables.
+
+        Args:
+            layers: A number for each variable that tells which layer owns it; read only by
+                "per_layer".
+            weights: See the attribute.
+        """
+        groups = tuple(layers) if self.grouping == "per_layer" else None
+        weights = None if weights is None else tuple(weights)
+        return dataclasses.replace(self, groups=groups, weights=weights)
+
+    def weights_of(self, variables):
+        """The list of weights, one for each of `variables`."""
+        return list(self.weights or [1.0] * len(variables))
+
+    def factors(self, squared_norms):
+        """The clip factors of gradients that consist of several variables' parts.
+
+        Args:
+            squared_norms: List of [rows], one for each variable, of the weighted parts.
+
+        Returns:
+            Pair of the list of factors, [rows] for each variable, and [rows], bool: which rows are
+            finite in all of their parts. The factors of the other rows are 0.
+
+        Raises:
+            ValueError: for per-layer clipping without `groups`.
+        """
+        if self.groups is None and self.grouping == "per_layer":
+            raise ValueError(
+                'Expected the layer of each variable with clipping="per_layer", got None. Use '
+                "Clipping.of_variables."
+            )
+        groups = self.groups or (0,) * len(squared_norms)
+        of_group = {}
+        for group, norms in zip(groups, squared_norms, strict=True):
+            of_group.setdefault(group, []).append(norms)
+        totals = {group: tf.add_n(norms) for group, norms in of_group.items()}
+        finite = tf.math.is_finite(tf.add_n(list(totals.values())))
+        share = self.l2_norm_clip / math.sqrt(len(totals))
+        factors = {
+            group: clip_factors(tf.where(finite, total, np.inf), share, self.function)
+            for group, total in totals.items()
+        }
+        return [factors[group] for group in groups], finite
+
+
+def check_factor(name, value):
+    """Refuses what is no factor > 0 that float32 can take.
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    arguments.within(
+        name,
+        value,
+        *_FACTOR_RANGE,
+        remedy="Beyond, squares of gradients leave the range of float32, and clipping would bound "
+        "nothing.",
+    )
 
 
 class ClippedSum(NamedTuple):
@@ -67,58 +202,30 @@ def clip_factors(squared_norms, l2_norm_clip, clip_function="abadi"):
     return tf.where(tf.math.is_finite(squared_norms), factors, tf.zeros_like(factors))
 
 
-def clip_factors_by_variable(squared_norms, l2_norm_clip, clip_function="abadi", clip_groups=None):
-    """Clip factors of gradients that are made of several variables' parts.
-
-    Args:
-        squared_norms: List of [rows], one for each variable.
-        l2_norm_clip: See `clip_factors`.
-        clip_function: Likewise.
-        clip_groups: None: all variables are one vector ("flat" clipping). Or a number for each
-            variable: those of one number are clipped together, each of the G groups to C / sqrt(G),
-            so that the whole has a norm of at most C ("per-layer" clipping, McMahan et al. 2018).
-
-    Returns:
-        Pair of the list of factors, [rows] for each variable, and [rows], bool: which rows are
-        finite in all of their parts. The others' factors are 0.
-    """
-    clip_groups = clip_groups or [0] * len(squared_norms)
-    of_group = {}
-    for group, norms in zip(clip_groups, squared_norms, strict=True):
-        of_group.setdefault(group, []).append(norms)
-    totals = {group: tf.add_n(norms) for group, norms in of_group.items()}
-    finite = tf.math.is_finite(tf.add_n(list(totals.values())))
-    share = l2_norm_clip / math.sqrt(len(totals))
-    factors = {
-        group: clip_factors(tf.where(finite, total, np.inf), share, clip_function)
-        for group, total in totals.items()
-    }
-    return [factors[group] for group in clip_groups], finite
-
-
-def clipped_sum(per_example_gradients, mask, l2_norm_clip, clip_function="abadi", clip_groups=None):
+def clipped_sum(per_example_gradients, mask, clipping):
     """Clips each row's gradient and adds the rows up.
 
     Args:
         per_example_gradients: List of [rows, *variable.shape].
         mask: [rows], 1.0 for a row of the lot, 0.0 for padding.
-        l2_norm_clip: See `clip_factors_by_variable`.
-        clip_function: Likewise.
-        clip_groups: Likewise.
+        clipping: `Clipping`, or C for the flat one. Its weights are applied here; its loss scale
+            is the caller's to undo.
 
     Returns:
         Pair of the list of summed gradients, *variable.shape each, and the scalar int32 number of
         unmasked rows whose gradient is not finite (they count as zero).
     """
-    wide = any(g.dtype == tf.float64 for g in per_example_gradients)
+    clipping = Clipping.of(clipping)
+    gradients = per_example_gradients
+    if clipping.weights is not None:
+        gradients = [g * w for g, w in zip(gradients, clipping.weights, strict=True)]
+    wide = any(g.dtype == tf.float64 for g in gradients)
     norm_dtype = tf.float64 if wide else tf.float32
     squared_norms = [
         tf.cast(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))), norm_dtype)
-        for g in per_example_gradients
+        for g in gradients
     ]
-    factors, finite = clip_factors_by_variable(
-        squared_norms, l2_norm_clip, clip_function, clip_groups
-    )
+    factors, finite = clipping.factors(squared_norms)
 
     def weighted(gradient, factor):
         # 0 * inf is NaN: what is not finite must be gone before any product.
@@ -128,5 +235,5 @@ def clipped_sum(per_example_gradients, mask, l2_norm_clip, clip_function="abadi"
         return tf.tensordot(tf.cast(factor, gradient.dtype), clean, axes=1)
 
     nonfinite = tf.reduce_sum(tf.cast(~finite & (tf.cast(mask, tf.float32) > 0), tf.int32))
-    sums = [weighted(g, f) for g, f in zip(per_example_gradients, factors, strict=True)]
+    sums = [weighted(g, f) for g, f in zip(gradients, factors, strict=True)]
     return sums, nonfinite

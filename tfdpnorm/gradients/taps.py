@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import inspect
 import warnings
 
 import tensorflow as tf
@@ -10,13 +9,20 @@ import tensorflow as tf
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.wrappers import WrapperRule
+from tfdpnorm.keras_compat.exchange import exchanged_method
+from tfdpnorm.keras_compat.graphs import as_written, current_graph, only_infers_shapes
 from tfdpnorm.keras_compat.walk import own_weights, sublayers, weight_owners
 
 
 class Tap:
-    """One call of one layer: its rule, what the rule remembered, and the z's that it watched.
+    """One call of one layer.
 
-    `rows_per_example` rows of these, one after the other, belong to each example.
+    Attributes:
+        layer: The layer.
+        rule: Its `Rule`.
+        rows_per_example: How many consecutive rows of the z's belong to each example.
+        remembered: What the rule remembered.
+        watched: List of the z's that the rule watched.
     """
 
     def __init__(self, layer, rule, rows_per_example):
@@ -38,8 +44,8 @@ class Taps:
         rows_per_example: How many consecutive rows of the model's input belong to each example.
 
     Raises:
-        ValueError: naming variables that no layer of the model owns, and layers that can be had by
-            no rule at all.
+        ValueError: naming variables that no layer of the model owns, and layers that no rule
+            covers.
     """
 
     def __init__(self, model, variables, rows_per_example=1):
@@ -74,18 +80,12 @@ class Taps:
         Raises:
             ValueError: for a variable that is read by others than the layers that own it.
         """
-        hooked = []
+        with contextlib.ExitStack() as stack:
 
-        def hook(layer, name, function):
-            # Keras converts `call` by AutoGraph where it is the user's; rules are plain graph code.
-            function = tf.autograph.experimental.do_not_convert(function)
-            # Wrappers look there for whether to pass a mask.
-            function.__signature__ = inspect.signature(getattr(layer, name))
-            # On the instance: functional, nested and subclassed models all call it there.
-            object.__setattr__(layer, name, function)
-            hooked.append((layer, name))
+            def hook(layer, name, function):
+                # Keras converts `call` by AutoGraph where it is the user's; rules need none.
+                stack.enter_context(exchanged_method(layer, name, as_written(function)))
 
-        try:
             for layer, rule in self._rules.items():
                 hook(layer, "call", self._tapped(layer, rule, layer.call, tape))
             for layer, rule in self._wrappers.items():
@@ -95,22 +95,18 @@ class Taps:
                 hook(layer, "compute_mask", self._on_inner_rows(layer, rule, layer.compute_mask))
             with self._reads.by(None):
                 yield self
-        finally:
-            for layer, name in hooked:
-                object.__delattr__(layer, name)
 
     def _tapped(self, layer, rule, call, tape):
-        outside = tf.compat.v1.get_default_graph()
+        outside = current_graph()
 
         def tapped(inputs, *args, **kwargs):
-            graph = tf.compat.v1.get_default_graph()
+            graph = current_graph()
             if graph is not outside:
-                if graph.name.endswith("_scratch_graph"):
-                    # Keras only asks for shapes: a Sequential model builds itself anew.
+                if only_infers_shapes(graph):
                     return call(inputs, *args, **kwargs)
                 raise ValueError(
-                    f"Expected layer {layer.name!r} to be called as it stands, got a call inside a "
-                    "loop, a condition or a function of TensorFlow, where its gradients cannot be "
+                    f"Expected a direct call of layer {layer.name!r}, got one inside a loop, a "
+                    "condition or a function of TensorFlow, where its gradients cannot be "
                     'followed. Use engine="per_example" for this model.'
                 )
             tap = Tap(layer, rule, self._rows_per_example)
@@ -147,10 +143,10 @@ def _output(rule, layer, call, inputs, *args, **kwargs):
 
 
 class _Reads:
-    """Sees to it that variables are read by the layers that own them and by nothing else.
+    """Checks that variables are read by the layers that own them and by nothing else.
 
-    What another layer, the model or the loss makes of a variable is behind no z, and its part of
-    the gradient would be missing without a sign.
+    What another layer, the model or the loss makes of a variable passes through no z: its part of
+    the gradient would be missing, and nothing would show it.
 
     Args:
         owners: List of pairs (variable, layers that own it).
@@ -163,7 +159,7 @@ class _Reads:
 
     @contextlib.contextmanager
     def by(self, reader):
-        """Context in which `reader` is at work: a layer, or None for all that is not tapped."""
+        """Context in which `reader` runs: a layer, or None for all that is not tapped."""
         outside = self._tapes[-1].stop_recording() if self._tapes else contextlib.nullcontext()
         with outside, tf.GradientTape() as tape:
             self._tapes.append(tape)
@@ -176,8 +172,8 @@ class _Reads:
             if reader not in layers:
                 owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
                 raise ValueError(
-                    f"Expected variable {variable.name!r} to be read by the layers that own it "
-                    f"only, {owning}, got a read by {reading!r}. Let the layer that reads it hold "
+                    f"Expected variable {variable.name!r} to be read by the layers that own it, "
+                    f"{owning}, and nothing else, got a read by {reading!r}. Let that layer hold "
                     "the variable itself, as in `self.table = embedding.embeddings`, or use "
                     'engine="per_example".'
                 )
@@ -191,7 +187,7 @@ def _fallback(layer):
     if not rule.applies(layer):
         raise ValueError(
             f"Expected layers with a gradient rule, got {type(layer).__name__} {layer.name!r}, "
-            "which owns weights and holds a PublicBatchNormalization besides. Give the weights to "
+            "which owns weights and also holds a PublicBatchNormalization. Give the weights to "
             'layers of their own, or use engine="per_example".'
         )
     if getattr(layer, "time_major", False):
@@ -202,8 +198,8 @@ def _fallback(layer):
     if type(layer) not in _announced:
         _announced.add(type(layer))
         warnings.warn(
-            f"There is no gradient rule for {type(layer).__name__} (layer {layer.name!r}): one "
-            "gradient per row is held for each of its weights. A rule can be added with "
+            f"There is no gradient rule for {type(layer).__name__} (layer {layer.name!r}), so each "
+            "of its weights takes one gradient per row in memory. Add a rule with "
             "tfdpnorm.gradients.register_rule.",
             stacklevel=2,
         )

@@ -1,1 +1,6 @@
-"""All that leans on private or version-bound parts of Keras."""
+"""All that leans on private or version-bound parts of Keras 2.15 and TensorFlow 2.15.
+
+Nothing outside this folder touches such parts; tests/test_imports.py checks it. Each file says
+which parts it uses and why no public way exists, so that another version of Keras is a matter of
+this folder alone.
+"""

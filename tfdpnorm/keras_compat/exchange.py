@@ -1,74 +1,50 @@
-"""Tensors in the places of a layer's variables, for the time of a call."""
+"""Attributes and methods of a layer, exchanged for the time of a call.
+
+Keras has no public way to run a layer with another attribute: `Layer.__setattr__` of Keras 2 tracks
+what is assigned, so that a tensor in the place of a weight would take the weight out of
+`layer.weights`. These contexts write to the attributes of the instance directly.
+"""
 
 import contextlib
+import inspect
 
-import tensorflow as tf
-
-# Where Keras and TensorFlow keep account of the variables: never replaced, and no place of use.
-_ACCOUNTS = {"_trainable_weights", "_non_trainable_weights"}
+_ABSENT = object()
 
 
 @contextlib.contextmanager
-def replaced(layer, variables, draws):
-    """Context in which attributes of `layer`, and of all inside it, hold draws, not variables.
+def exchanged(owner, /, **attributes):
+    """Context in which attributes of an object have other values.
 
-    Written past Keras' `__setattr__`, whose account of the variables stays as it is.
+    Afterwards, also after an exception, each attribute is what it was before; one that only the
+    class had is deleted from the instance again. Contexts may be nested.
 
     Args:
-        layer: The layer.
-        variables: The variables to replace.
-        draws: Dict from the id of a variable to the tensor in its place.
+        owner: A layer, or another object with a `__dict__`.
+        **attributes: New values by name. The names of properties have no effect.
     """
-    missing = {id(v): v for v in variables}
-    before = []
+    own = vars(owner)
+    before = {name: own.get(name, _ABSENT) for name in attributes}
+    own.update(attributes)
     try:
-        for module in (layer, *layer.submodules):
-            attributes = vars(module)
-
-            def draw(variable, module=module):
-                missing.pop(id(variable), None)
-                return _as_read_by(module, variable, draws[id(variable)])
-
-            for name, value in list(attributes.items()):
-                if name in _ACCOUNTS or name.startswith("_self_"):
-                    continue
-                replaced = _exchange(value, draws, draw, set())
-                if replaced is not value:
-                    before.append((attributes, name, value))
-                    attributes[name] = replaced
-        if missing:
-            raise ValueError(
-                f"Expected layer {layer.name!r} to hold its weights as attributes, got none for "
-                f"{[v.name for v in missing.values()]}. Set them as self.kernel or the like, or in "
-                "a list, tuple or dict."
-            )
         yield
     finally:
-        for attributes, name, value in before:
-            attributes[name] = value
+        for name, value in before.items():
+            if value is _ABSENT:
+                own.pop(name, None)
+            else:
+                own[name] = value
 
 
-def _as_read_by(module, variable, draw):
-    """`draw` in the dtype in which `module` reads `variable` during its call."""
-    if not hasattr(variable, "_variable"):  # Keras does not cast this one
-        return draw
-    dtype = tf.as_dtype(getattr(module, "compute_dtype", None) or draw.dtype)
-    return tf.cast(draw, dtype) if dtype.is_floating else draw
+def exchanged_method(layer, name, function):
+    """Context in which `layer.name(...)` runs `function`.
 
+    On the instance: functional, nested and subclassed models all call it there.
 
-def _exchange(value, draws, draw, seen):
-    """`value` with each variable of `draws` replaced; `value` itself where it holds none."""
-    if id(value) in draws:
-        return draw(value)
-    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
-        return value
-    seen = seen | {id(value)}
-    items = list(value.values()) if isinstance(value, dict) else list(value)
-    replaced = [_exchange(x, draws, draw, seen) for x in items]
-    if all(x is y for x, y in zip(items, replaced, strict=True)):
-        return value
-    if isinstance(value, dict):
-        return dict(zip(value, replaced, strict=True))
-    if isinstance(value, list):
-        return replaced
-    return type(value)(*replaced) if hasattr(value, "_fields") else tuple(replaced)
+    Args:
+        layer: A Keras layer.
+        name: Of its method, such as "call".
+        function: Takes what the method takes. It gets the signature of the method, by which Keras
+            decides whether to pass `training` and `mask`.
+    """
+    function.__signature__ = inspect.signature(getattr(layer, name))
+    return exchanged(layer, **{name: function})

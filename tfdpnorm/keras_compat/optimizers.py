@@ -1,13 +1,20 @@
-"""The variables of a Keras optimizer, made before they are needed."""
+"""The variables of a Keras optimizer, and optimizers that are not plain.
+
+Private parts: of legacy optimizers `_name`, `_create_all_weights`, `_hyper` and
+`_compute_gradients`, of the others `_learning_rate`; publicly a learning rate can be read and set,
+but its variable not be saved. tensorflow-privacy marks its optimizers by `_was_dp_gradients_called`
+alone: each is a class made on the fly.
+"""
 
 import tensorflow as tf
+from tensorflow import keras
 
 
 def make_optimizer_variables(optimizer, variables):
     """Makes what an optimizer keeps of each variable, unless it has been made.
 
-    Keras would do so within the first trace of the training step, and TensorFlow traces anew what
-    made variables: the step, which takes longer than any other, twice.
+    Keras would do so within the first trace of the training step. TensorFlow traces a function
+    again that made variables, and the step takes longer to trace than any other.
 
     Args:
         optimizer: A Keras optimizer, a legacy one included.
@@ -20,3 +27,45 @@ def make_optimizer_variables(optimizer, variables):
     else:
         with tf.name_scope(optimizer._name):
             optimizer._create_all_weights(variables)
+
+
+def optimizer_variables(optimizer):
+    """Returns the list of an optimizer's variables, without those of `rate_variables`.
+
+    A method of legacy optimizers, of the others a list that can also be called.
+    """
+    return list(optimizer.variables())
+
+
+def rate_variables(optimizer):
+    """Returns the list of variables that hold the learning rate and other settings, in fixed order.
+
+    Keras 2 keeps them apart from the optimizer's variables. Empty where a schedule gives the rate.
+    """
+    rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
+    return [rates[name] for name in sorted(rates) if isinstance(rates[name], tf.Variable)]
+
+
+def scales_losses(optimizer):
+    """Whether an optimizer is Keras' LossScaleOptimizer, whose scale follows the gradients."""
+    return isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+
+
+def is_of_tensorflow_privacy(optimizer):
+    """Whether an optimizer is one of tensorflow-privacy's, which clip and noise by themselves."""
+    return hasattr(optimizer, "_was_dp_gradients_called")
+
+
+def legacy_gradients(optimizer, loss, variables, tape):
+    """The gradients that a legacy optimizer makes of a loss, before it applies them.
+
+    Args:
+        optimizer: A legacy Keras optimizer, or one of tensorflow-privacy's that derives from it.
+        loss: Function without arguments.
+        variables: To differentiate by.
+        tape: `tf.GradientTape`, or what stands in for one.
+
+    Returns:
+        List of pairs (gradient, variable).
+    """
+    return optimizer._compute_gradients(loss, variables, tape=tape)

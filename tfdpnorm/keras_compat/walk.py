@@ -1,11 +1,14 @@
-"""Every layer of a model, wherever it is nested."""
+"""Every layer of a model, wherever it is nested.
+
+Private part: `_flatten_layers`, the one walk that Keras 2 and 3 share and that also finds layers
+held in lists and dicts; the public `model.layers` is one level deep.
+"""
 
 from tensorflow import keras
 
 
 def sublayers(model):
     """Returns all layers inside `model` (not itself), nested models and wrappers included."""
-    # The one walk that Keras 2 and 3 share and that also finds layers held in lists and dicts.
     return list(model._flatten_layers(include_self=False))
 
 
@@ -34,8 +37,8 @@ def weight_owners(model):
 def layer_numbers(model, variables):
     """Returns for each variable the number of the layer inside `model` that owns it.
 
-    Variables that no layer inside owns, such as those of a subclassed model itself, have a number
-    of their own.
+    A variable that no layer inside owns, such as one of a subclassed model itself, has a number of
+    its own.
     """
     numbers = {}
     for number, layer in enumerate(weight_owners(model)):

@@ -12,8 +12,9 @@ from tfdpnorm.layers.public_statistics import (
     use_pass,
 )
 from tfdpnorm.layers.scale_norm import ScaleNorm
-from tfdpnorm.layers.weight_noise import WeightNoise, with_weight_noise
+from tfdpnorm.layers.weight_noise import WeightNoise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
+from tfdpnorm.layers.with_weight_noise import with_weight_noise
 
 __all__ = [
     "NoisedBatchNormalization",

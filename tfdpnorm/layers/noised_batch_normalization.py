@@ -1,17 +1,17 @@
 """Batch normalisation by running averages that hold noised statistics only."""
 
 import contextlib
-import math
-import numbers
 import threading
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.autocast import no_autocast
+from tfdpnorm.arguments import decay, positive, within
+from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
+from tfdpnorm.keras_compat.precision import no_autocast
 
-# Beyond these, squares of truncated activations leave the range that float32 averages well.
+# Outside of these, squares of truncated activations leave the range that float32 averages well.
 _CLIP_RANGE = (1e-6, 1e6)
 
 
@@ -21,16 +21,16 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
     y = gamma (z - mean) / sqrt(variance + epsilon) + beta per channel, where z are the inputs,
     truncated to [-C', C'], mean = m1 and variance = max(m2 - m1^2, 0), and m1 and m2 are *running*
-    averages of z and of z^2. In training as in inference rows are normalised by the running
-    averages as they are, never by moments of their own batch. A private model
+    averages of z and of z^2. Both training and inference normalise by the running averages, never
+    by moments of the batch. A private model
     (`tfdpnorm.make_private(..., statistics_budget_share=...)`) moves them once after each update,
 
         m <- momentum m + (1 - momentum) (sum of the lot's rows + noise) / L
 
-    with L the *expected* lot size, and keeps them in the range that truncation allows. Rows enter
-    by their own means over positions, [channels]. Nothing moves the averages in an ordinary `fit`,
-    nor those of a frozen layer (`trainable = False`). This is the alternative that Davody et al.
-    (2020) set against their public statistics; gradients take the averages as constants.
+    with L the *expected* lot size, and keeps them in the range that truncation allows. What a row
+    adds are its own means over positions, [channels]. Nothing moves the averages in an ordinary
+    `fit`, nor those of a frozen layer (`trainable = False`). This is the alternative that Davody et
+    al. (2020) compare with their public statistics; gradients treat the averages as constants.
 
     How far one row moves what is noised: per channel a row adds a = mean z, |a| <= C', and
     b = mean z^2, 0 <= b <= C'^2, *whatever the other rows are*. So adding or removing it moves
@@ -52,16 +52,16 @@ class NoisedBatchNormalization(keras.layers.Layer):
     Args:
         activation_clip: C', the bound on the absolute value of what is normalised. Inputs beyond it
             have no gradient. The noise on the averages is proportional to it.
-        momentum: What the running averages keep at an update, 0 <= momentum < 1. Averaging takes
-            noise away: its variance shrinks by (1 - momentum) / (1 + momentum).
-        epsilon: Added to the variance, > 0: what is divided by is never below its root.
+        momentum: What the running averages keep at an update, 0 <= momentum < 1. Averaging reduces
+            the noise: its variance shrinks by (1 - momentum) / (1 + momentum).
+        epsilon: Added to the variance, > 0, so that the divisor is at least its root.
         center: Whether there is a beta.
         scale: Whether there is a gamma.
 
     Call arguments:
         inputs: [rows, ..., channels], floating point, at least 2-D.
         training: Makes no difference.
-        mask: None, or [rows, ...]: positions that are left out of the row's means.
+        mask: None, or [rows, ...]: false for positions that the row's means leave out.
 
     Reference:
         Davody, Adelani, Kleinbauer, Klakow (2020), "On the effect of normalization layers on
@@ -74,24 +74,18 @@ class NoisedBatchNormalization(keras.layers.Layer):
         self, activation_clip=2.0, momentum=0.99, epsilon=1e-3, center=True, scale=True, **kwargs
     ):
         super().__init__(**kwargs)
-        least, most = _CLIP_RANGE
-        if not _is_number(activation_clip) or not least <= activation_clip <= most:
-            raise ValueError(
-                f"Expected activation_clip in [{least:g}, {most:g}], got {activation_clip!r}. "
-                "Choose about twice the standard deviation of what is normalised."
-            )
-        if not _is_number(momentum) or not 0 <= momentum < 1:
-            raise ValueError(
-                f"Expected 0 <= momentum < 1, got {momentum!r}. It is the part of the running "
-                "averages that an update keeps."
-            )
-        if not _is_number(epsilon) or not 0 < epsilon < math.inf:
-            raise ValueError(
-                f"Expected a finite epsilon > 0, got {epsilon!r}: a variance may be 0 under noise."
-            )
-        self.activation_clip = float(activation_clip)
-        self.momentum = float(momentum)
-        self.epsilon = float(epsilon)
+        self.activation_clip = within(
+            "activation_clip",
+            activation_clip,
+            *_CLIP_RANGE,
+            remedy="Choose about twice the standard deviation of what is normalised.",
+        )
+        self.momentum = decay(
+            "momentum",
+            momentum,
+            remedy="It is the part of the running averages that an update keeps.",
+        )
+        self.epsilon = positive("epsilon", epsilon, remedy="Under noise a variance may be 0.")
         self.center = bool(center)
         self.scale = bool(scale)
         self.gamma = self.beta = None
@@ -137,7 +131,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
         Returns:
             Pair of [rows, channels], within `moment_bounds` whatever the inputs hold: a moment that
-            is no number, or of no position, counts as 0.
+            is NaN, or of no position, counts as 0.
         """
         values = self._truncated(inputs)
         axes = list(range(1, values.shape.rank - 1))
@@ -168,8 +162,8 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
         Args:
             mean: [channels], the released mean of a lot.
-            second_moment: [channels], likewise of squares. **Both must be noised already**: they
-                are released with the weights.
+            second_moment: [channels], the released mean of squares. **Both must be noised
+                already**: they are released with the weights.
         """
         first, second = self.moment_bounds
         for average, value, least, most in (
@@ -227,7 +221,7 @@ class RecordedRowMoments(NamedTuple):
     Attributes:
         layer: The `NoisedBatchNormalization`.
         mean: [rows, channels], see `NoisedBatchNormalization.row_moments`.
-        second_moment: [rows, channels], likewise.
+        second_moment: [rows, channels], see `NoisedBatchNormalization.row_moments`.
     """
 
     layer: Any
@@ -236,21 +230,21 @@ class RecordedRowMoments(NamedTuple):
 
 
 class _Recorder:
-    """The recording that is under way."""
+    """The current recording."""
 
     def __init__(self):
         self.moments = []
-        self._graph = tf.compat.v1.get_default_graph()
+        self._graph = current_graph()
 
     def record(self, layer, inputs, mask):
-        graph = tf.compat.v1.get_default_graph()
+        graph = current_graph()
         if graph is not self._graph:
-            if graph.name.endswith("_scratch_graph"):
-                return  # Keras only asks for shapes
+            if only_infers_shapes(graph):
+                return
             raise ValueError(
-                f"Expected NoisedBatchNormalization {layer.name!r} to be called as it stands, got "
-                "a call inside a loop, a condition or a function of TensorFlow, out of which its "
-                "statistics cannot be brought. Use GroupNormalization or LayerNormalization there."
+                f"Expected a direct call of NoisedBatchNormalization {layer.name!r}, got one "
+                "inside a loop, a condition or a function of TensorFlow, which its statistics "
+                "cannot leave. Use GroupNormalization or LayerNormalization there."
             )
         self.moments.append(RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
 
@@ -270,7 +264,3 @@ def record_row_moments():
         yield _active.recorder.moments
     finally:
         _active.recorder = before
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

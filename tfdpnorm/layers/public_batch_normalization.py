@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.arguments import choice, positive
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 
 STATISTICS_GRADIENTS = ("full", "stop")
@@ -26,8 +27,8 @@ class PublicBatchNormalization(PublicMomentsLayer):
     * `"lot"`: all private and public rows of a lot together: the training phase of Davody et al.
       (2020), Algorithm 1, as printed. NOT private.
 
-    The gradient through the public moments is part of `statistics_gradient="full"` (see
-    `tfdpnorm.layers.pull_back`); `"stop"` holds the moments constant, which is sound too, but loses
+    `statistics_gradient="full"` includes the gradient through the public moments (see
+    `tfdpnorm.layers.pull_back`). `"stop"` holds the moments constant, which is sound too, but loses
     the invariance to the scale of the weights, and trains badly under noise.
 
     Outside of a private model (a loaded model, `model.predict`) the layer normalises with its
@@ -44,7 +45,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
         epsilon: Added to the variance.
         center: Whether beta is learnt. If not, it stays 0; its gradient is still taken, clipped
             and noised, because the pull-back needs it.
-        scale: Whether gamma is learnt; likewise.
+        scale: Whether gamma is learnt. If not, it stays 1; as for beta, its gradient is still used.
         statistics: One of "public", "blend", "example", "lot".
         statistics_gradient: "full" or "stop".
         beta_initializer: Initializer of beta.
@@ -53,7 +54,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point. Moments are taken in
             float32 where the layer computes in less.
-        training: Only to refuse training outside of a private model.
+        training: Only used to refuse training outside of a private model.
 
     Reference:
         Davody, Adelani, Kleinbauer, Klakow (2020), "On the effect of normalization layers on
@@ -73,17 +74,12 @@ class PublicBatchNormalization(PublicMomentsLayer):
         **kwargs,
     ):
         super().__init__(axis, statistics, **kwargs)
-        if not epsilon > 0:
-            raise ValueError(f"Expected epsilon > 0, got {epsilon!r}.")
-        if statistics_gradient not in STATISTICS_GRADIENTS:
-            raise ValueError(
-                f"Expected statistics_gradient to be one of {STATISTICS_GRADIENTS}, got "
-                f"{statistics_gradient!r}."
-            )
-        self.epsilon = float(epsilon)
+        self.epsilon = positive("epsilon", epsilon)
         self.center = bool(center)
         self.scale = bool(scale)
-        self.statistics_gradient = statistics_gradient
+        self.statistics_gradient = choice(
+            "statistics_gradient", statistics_gradient, STATISTICS_GRADIENTS
+        )
         self.beta_initializer = keras.initializers.get(beta_initializer)
         self.gamma_initializer = keras.initializers.get(gamma_initializer)
 

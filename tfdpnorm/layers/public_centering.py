@@ -8,17 +8,17 @@ from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 class PublicCentering(PublicMomentsLayer):
-    """Takes the public rows' mean away from each channel: y = x - mean, for a layer W before
+    """Subtracts the public rows' mean from each channel: y = x - mean, for a layer W before
     `PublicBatchNormalization`.
 
-    What the network computes stays as it was: normalisation takes W mean away anyway, so that the
+    The network computes the same as without it: normalisation subtracts W mean anyway, so that the
     mean can be held constant without an error in the gradient. What changes is each example's
-    gradient by W as the clip sees it, b x^T: without centring much of it lies along the mean, which
-    the pull-back through the public statistics takes out again, but only after it has used up a
-    part of the clipping norm.
+    gradient by W as the clip sees it, b x^T: without centring much of it lies along the mean. The
+    pull-back through the public statistics removes that part again, but only after it has used up
+    a share of the clipping norm.
 
-    Only for the input of a layer that is linear (its bias does not matter) and that
-    `PublicBatchNormalization` with the same `statistics` follows directly. Exact before dense
+    Use it only on the input of a layer that is linear (its bias does not matter) and directly
+    followed by `PublicBatchNormalization` with the same `statistics`. Exact before dense
     layers and convolutions without padding. A padded convolution then pads with the mean instead of
     with 0: another function at the border, whose gradient by way of that mean is left out.
 
@@ -32,7 +32,7 @@ class PublicCentering(PublicMomentsLayer):
 
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point.
-        training: Only to refuse training outside of a private model.
+        training: Only used to refuse training outside of a private model.
     """
 
     def build(self, input_shape):

@@ -3,14 +3,15 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.autocast import no_autocast
+from tfdpnorm.arguments import choice, refusal
+from tfdpnorm.keras_compat.precision import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
 
 STATISTICS = ("public", "blend", "example", "lot")
 
 
 class PublicMomentsLayer(keras.layers.Layer):
-    """Has the per-channel moments that `statistics` names, and keeps those of the public rows.
+    """Normalises by the per-channel moments that `statistics` names; keeps the public rows' ones.
 
     See `PublicBatchNormalization` for what `statistics` means and where the moments come from.
 
@@ -25,11 +26,9 @@ class PublicMomentsLayer(keras.layers.Layer):
     def __init__(self, axis=-1, statistics="public", **kwargs):
         super().__init__(**kwargs)
         if not isinstance(axis, int) or axis == 0:
-            raise ValueError(f"Expected axis to be an int other than 0 (the batch), got {axis!r}.")
-        if statistics not in STATISTICS:
-            raise ValueError(f"Expected statistics to be one of {STATISTICS}, got {statistics!r}.")
+            raise refusal("axis", "to be an int other than 0 (the batch)", axis)
         self.axis = axis
-        self.statistics = statistics
+        self.statistics = choice("statistics", statistics, STATISTICS)
         self.supports_masking = True
 
     def _set_axes(self, input_shape):
@@ -83,9 +82,9 @@ class PublicMomentsLayer(keras.layers.Layer):
         self.public_rows.assign(tf.cast(rows, self.public_rows.dtype))
 
     def _values_and_moments(self, inputs, training, blends=True):
-        """Inputs in the dtype of moments, and the moments that hold for them, broadcastable.
+        """Inputs in the dtype of moments, and their moments, broadcastable.
 
-        With `blends` False a row's own moments are left out where `statistics` would blend them in.
+        With `blends` False a row's own moments stay out where `statistics` would blend them in.
         """
         values = tf.cast(inputs, self._moments_dtype)
         forward_pass = current_pass()
@@ -105,8 +104,8 @@ class PublicMomentsLayer(keras.layers.Layer):
             return values, *moments
         mean, variance = self._moments_of_all_rows(values, forward_pass.row_weights)
         if forward_pass.kind == "record":
-            # Identity: the recorded tensors are what the pull-back differentiates, and must lie on
-            # the way from the weights to every later layer's moments.
+            # Identity: the pull-back differentiates the recorded tensors, which must lie on the
+            # path from the weights to every later layer's moments.
             mean, variance = tf.identity(mean), tf.identity(variance)
             rows = tf.cast(tf.shape(values)[0], self._moments_dtype)
             forward_pass.statistics.moments.append(RecordedMoments(self, mean, variance, rows))
@@ -143,8 +142,8 @@ class PublicMomentsLayer(keras.layers.Layer):
     def _training_outside(self):
         return (
             f"{type(self).__name__} was trained outside of a private model. Expected: "
-            "private = tfdpnorm.make_private(model, public_batch=...); private.fit(...). It has no "
-            "statistics of its own to learn from the rows of an ordinary fit."
+            "private = tfdpnorm.make_private(model, public_batch=...); private.fit(...). It learns "
+            "no statistics from the rows of an ordinary fit."
         )
 
     def compute_output_shape(self, input_shape):

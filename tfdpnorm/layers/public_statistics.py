@@ -2,8 +2,8 @@
 
 A network with `PublicBatchNormalization` layers is run as two streams. The *public* stream runs
 the public rows alone and records each layer's moments; the *private* stream runs the private
-rows and normalises them with what was recorded. No private row is ever in the public stream, so
-that a row of the private stream depends on nothing private but itself.
+rows and normalises them with the recorded moments. No private row is ever in the public stream, so
+a row of the private stream depends on no other private row.
 
     statistics = PublicStatistics()
     with record_pass(statistics):
@@ -25,7 +25,7 @@ class RecordedMoments(NamedTuple):
     Attributes:
         layer: The `PublicBatchNormalization` that computed them.
         mean: [channels], float32 (float64 in a float64 layer).
-        variance: [channels], likewise, biased (divided by the number of values).
+        variance: [channels], of the dtype of `mean`, biased (divided by the number of values).
         rows: Scalar, how many public rows they come from.
     """
 
@@ -62,13 +62,13 @@ class PublicStatistics:
 
 
 class Pass:
-    """What the layers are to do in the forward pass that is under way.
+    """What the layers do in the current forward pass.
 
     Attributes:
         kind: "record" (moments of all rows, and keep them), "use" (recorded moments), or
             "joint" (moments of all rows, kept nowhere).
         statistics: The `PublicStatistics` written or read; None in a joint pass.
-        row_weights: [rows], weights of the rows in moments of all rows; None for all alike.
+        row_weights: [rows], weights of the rows in moments of all rows; None for equal weights.
     """
 
     def __init__(self, kind, statistics=None, row_weights=None):
@@ -84,7 +84,7 @@ class Pass:
         if call >= len(recorded):
             raise ValueError(
                 f"Expected layer {layer.name!r} to have been called at least {call + 1} time(s) in "
-                f"the public pass, got {len(recorded)}. The public rows must take the same way "
+                f"the public pass, got {len(recorded)}. The public rows must take the same path "
                 "through the network as the private rows."
             )
         self._calls[id(layer)] = call + 1
@@ -138,8 +138,8 @@ def pull_back(tape, statistics, gradient_of, variables):
         dl/dmu = -gamma / sqrt(v + eps) * dl/dbeta       dl/dv = -gamma / (2 (v + eps)) * dl/dgamma
 
     so that sums over examples of the right-hand gradients, *already clipped and noised*, give the
-    sums of the left ones, and one vector-Jacobian product of the public pass the missing term.
-    Everything else in it is public: the result is post-processing of released numbers.
+    sums of the left-hand ones, and one vector-Jacobian product of the public pass gives the missing
+    term. Everything else in it is public: the result is post-processing of released numbers.
 
     Args:
         tape: `tf.GradientTape` under which the public pass was recorded.
@@ -151,7 +151,7 @@ def pull_back(tape, statistics, gradient_of, variables):
         List of tensors (zeros where no statistic depends on a variable), like `variables`.
 
     Raises:
-        ValueError: if a layer was called twice in the pass: one sum cannot be told into two.
+        ValueError: if a layer was called twice in the pass: one sum does not give both parts.
     """
     targets, cotangents = [], []
     for moments in statistics.moments:
@@ -161,8 +161,8 @@ def pull_back(tape, statistics, gradient_of, variables):
         if len(statistics.of_layer(layer)) > 1:
             raise ValueError(
                 f"Expected one call of layer {layer.name!r} in a forward pass, got "
-                f"{len(statistics.of_layer(layer))}: the gradient through the statistics of each "
-                "call cannot be told from the sum of both. Give each place in the network its own "
+                f"{len(statistics.of_layer(layer))}: the sum of the gradients of all calls does "
+                "not tell that of each call. Give each place in the network its own "
                 'PublicBatchNormalization, or use statistics_gradient="stop".'
             )
         gamma = tf.cast(layer.gamma, moments.mean.dtype)

@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
 
 NORMALIZATIONS = ("group", "batch", "public_batch")
@@ -48,15 +49,9 @@ class ScaleNorm(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if normalization not in NORMALIZATIONS:
-            raise ValueError(
-                f"Expected normalization to be one of {NORMALIZATIONS}, got {normalization!r}."
-            )
         if not isinstance(groups, int) or (groups < 1 and groups != -1):
-            raise ValueError(
-                f"Expected groups to be a positive int, or -1 (each channel), got {groups!r}."
-            )
-        self.normalization = normalization
+            raise refusal("groups", "to be a positive int, or -1 (each channel)", groups)
+        self.normalization = choice("normalization", normalization, NORMALIZATIONS)
         self.groups = groups
         self.axis = axis
         self.epsilon = float(epsilon)

@@ -130,7 +130,7 @@ def _ledger_record(ledger: LedgerFile, accountant: str) -> dict[str, object]:
         "sampling": plan.sampling,
         "held_to_plan_because": list(ledger.held_to_plan_because),
         "excluded": list(ledger.excluded),
-        "details": ledger.details,
+        "details": ledger.settings,
     }
 
 

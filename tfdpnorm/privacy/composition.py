@@ -1,19 +1,50 @@
 """Epsilon of Gaussian mechanisms composed, quick where the same are asked for again and again."""
 
 import functools
-from collections.abc import Iterable
+import math
 
 import dp_accounting
-import numpy as np
 
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of, rdp_of, rdp_to_epsilon
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 
 
-def composed_epsilon(
-    parts: Iterable[tuple[float, float, int]], delta: float, accountant: str
-) -> float:
-    """Epsilon of parts (sampling rate, noise multiplier, count), composed, by "rdp" or "pld"."""
+def run_epsilon(plan, single, shared, queries):
+    """The epsilon that the formula gives for a run, whatever is known against it.
+
+    Args:
+        plan: The `PrivacyPlan` of the run; its accountant and delta are used.
+        single: Number of updates on lots of their own, an int.
+        shared: Pairs (m, lots): from each of so many lots, m updates were drawn. They cost as much
+            as one update with noise multiplier z / sqrt(m) (see `tfdpnorm.privacy.lot_uses`).
+        queries: What else was released about the training examples, as in `composed_epsilon`.
+
+    Returns:
+        Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one.
+    """
+    if not shared and not queries:
+        return plan.claimed_epsilon_after(single)
+    if plan.noise_multiplier == 0 and (single or shared):
+        return math.inf
+    rate, noise = plan.sampling_rate, plan.noise_multiplier
+    if plan.accountant == "pld":
+        single = _pld_curve(rate, noise, plan.steps, plan.delta).reported_at(single)
+    updates = [(rate, noise, single)]
+    updates += [(rate, noise / math.sqrt(m), lots) for m, lots in shared]
+    return composed_epsilon([*updates, *queries], plan.delta, plan.accountant)
+
+
+def composed_epsilon(parts, delta, accountant):
+    """Epsilon of Gaussian mechanisms.
+
+    Args:
+        parts: Iterable of (sampling rate, noise multiplier, count).
+        delta: 0 < delta < 1.
+        accountant: "rdp" or "pld".
+
+    Returns:
+        Epsilon >= 0, a float.
+    """
     parts = tuple(part for part in parts if part[2])
     if not parts:
         return 0.0
@@ -23,17 +54,17 @@ def composed_epsilon(
 
 
 @functools.lru_cache(maxsize=64)
-def _rdp(sampling_rate: float, noise_multiplier: float) -> np.ndarray:
+def _rdp(sampling_rate, noise_multiplier):
     return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1))
 
 
 @functools.lru_cache(maxsize=64)
-def _pld_epsilon(parts: tuple[tuple[float, float, int], ...], delta: float) -> float:
+def _pld_epsilon(parts, delta):
     event = dp_accounting.ComposedDpEvent([dp_sgd_event(*part) for part in parts])
     return epsilon_of(event, delta, "pld")
 
 
 @functools.lru_cache(maxsize=16)
-def pld_curve(rate: float, noise_multiplier: float, steps: int, delta: float) -> EpsilonCurve:
+def _pld_curve(rate, noise_multiplier, steps, delta):
     """The `EpsilonCurve` of a plan by "pld", whose grid says where it is composed."""
     return EpsilonCurve(rate, noise_multiplier, steps, delta, "pld")

@@ -83,7 +83,7 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
 
 
 def _left_out(ledger: PrivacyLedger) -> list[str]:
-    generator = ledger.details.get("noise_generator")
+    generator = ledger.settings.get("noise_generator")
     return [
         *_LEFT_OUT,
         _OTHER_VALIDATION_LEFT_OUT if ledger.queries else _VALIDATION_LEFT_OUT,

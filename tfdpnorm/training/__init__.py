@@ -1,9 +1,11 @@
 """Private training of Keras models."""
 
-from tfdpnorm.gradients.engines.registry import ENGINES
+from tfdpnorm.gradients.engines import registry
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
 from tfdpnorm.training.private_model import PrivateModel
+
+ENGINES = tuple(registry.ENGINES)
 
 __all__ = ["ENGINES", "PrivateModel", "PrivateValidation", "WeightAverage", "make_private"]

@@ -1,28 +1,31 @@
-"""The way from a Keras model to private training."""
+"""The way from a Keras model to private training: check, plan, assemble."""
 
-import numbers
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import arguments
 from tfdpnorm.audit import check_known_layers
-from tfdpnorm.gradients.engines.registry import check_engine, default_engine
+from tfdpnorm.gradients import Clipping
+from tfdpnorm.gradients.clipping import check_factor
+from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
+from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
+from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks.settings import (
+    check_augmentation,
     check_budget_share,
-    check_clipping,
-    check_factor,
     check_float32,
-    check_insecure_seed,
-    check_multiplicity,
     check_public_rows,
 )
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.resume.resumption import NotKept, Resumption
 from tfdpnorm.training.resume.run_folder import RunFolder
 from tfdpnorm.training.step.lot_gradients import LotGradients
-from tfdpnorm.training.step.noise import GaussianNoise, check_generator
+from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 from tfdpnorm.training.step.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
@@ -84,8 +87,8 @@ def make_private(
             by 1 / sqrt(1 - s), and the guarantee is the same for any s.
         accountant: "rdp" or "pld".
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
-            sum. None: "book_keeping", the fastest, but "per_example" with statistics "example", and
-            with "lot" and its full gradient, for which the other cannot be.
+            sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
+            with statistics "example", and with "lot" and its full gradient.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
@@ -98,20 +101,22 @@ def make_private(
             that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
         clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
             `tfdpnorm.gradients.clip_factors`.
-        augmentation_multiplicity: K: the gradient of an example is that of the mean loss of K views
-            of it. Takes K times the time and memory; the guarantee is the same.
+        augmentation_multiplicity: K, for multi-view augmentation: the gradient of an example is
+            that of the mean loss of K augmented views of it. Takes K times the time and memory; the
+            guarantee is the same.
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
-            view of each row *by itself*: what mixes rows voids the guarantee. Or a list of K of
-            them, one for each view. Random numbers are drawn for a row's place in the lot, which
-            the presence of another row moves: they must stay as secret as the noise, and no global
-            seed may be known that they follow from. Fixed views have nothing to hide.
-        validate: Whether to run the model, its loss and its augmentation on a few made-up rows, to
-            see whether examples meet in them (`tfdpnorm.audit.validate`). Without it the statement
-            says that nobody looked.
+            view of each row *by itself*: if one row changes the view of another, no guarantee
+            holds. Or a list of K of them, one for each view. Random numbers are drawn for a row's
+            place in the lot, which the presence of another row moves: they must stay as secret as
+            the noise, and nobody may know a global seed that they follow from. Fixed views have
+            nothing to hide.
+        validate: Whether to probe per-example independence: to run the model, its loss and its
+            augmentation on a few made-up rows, and to see whether one changes the gradient of
+            another (`tfdpnorm.audit.validate`). Without it the statement says that nobody looked.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
-        resume: Go on with the run that `run_dir` holds; with a new one if it holds none. Everything
-            that the guarantee rests on must be as it was.
+        resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
+            the guarantee rests on must be as it was.
         checkpoint_every: Updates between checkpoints; None for one after each epoch.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 10 ms for
             each million weights, and not to be compiled by XLA.
@@ -122,58 +127,27 @@ def make_private(
 
     Raises:
         ValueError: with what was expected, for anything that does not fit together, and for models
-            whose layers mix examples.
+            in which one example changes the gradient of another.
     """
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
-    if engine is not None:
-        check_engine(engine)
-    check_known_layers(model)
-    if physical_batch_size is not None and (
-        not isinstance(physical_batch_size, numbers.Integral)
-        or isinstance(physical_batch_size, bool)
-        or physical_batch_size < 1
-    ):
-        raise ValueError(
-            "Expected physical_batch_size to be a positive int or None, got "
-            f"{physical_batch_size!r}."
-        )
-    if public_batch is not None:
-        public_batch = tf.nest.map_structure(np.asarray, public_batch)
-        tf.nest.map_structure(check_public_rows, public_batch)
-        public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
-    streams = Streams(model, public_batch)
-    engine = default_engine(streams) if engine is None else engine
-    if streams.rows_mix and engine in ("book_keeping", "tfp_model"):
-        raise ValueError(
-            f'Expected engine="per_example" or "tfp_vectorized" with statistics="lot", got '
-            f"{engine!r}, which presumes that rows do not mix. Or use "
-            'statistics_gradient="stop".'
-        )
-    if streams.mode == "example" and engine == "book_keeping":
-        raise ValueError(
-            'Expected engine="per_example" with statistics="example", which re-runs the public '
-            "rows for each example, got 'book_keeping'."
-        )
-    check_clipping(engine, clipping, clip_function, l2_norm_clip)
-    check_multiplicity(augmentation_multiplicity, augmentation, streams.mode)
-    check_factor("pull_back_weight", pull_back_weight)
-    noised = noised_layers(model)
-    check_budget_share(statistics_budget_share, noised, streams.mode)
-    if noised and statistics_budget_share is None:
-        statistics_budget_share = DEFAULT_BUDGET_SHARE
-    if loss_scale is not None:
-        check_factor("loss_scale", loss_scale)
-    check_insecure_seed(insecure_seed)
-    check_generator(noise_generator)
-    reasons = []
-    if streams.mode == "lot":
-        reasons.append(
-            'statistics="lot" lets every example of a lot move the gradients of all the others, so '
-            "that clipping does not bound what one example changes"
-        )
-    if insecure_seed is not None:
-        reasons.append("the noise and the lots come from a seed that is not secret")
+    checked = _check(
+        model,
+        public_batch,
+        engine=engine,
+        clipping=clipping,
+        clip_function=clip_function,
+        l2_norm_clip=l2_norm_clip,
+        loss_scale=loss_scale,
+        augmentation_multiplicity=augmentation_multiplicity,
+        augmentation=augmentation,
+        pull_back_weight=pull_back_weight,
+        statistics_budget_share=statistics_budget_share,
+    )
+    physical_batch_size = _integer_or_none("physical_batch_size", physical_batch_size, at_least=1)
+    checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
+    insecure_seed = _integer_or_none("insecure_seed", insecure_seed, at_least=0)
+    arguments.choice("noise_generator", noise_generator, GENERATORS)
+    if run_dir is None and (resume or checkpoint_every is not None):
+        raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
     plan = make_plan(
         num_examples=num_examples,
         expected_batch_size=expected_batch_size,
@@ -183,79 +157,134 @@ def make_private(
         noise_multiplier=noise_multiplier,
         delta=delta,
         accountant=accountant,
-        no_guarantee_because=tuple(reasons),
-        statistics_queries=QUERIES_PER_LAYER * len(noised),
-        statistics_budget_share=statistics_budget_share or 0.0,
+        no_guarantee_because=_no_guarantee_because(checked.streams, insecure_seed),
+        statistics_queries=QUERIES_PER_LAYER * checked.noised_layers,
+        statistics_budget_share=checked.statistics_budget_share,
     )
     check_float32(plan)
-    _keep_float32()
-    if loss_scale is None:
-        half = any(
-            layer.compute_dtype == "float16" for layer in model._flatten_layers(include_self=False)
+    if switch_off_tensor_float_32():
+        warnings.warn(
+            "TensorFloat-32 is switched off in this process: it would round the norms that "
+            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            stacklevel=2,
         )
-        loss_scale = MIXED_FLOAT16_LOSS_SCALE if half else 1.0
-    details = {
-        "engine": engine,
-        "statistics": streams.statistics,
+    # What a resumed run must share with the run that it resumes, besides the plan.
+    settings = {
+        "engine": checked.engine.name,
+        "statistics": checked.streams.statistics,
         "clipping": clipping,
         "clip_function": clip_function,
         "augmentation_multiplicity": augmentation_multiplicity,
         "pull_back_weight": float(pull_back_weight),
-        "loss_scale": float(loss_scale),
+        "loss_scale": checked.clipping.loss_scale,
         "noise_generator": noise_generator,
         "insecure_seed": insecure_seed,
     }
-    if checkpoint_every is not None and (
-        not isinstance(checkpoint_every, int)
-        or isinstance(checkpoint_every, bool)
-        or checkpoint_every < 1
-    ):
-        raise ValueError(
-            f"Expected checkpoint_every to be a positive int or None, got {checkpoint_every!r}."
-        )
-    folder = None
-    if run_dir is not None:
-        folder = RunFolder(run_dir, plan, details, resume=resume, insecure_seed=insecure_seed)
-    elif resume or checkpoint_every is not None:
-        raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
-    lot_gradients = LotGradients(
-        model,
-        streams,
-        Views(augmentation_multiplicity, augmentation),
-        plan,
-        engine=engine,
-        loss_scale=loss_scale,
-        pull_back_weight=pull_back_weight,
-        clipping=clipping,
-        clip_function=clip_function,
-    )
+    if run_dir is None:
+        kept, ledger, key = NotKept(), PrivacyLedger(plan, settings), None
+    else:
+        folder = RunFolder(run_dir, plan, settings, resume=resume, insecure_seed=insecure_seed)
+        kept, ledger, key = Resumption(folder, checkpoint_every), folder.ledger, folder.key
     private = PrivateModel(
         model,
-        ledger=PrivacyLedger(plan, details) if folder is None else folder.ledger,
-        streams=streams,
-        lot_gradients=lot_gradients,
-        noise=GaussianNoise(insecure_seed, None if folder is None else folder.key, noise_generator),
+        ledger=ledger,
+        streams=checked.streams,
+        lot_gradients=LotGradients(
+            model,
+            checked.streams,
+            checked.views,
+            plan,
+            engine=checked.engine,
+            clipping=checked.clipping,
+        ),
+        noise=GaussianNoise(insecure_seed, key, noise_generator),
         physical_batch_size=physical_batch_size,
         validate=validate,
-        run_folder=folder,
-        checkpoint_every=checkpoint_every,
+        kept=kept,
     )
     private.row_checks.check_model()
     return private
 
 
-def _keep_float32():
-    """Has GPUs multiply float32 in float32, and says so.
+class _Checked(NamedTuple):
+    """What the settings of a private training come to for a model.
 
-    In TensorFloat-32, their default, norms and clipped sums are off by a thousandth each, and a row
-    could exceed the clip by as much.
+    Attributes:
+        streams: `Streams`: where the statistics of its layers come from.
+        engine: `Engine`.
+        clipping: `Clipping`, of no variables yet.
+        views: `Views`.
+        noised_layers: The number of layers whose running averages are released with noise.
+        statistics_budget_share: Their share of the budget; 0 without any.
     """
-    if tf.config.list_logical_devices("GPU") and (
-        tf.config.experimental.tensor_float_32_execution_enabled()
-    ):
-        tf.config.experimental.enable_tensor_float_32_execution(False)
-        warnings.warn(
-            "TensorFloat-32 is switched off in this process: it would round the norms that "
-            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
-            stacklevel=3,
+
+    streams: Streams
+    engine: Engine
+    clipping: Clipping
+    views: Views
+    noised_layers: int
+    statistics_budget_share: float
+
+
+def _check(
+    model,
+    public_batch,
+    *,
+    engine,
+    clipping,
+    clip_function,
+    l2_norm_clip,
+    loss_scale,
+    augmentation_multiplicity,
+    augmentation,
+    pull_back_weight,
+    statistics_budget_share,
+):
+    """Returns the `_Checked` of a model; refuses what does not fit together."""
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
+    engine = None if engine is None else engine_named(engine)
+    check_known_layers(model)
+    if public_batch is not None:
+        public_batch = tf.nest.map_structure(np.asarray, public_batch)
+        tf.nest.map_structure(check_public_rows, public_batch)
+        public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
+    streams = Streams(model, public_batch, pull_back_weight)
+    asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
+    engine = default_engine(**asked) if engine is None else engine
+    if loss_scale is None:
+        loss_scale = MIXED_FLOAT16_LOSS_SCALE if computes_in_half(model) else 1.0
+    check_factor("loss_scale", loss_scale)
+    clipping = Clipping(l2_norm_clip, clipping, clip_function, float(loss_scale))
+    engine.check(**asked, clipping=clipping)
+    check_augmentation(augmentation_multiplicity, augmentation, streams.mode)
+    noised = noised_layers(model)
+    check_budget_share(statistics_budget_share, noised, streams.mode)
+    if noised and statistics_budget_share is None:
+        statistics_budget_share = DEFAULT_BUDGET_SHARE
+    return _Checked(
+        streams,
+        engine,
+        clipping,
+        Views(augmentation_multiplicity, augmentation),
+        len(noised),
+        statistics_budget_share or 0.0,
+    )
+
+
+def _no_guarantee_because(streams, insecure_seed):
+    reasons = []
+    if streams.mode == "lot":
+        reasons.append(
+            'statistics="lot" lets every example of a lot move the gradients of all the others, so '
+            "that clipping does not bound what one example changes"
         )
+    if insecure_seed is not None:
+        reasons.append("the noise and the lots come from a seed that is not secret")
+    return tuple(reasons)
+
+
+def _integer_or_none(name, value, *, at_least):
+    if value is None:
+        return None
+    return arguments.integer(name, value, at_least=at_least, remedy="Or pass None.")

@@ -3,28 +3,25 @@
 import math
 import warnings
 
-import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit import check_known_layers
-from tfdpnorm.data import Lot, check_public_batch
-from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.data import Lot
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import (
     NO_TARGETS,
-    as_poisson_batches,
     joined_metrics,
     one_physical_batch,
-    refuse_fit_arguments,
 )
-from tfdpnorm.training.checks.rows import RowChecks, row_specs
-from tfdpnorm.training.checks.settings import check_optimizer, check_private_data
-from tfdpnorm.training.resume.checkpointing import Checkpointing
+from tfdpnorm.training.checks.rows import RowChecks
+from tfdpnorm.training.checks.settings import check_optimizer
+from tfdpnorm.training.fit_data import check_validation_rows, checked_batches, prepared_lots
+from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.public_rows_model import PublicRowsModel
+from tfdpnorm.training.step.regularization import regularization_gradients
 from tfdpnorm.training.step.update_metrics import Latest
 
 
@@ -56,9 +53,8 @@ class PrivateModel(keras.Model):
         lot_gradients,
         noise,
         physical_batch_size,
-        validate=True,
-        run_folder=None,
-        checkpoint_every=None,
+        validate,
+        kept,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -71,20 +67,14 @@ class PrivateModel(keras.Model):
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
-        self._folder = run_folder
-        self._checkpoint_every = checkpoint_every
-        self._to_restore = self._taken_up = (
-            run_folder is not None and run_folder.checkpoint is not None
-        )
+        self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._loss_metric = keras.metrics.Mean(name="loss")
         self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
         self._epsilon_metric = Latest(name="epsilon")
         self._per_example_loss = None
-        if self._to_restore and model.built:
-            # All else that a checkpoint holds waits for the optimizer.
-            run_folder.restore_weights(model)
+        kept.restore_weights(model)
 
     # What Keras asks of a model
 
@@ -132,7 +122,7 @@ class PrivateModel(keras.Model):
             raise ValueError(NO_TARGETS)
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
-        regularization = self._regularization_gradients(trained)
+        regularization = regularization_gradients(self.model, trained)
         clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
@@ -157,7 +147,7 @@ class PrivateModel(keras.Model):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._lot_gradients.clipped(lot).released
+        return self._lot_gradients.clipped(lot).sums
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -173,28 +163,12 @@ class PrivateModel(keras.Model):
         """As in Keras; every update goes through the ledger before its noise is drawn."""
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
-            return train_function
+            return train_function  # Keras keeps the one that it was given.
 
-        def recorded(iterator):
-            asked = int(self._steps_per_execution or 1)
-            # The plan may end within an execution of several steps.
-            count = max(1, min(asked, self.ledger.remaining_updates))
-            self.ledger.record_updates(count)
-            self._epsilon_metric.latest.assign(self.ledger.epsilon())
-            if count != asked:
-                self._steps_per_execution.assign(count)
-            try:
-                logs = train_function(iterator)
-            finally:
-                if count != asked:
-                    self._steps_per_execution.assign(asked)
-            # Before any callback has seen the weights: what is not in the ledger has not got out.
-            self.ledger.record_made(int(self._noise.release.numpy()))
-            return logs
-
-        recorded.records_in_ledger = True
-        self.train_function = recorded
-        return recorded
+        self.train_function = recorded_in_ledger(
+            train_function, self, self._noise, self._epsilon_metric
+        )
+        return self.train_function
 
     def fit(
         self,
@@ -238,18 +212,8 @@ class PrivateModel(keras.Model):
                 "planned. Evaluate or save the model; a new plan on the same data adds to what it "
                 "has already cost."
             )
-        batches = as_poisson_batches(
-            x, y, kwargs.get("sample_weight"), self.plan.expected_batch_size
-        )
-        if batches is not None:
-            check_private_data(batches, self.plan, self._streams.public_batch)
-            kwargs.pop("sample_weight", None)
-            refuse_fit_arguments(kwargs)
-            self._build(batches.x)
-            check_known_layers(self.model)
-            self._streams.check_unchanged()
-            self.refresh_public_statistics()
-        else:
+        batches = checked_batches(self, self._streams, x, y, kwargs)
+        if batches is None:
             self._void_unknown_sampling()
         callbacks = validations_first(callbacks)
         check_callbacks(
@@ -260,18 +224,17 @@ class PrivateModel(keras.Model):
         )
         for callback in callbacks:
             if isinstance(callback, PrivateValidation):
-                self._check_validation_rows(callback, batches)
+                check_validation_rows(callback, batches, self._streams.public_batch)
         self.restore_run(callbacks)
-        checkpointing = [] if self._folder is None else [self._checkpointing(callbacks)]
+        saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
-            x, y = self._lots(batches), None
-            self._check_rows(x)
-            self._make_variables(x)
+            x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
+            y = None
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            if self._taken_up:
-                kwargs.setdefault("initial_epoch", self.ledger.position // steps_per_epoch)
-                self._taken_up = False
+            initial_epoch = self._kept.take_initial_epoch(steps_per_epoch)
+            if initial_epoch is not None:
+                kwargs.setdefault("initial_epoch", initial_epoch)
             steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
         if epochs is None:
             epochs = kwargs.get("initial_epoch", 0)
@@ -283,14 +246,14 @@ class PrivateModel(keras.Model):
                 y,
                 epochs=epochs,
                 steps_per_epoch=steps_per_epoch,
-                callbacks=[stop, *callbacks, *checkpointing],
+                callbacks=[stop, *callbacks, *saving],
                 **kwargs,
             )
         finally:
             self.refresh_public_statistics()
 
     def train_on_batch(self, *args, **kwargs):
-        """As in Keras: one update on the rows given. Voids the guarantee: nobody sampled them."""
+        """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._void_unknown_sampling()
         return super().train_on_batch(*args, **kwargs)
 
@@ -328,21 +291,19 @@ class PrivateModel(keras.Model):
         statistics.store()
 
     def restore_run(self, callbacks=()):
-        """Brings back the last checkpoint of `run_dir`; `fit` does it by itself.
+        """Restores the last checkpoint of `run_dir`; `fit` does it by itself.
 
-        For a run whose updates are all made, which `fit` would refuse. Does nothing where there is
-        nothing to bring back, or it was brought back before.
+        For a run whose updates are all made, which `fit` would refuse. Does nothing without a
+        checkpoint, or if it was restored before.
 
         Args:
-            callbacks: Those of `fit`; the variables of such as have a method
-                `training_state(model)` are brought back with the rest.
+            callbacks: Those of `fit`; the variables of callbacks with a method
+                `training_state(model)` are restored with the rest.
 
         Raises:
             ValueError: if the model, the optimizer or the callbacks are not those of the run.
         """
-        if self._to_restore:
-            self._checkpointing(callbacks).restore()
-            self._to_restore = False
+        if self._kept.restore(self, self._noise, callbacks):
             self.refresh_public_statistics()
 
     def servable(self):
@@ -368,12 +329,12 @@ class PrivateModel(keras.Model):
     @property
     def engine(self):
         """Name of the engine that computes the clipped sums."""
-        return self._lot_gradients.engine
+        return self._lot_gradients.engine.name
 
     @property
     def loss_scale(self):
         """What losses are multiplied by, and gradients divided by again, before the clip."""
-        return self._lot_gradients.loss_scale
+        return self._lot_gradients.clipping.loss_scale
 
     @property
     def statistics(self):
@@ -392,59 +353,6 @@ class PrivateModel(keras.Model):
             tf.nest.map_structure(flat, lot.y),
             total.predictions,
             mask * weight,
-        )
-
-    def _regularization_gradients(self, variables):
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            losses = self.model.losses
-            if not losses:
-                return None
-            total = tf.add_n(losses)
-        return tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    def _build(self, x):
-        if not self.model.built:
-            zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), x)
-            self.model(zeros, training=False)
-
-    def _lots(self, batches):
-        lots = batches.as_dataset(
-            physical_batch_size=self.physical_batch_size,
-            insecure_seed=self._noise.insecure_seed,
-            first_update=int(self.update_count.numpy()),
-            secret_key=None if self._folder is None else self._folder.key,
-        )
-        targets = tf.nest.flatten(lots.element_spec.y)
-        if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
-            raise ValueError(NO_TARGETS)
-        return lots
-
-    def _check_rows(self, lots):
-        x, y = row_specs(lots)
-        self.row_checks.check_model(x)
-        self.row_checks.check_loss(self._per_example_loss, y)
-
-    def _make_variables(self, lots):
-        """Those of optimizer and metrics: a step that makes any in its trace is traced twice."""
-        if not getattr(self.model, "_is_graph_network", False):
-            return  # Nobody knows whether all weights and outputs of others are there.
-        make_optimizer_variables(self.optimizer, self.model.trainable_variables)
-        predictions, (_, targets) = self.model.output, row_specs(lots)
-        # How it brings several outputs and their targets together, Keras alone knows.
-        several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
-        if not (several or self.compiled_metrics.built):
-            self.compiled_metrics.build(predictions, targets)
-
-    def _check_validation_rows(self, callback, batches):
-        if batches is not None:
-            callback.check_training_data(batches.x)
-        if self._streams.public_batch is not None:
-            tf.nest.map_structure(check_public_batch, self._streams.public_batch, callback.x)
-
-    def _checkpointing(self, callbacks):
-        return Checkpointing(
-            self, self._folder, self._noise, callbacks, self._checkpoint_every, self._taken_up
         )
 
     def _void_unknown_sampling(self):

@@ -204,7 +204,7 @@ def test_what_cannot_be_audited(rows):
         with pytest.raises(ValueError, match="Expected plain SGD at a constant learning rate"):
             CanaryScores(compiled(optimizer), planted, x, y)
     lot = compiled(norm=PublicBatchNormalization(statistics="lot"), public_batch=x[:8])
-    with pytest.raises(ValueError, match="weight 0 without any effect, got 'lot'"):
+    with pytest.raises(ValueError, match="weight 0 has no effect, got 'lot'"):
         CanaryScores(lot, planted, x, y)
     for guesses in (0, 3, 12):
         with pytest.raises(ValueError, match="even number of guesses from 2 to 10"):

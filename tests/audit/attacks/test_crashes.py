@@ -52,7 +52,7 @@ def test_a_training_that_fails_is_an_error(tmp_path, capfd):
     def train(alive):
         raise ValueError("broken")
 
-    with pytest.raises(RuntimeError, match="Expected the training to end well after 0 kills"):
+    with pytest.raises(RuntimeError, match="Expected the training to succeed after 0 kills"):
         kill_until_done(train, kills=3, longest_life=5.0, rng=random.Random(0))
     assert "broken" in capfd.readouterr().err
 

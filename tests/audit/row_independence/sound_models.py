@@ -1,4 +1,4 @@
-"""Models in which no examples meet, of all the kinds that a validation is to let pass."""
+"""Models with per-example independence, of all the kinds that a validation must let pass."""
 
 import tensorflow as tf
 from tensorflow import keras

@@ -7,8 +7,8 @@ from tensorflow import keras
 
 from tests.audit.row_independence.sound_models import FEATURES, SOUND, sequential
 from tfdpnorm import audit
-from tfdpnorm.audit.row_independence.probe import moved, splits
-from tfdpnorm.audit.row_independence.synthetic import rows_like, synthetic_rows
+from tfdpnorm.audit.row_independence.compare import moved
+from tfdpnorm.audit.row_independence.rows import rows_like, splits, synthetic_rows
 
 layers = keras.layers
 pytestmark = pytest.mark.usefixtures("clean_keras")

@@ -94,10 +94,10 @@ class TestMessages:
             audit.validate(model)
         text = str(error.value)
         for part in (
-            "statistics mix the examples",
+            "statistics come from all examples of a lot",
             "no activity regularizer",
-            "outputs that move by .* when only other rows of the batch change",
-            "first layer whose rows mix is 'batch_normalization'",
+            "outputs that change by .* when only other rows of the batch change",
+            "first layer without per-example independence is 'batch_normalization'",
             "'batch_normalization/moving_mean'",
             "no moments, sorting, softmax",
         ):

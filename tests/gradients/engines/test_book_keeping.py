@@ -13,9 +13,16 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm import models
-from tfdpnorm.gradients import Instantiated, Rule, book_keeping, per_example, register_rule
-from tfdpnorm.gradients.contributions import convolution_sum
-from tfdpnorm.gradients.contributions import outer_sum as contributions
+from tfdpnorm.gradients import (
+    Clipping,
+    Instantiated,
+    Rule,
+    book_keeping,
+    per_example,
+    register_rule,
+)
+from tfdpnorm.gradients.contributions import arithmetic, convolution_sum
+from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.layers import PublicBatchNormalization
 
 
@@ -250,7 +257,8 @@ def test_loss_scale_changes_nothing():
     loss_fn = loss_function(model)
     rows = example_rows(model, 4)
     plain = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3)
-    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.3, loss_scale=1024.0)
+    clipping = Clipping(0.3, loss_scale=1024.0)
+    scaled = book_keeping(model, loss_fn, rows, model.trainable_variables, clipping)
     assert relative_error(scaled.gradients, plain.gradients) < 1e-5
 
 
@@ -270,8 +278,9 @@ def test_a_layer_without_a_rule_is_announced_once():
 def test_refusals_name_what_is_wrong():
     model = dense()
     rows = example_rows(model, 2)
-    with pytest.raises(ValueError, match="rows do not mix"):
-        book_keeping(model, None, rows, model.trainable_variables, 1.0, rows_mix=True)
+    engine = engine_named("book_keeping")
+    with pytest.raises(ValueError, match="presumes that no example changes the gradient of"):
+        engine.check(rows_mix=True, public_rows_per_example=False, clipping=Clipping(1.0))
     stray = tf.Variable(1.0, name="stray")
     with pytest.raises(ValueError, match="own variable 'stray"):
         book_keeping(model, loss_function(model), rows, [*model.trainable_variables, stray], 1.0)
@@ -348,6 +357,6 @@ def test_half_precision_never_exceeds_the_clip():
 def test_patches_in_chunks_give_the_same_sum(size, monkeypatch):
     """One row at a time, some, and all seven at once."""
     monkeypatch.setattr(convolution_sum, "_PATCH_BYTES", size)
-    monkeypatch.setattr(contributions, "_MOST_CHUNKS", 3)
+    monkeypatch.setattr(arithmetic, "_MOST_CHUNKS", 3)
     keras.utils.set_random_seed(3)
     assert_equals_the_loop(convolutions(), counts=(2, 7), clips=(0.05,))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients import per_example
+from tfdpnorm.gradients import Clipping, per_example
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -277,7 +277,7 @@ def test_the_loss_scale_cancels(loss_scale):
     case = Case(conv_group)
     rows = tensors(case.rows(3))
     plain = per_example(case.loss_fn, rows, case.variables, 0.7)
-    scaled = per_example(case.loss_fn, rows, case.variables, 0.7, loss_scale=loss_scale)
+    scaled = per_example(case.loss_fn, rows, case.variables, Clipping(0.7, loss_scale=loss_scale))
     np.testing.assert_allclose(plain.losses, scaled.losses, rtol=1e-6)
     for one, other in zip(plain.gradients, scaled.gradients, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -295,7 +295,9 @@ def test_the_loss_scale_saves_small_gradients_in_half_precision():
     rows = (x, x, tf.ones([2]), tf.ones([2]))
     lost = per_example(loss_fn, rows, layer.trainable_variables, np.inf)
     assert not np.any(lost.gradients[0])
-    saved = per_example(loss_fn, rows, layer.trainable_variables, np.inf, loss_scale=2.0**15)
+    saved = per_example(
+        loss_fn, rows, layer.trainable_variables, Clipping(np.inf, loss_scale=2.0**15)
+    )
     assert saved.gradients[0].dtype == tf.float32
     np.testing.assert_allclose(saved.gradients[0], np.full((4, 1), 5e-9), rtol=2e-2)
 

@@ -126,7 +126,7 @@ def test_rows_that_mix_are_refused():
         return tf.fill([4], tf.reduce_sum(total)) * weight, y
 
     rows = (tf.ones([4, 3]), tf.zeros([4, 2]), tf.ones(4), tf.ones(4))
-    with pytest.raises(ValueError, match="rows that do not mix.*einsum"):
+    with pytest.raises(ValueError, match="an equation that keeps rows apart.*einsum"):
         book_keeping(model, loss_fn, rows, variables, 0.1)
 
 

@@ -13,8 +13,8 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated
-from tfdpnorm.gradients.rules.embedding import LookupSum
+from tfdpnorm.gradients.contributions.contribution import Instantiated
+from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
 
 layers = keras.layers
 

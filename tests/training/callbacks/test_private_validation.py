@@ -205,7 +205,7 @@ class TestLedger:
     def test_queries_that_a_resumption_used_up_are_missed_at_the_end(
         self, build, private, fit, validation, tmp_path
     ):
-        """Killed at 8 of 12 updates, and taken up at 6: epochs end at 4, 8, then 10 and 12."""
+        """Killed at 8 of 12 updates, and resumed at 6: epochs end at 4, 8, then 10 and 12."""
 
         class Killed(Exception):
             pass
@@ -384,12 +384,12 @@ class TestRefusals:
             ({"noise_multiplier": 1, "budget": PrivacyBudget(1, 1e-5)}, "either"),
             ({"budget": PrivacyBudget(1, 1e-5)}, "queries=None"),
             ({"budget": 3.0, "queries": 2}, "PrivacyBudget.* got 3.0"),
-            ({"noise_multiplier": math.nan}, "finite noise_multiplier >= 0, got nan"),
+            ({"noise_multiplier": math.nan}, "noise_multiplier >= 0 and finite, got nan"),
             ({"noise_multiplier": math.inf}, "got inf"),
             ({"noise_multiplier": -1.0}, "got -1.0"),
             ({"noise_multiplier": "1"}, "got '1'"),
-            ({"noise_multiplier": 1, "queries": 0}, "queries to be a positive int, got 0"),
-            ({"noise_multiplier": 1, "every": 1.5}, "every to be a positive int, got 1.5"),
+            ({"noise_multiplier": 1, "queries": 0}, "queries to be an int >= 1, got 0"),
+            ({"noise_multiplier": 1, "every": 1.5}, "every to be an int >= 1, got 1.5"),
             ({"noise_multiplier": 1, "batch_size": True}, "batch_size .* got True"),
             ({"noise_multiplier": 1, "name": "loss"}, "begin with \"private_val_\", got 'loss'"),
         ],

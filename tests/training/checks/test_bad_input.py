@@ -29,8 +29,8 @@ BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
         ({"l2_norm_clip": 0.0}, "Expected l2_norm_clip > 0"),
         ({"l2_norm_clip": np.inf}, "finite l2_norm_clip where there is noise"),
         ({"noise_multiplier": -1.0}, "Expected noise_multiplier >= 0"),
-        ({"physical_batch_size": 0}, "Expected physical_batch_size to be a positive int"),
-        ({"physical_batch_size": 2.5}, "Expected physical_batch_size to be a positive int"),
+        ({"physical_batch_size": 0}, "Expected physical_batch_size to be an int >= 1"),
+        ({"physical_batch_size": 2.5}, "Expected physical_batch_size to be an int >= 1"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
@@ -108,25 +108,25 @@ def nested(layer):
 
 
 LAYERS = {
-    "batch": (keras.layers.BatchNormalization, "statistics mix the examples"),
+    "batch": (keras.layers.BatchNormalization, "statistics come from all examples"),
     "synchronised": (
         lambda: keras.layers.BatchNormalization(synchronized=True),
-        "statistics mix the examples",
+        "statistics come from all examples",
     ),
     "experimental": (
         keras.layers.experimental.SyncBatchNormalization,
-        "statistics mix the examples",
+        "statistics come from all examples",
     ),
-    "keras_1": (tf.compat.v1.keras.layers.BatchNormalization, "statistics mix the examples"),
+    "keras_1": (tf.compat.v1.keras.layers.BatchNormalization, "statistics come from all examples"),
     "nested": (
         lambda: nested(keras.layers.BatchNormalization()),
-        "statistics mix the examples",
+        "statistics come from all examples",
     ),
     "time_distributed": (
         lambda: keras.layers.TimeDistributed(keras.layers.BatchNormalization()),
-        "statistics mix the examples",
+        "statistics come from all examples",
     ),
-    "scale_norm": (lambda: ScaleNorm("batch"), "statistics mix the examples"),
+    "scale_norm": (lambda: ScaleNorm("batch"), "statistics come from all examples"),
     "stateful": (
         lambda: keras.layers.LSTM(2, stateful=True),
         "stateful recurrent layer .* Use stateful=False",
@@ -172,7 +172,7 @@ class TestLayers:
 
         trained = private(Late())
         trained.compile("sgd", "mse")
-        with pytest.raises(ValueError, match="statistics mix the examples"):
+        with pytest.raises(ValueError, match="statistics come from all examples"):
             trained.fit(data[0], data[0][:, :3], verbose=0)
 
     def test_public_ones_built_late_are_refused(self, private, data, public):
@@ -201,7 +201,7 @@ class TestLayers:
         for old, new in zip(before, norm.get_weights(), strict=True):
             np.testing.assert_array_equal(old, new)
         norm.trainable = True
-        with pytest.raises(ValueError, match="statistics mix the examples"):
+        with pytest.raises(ValueError, match="statistics come from all examples"):
             trained.fit(*data, verbose=0)
 
     def test_a_variable_without_a_path_to_the_loss(self, private, data):

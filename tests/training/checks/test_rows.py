@@ -1,4 +1,4 @@
-"""Private training refuses what lets examples meet, before its first update."""
+"""Private training refuses what lets an example change another's gradient, before any update."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_without_the_checks_the_statement_says_so(private, data, cross_entropy):
     trained = private(model_with(Centred()), validate=False)
     trained.compile("sgd", cross_entropy)
     trained.fit(*data, verbose=0, epochs=1)
-    assert "the checks for it were switched off" in trained.privacy_statement()
+    assert "its checks were switched off" in trained.privacy_statement()
 
 
 def test_what_cannot_be_checked_is_said_twice(checked, data, cross_entropy):

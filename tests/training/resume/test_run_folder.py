@@ -1,4 +1,4 @@
-"""Runs that can be taken up again: what is kept, what is refused, what is counted."""
+"""Runs that can be resumed: what is kept, what is refused, what is counted."""
 
 import contextlib
 import errno
@@ -477,7 +477,7 @@ def test_options_of_a_run_folder_want_one(start, argument):
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, "3"])
 def test_checkpoint_every_is_a_number_of_updates(start, tmp_path, every):
-    with pytest.raises(ValueError, match="Expected checkpoint_every to be a positive int"):
+    with pytest.raises(ValueError, match="Expected checkpoint_every to be an int >= 1"):
         start(tmp_path, checkpoint_every=every)
     assert not any(tmp_path.iterdir())
 
@@ -488,7 +488,7 @@ def test_noise_from_a_cryptographic_generator_trains_and_is_repeated(start, data
     again = start(tmp_path, resume=True, noise_generator="shake256")
     again.fit(*data, verbose=0)
     assert again.ledger.updates == 12
-    assert again.ledger.details["noise_generator"] == "shake256"
+    assert again.ledger.settings["noise_generator"] == "shake256"
 
 
 def test_a_cryptographic_generator_cannot_be_compiled(private, build, cross_entropy):

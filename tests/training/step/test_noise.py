@@ -81,14 +81,14 @@ def no_gradient(y, predictions):
     return 0.0 * tf.reduce_sum(predictions, axis=1)
 
 
-@pytest.mark.parametrize("batch", [None, 3])
-def test_updates_carry_noise_of_the_planned_size_once(batch, private, weight_trace):
-    """For lots of one physical batch and of several; z C / L, with the expected L."""
+@pytest.mark.parametrize(("batch", "clip"), [(None, 0.5), (3, 0.5), (3, 4.0)])
+def test_updates_carry_noise_of_the_planned_size_once(batch, clip, private, weight_trace):
+    """For lots of one physical batch and of several; z C / L, with the expected L, for any C."""
     x, y = np.ones((40, 100), np.float32), np.zeros(40)
     trained = private(
         wide_model(),
         noise_multiplier=2.0,
-        l2_norm_clip=0.5,
+        l2_norm_clip=clip,
         steps=4,
         physical_batch_size=batch,
     )
@@ -98,7 +98,7 @@ def test_updates_carry_noise_of_the_planned_size_once(batch, private, weight_tra
     updates = trace.updates()
     assert len(updates) == 4
     for variable in range(2):
-        assert_gaussian(np.array([u[variable] for u in updates]), 2.0 * 0.5 / 10)
+        assert_gaussian(np.array([u[variable] for u in updates]), 2.0 * clip / 10)
     assert_unrelated([part for update in updates for part in update])
 
 
@@ -170,7 +170,7 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_two_sums_never_get_the_same_noise(generator):
-    """A run that is taken up again repeats updates under one key: equal ones only are equal."""
+    """A resumed run repeats updates under one key: only for equal sums is the noise equal."""
     noise = GaussianNoise(generator=generator)
     sum_ = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
     other = sum_.copy()

@@ -411,7 +411,7 @@ def test_it_compiles_by_xla(private, data, cross_entropy):
     assert (averages(model) != before).any() and np.isfinite(averages(model)).all()
 
 
-# Runs that are taken up again
+# Runs that are resumed
 
 
 class Halt(Exception):
@@ -471,7 +471,7 @@ def test_a_share_without_layers_is_refused(build):
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.1, float("nan"), True, "0.5"])
 def test_shares_out_of_range_are_refused(share):
-    with pytest.raises(ValueError, match="Expected 0 < statistics_budget_share < 1"):
+    with pytest.raises(ValueError, match="statistics_budget_share strictly between 0 and 1"):
         make_private_with(network(), statistics_budget_share=share)
 
 

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.engines.registry import get_engine
+from tfdpnorm.gradients import Clipping
+from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import ENGINES, make_private
 from tfdpnorm.training.step.losses import PerExampleLoss
@@ -29,7 +30,7 @@ def network(scale=True):
 def setting(data, public, cross_entropy):
     """(streams, loss_fn, rows of 6 examples and one of padding, variables)."""
     model = network()
-    streams = Streams(model, tf.constant(public))
+    streams = Streams(model, tf.constant(public), WEIGHT)
     statistics = streams.public_pass(training=True)
     loss = PerExampleLoss(cross_entropy)
 
@@ -48,15 +49,16 @@ def norm(gradients):
 
 def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
     streams, loss_fn, rows, variables = setting
-    weights = streams.clip_weights(variables, WEIGHT)
+    weights = streams.clip_weights(variables)
     assert weights == [1.0, WEIGHT, WEIGHT, 1.0, 1.0]
     sums = {}
     for name in ENGINES:
-        engine = get_engine(name, streams.model, keras.optimizers.SGD())
-        result = engine(loss_fn, rows, variables, 0.1, clip_weights=weights)
+        engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
+        clipping = Clipping(0.1, weights=tuple(weights))
+        result = engine(loss_fn, rows, variables, clipping)
         sums[name] = np.concatenate([np.ravel(g) for g in result.gradients])
         one = tuple(t[:1] for t in rows)
-        single = engine(loss_fn, one, variables, 0.1, clip_weights=weights)
+        single = engine(loss_fn, one, variables, clipping)
         assert norm(single.gradients) == pytest.approx(0.1, rel=1e-5)
     for name, total in sums.items():
         np.testing.assert_allclose(total, sums["per_example"], rtol=1e-4, atol=1e-6, err_msg=name)
@@ -64,11 +66,12 @@ def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
 
 def test_unclipped_weights_only_multiply(setting):
     streams, loss_fn, rows, variables = setting
-    weights = streams.clip_weights(variables, WEIGHT)
+    weights = streams.clip_weights(variables)
     for name in ENGINES:
-        engine = get_engine(name, streams.model, keras.optimizers.SGD())
+        engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
         plain = engine(loss_fn, rows, variables, 1e6).gradients
-        weighted = engine(loss_fn, rows, variables, 1e6, clip_weights=weights).gradients
+        clipping = Clipping(1e6, weights=tuple(weights))
+        weighted = engine(loss_fn, rows, variables, clipping).gradients
         for p, w, weight in zip(plain, weighted, weights, strict=True):
             np.testing.assert_allclose(w, weight * p, rtol=1e-4, atol=1e-6)
 

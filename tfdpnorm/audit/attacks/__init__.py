@@ -1,1 +1,1 @@
-"""After the fact: attacks that bound epsilon from below."""
+"""After training: attacks that measure sensitivity and bound epsilon from below."""

@@ -1,8 +1,8 @@
-"""A whole training, audited in one run: who guesses which canaries it was trained on?
+"""An audit of a whole training in one run: can an attacker guess which canaries were trained on?
 
-Canaries are rows put among the private ones, each or not by the toss of a coin. After one ordinary
-private training somebody who saw every update guesses the coins. If the training is private, the
-guesses are hardly better than tosses.
+Canaries are rows among the private ones; the toss of a coin decides for each whether it is in the
+data. After one ordinary private training an attacker who saw every update guesses the coins. If
+the training is private, the guesses are hardly better than chance.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.arguments import choice
 from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound
 from tfdpnorm.data import Lot
 
 KINDS = ("mislabelled", "random_pixels")
-# Of the mean squared length of a clipped gradient: keeps similar canaries' estimates apart stably.
+# Times the mean squared length of a clipped gradient: keeps estimates of similar canaries stable.
 _RIDGE = 0.1
 
 
@@ -33,10 +34,10 @@ class Canaries(NamedTuple):
     included: np.ndarray
 
     def join(self, x, y):
-        """Puts the canaries behind private rows.
+        """Appends the canaries to private rows.
 
-        Those whose coin says so get the sample weight 0. Such a row adds nothing to a clipped sum,
-        as if it were absent, while N and the sampling rate are the same for all coins.
+        Those whose coin says "absent" get the sample weight 0. Such a row adds nothing to a clipped
+        sum, as if it were absent, while N and the sampling rate are the same for all coins.
 
         Args:
             x: [n, ...].
@@ -53,7 +54,7 @@ def make_canaries(x, y, num_classes, *, kind="mislabelled", insecure_seed=None):
     """Makes canaries of rows that are not trained on.
 
     Args:
-        x: [m, ...], rows apart from the private ones.
+        x: [m, ...], rows that are not among the private ones.
         y: [m] int labels.
         num_classes: Number of labels, at least 2.
         kind: "mislabelled": the rows, each with another label. "random_pixels": independent uniform
@@ -67,55 +68,52 @@ def make_canaries(x, y, num_classes, *, kind="mislabelled", insecure_seed=None):
     Raises:
         ValueError: for an unknown kind.
     """
+    choice("kind", kind, KINDS)
     rng = np.random.default_rng(insecure_seed)
     count = len(x)
     if kind == "mislabelled":
         y = (y + rng.integers(1, num_classes, count)) % num_classes
-    elif kind == "random_pixels":
+    else:
         x = rng.uniform(x.min(), x.max(), x.shape).astype(x.dtype)
         y = rng.integers(num_classes, size=count)
-    else:
-        raise ValueError(f"Expected kind to be one of {KINDS}, got {kind!r}.")
     return Canaries(x, y, rng.integers(2, size=count).astype(bool))
 
 
 class CanaryScores(keras.callbacks.Callback):
     """Estimates, while a model trains, how often each canary was in the lots.
 
-    The attacker that differential privacy speaks of knows all but the coins. From the weights
-    before an update he computes q times the clipped sum of all other rows, and the clipped gradient
-    g_i of each canary; what the update released beyond the former is sum_i n_i g_i, plus noise and
-    the chances of sampling. The scores are the least-squares estimates of the n_i over all updates
-    together.
+    The attacker of differential privacy knows everything but the coins. From the weights before an
+    update he computes q times the clipped sum of all other rows, and the clipped gradient g_i of
+    each canary. What the update released beyond the former is sum_i n_i g_i, plus noise and the
+    randomness of sampling. The scores are the least-squares estimates of the n_i over all updates.
 
-    Takes m clipped gradients, of the size of the model each, in memory and time, for every update.
+    Each update takes the memory and time of m clipped gradients, each of the size of the model.
     Where the released numbers go through a pull-back (public-batch normalisation with the full
-    gradient) the estimates are rough, and the audit weaker.
+    gradient) the estimates are rough, and the audit is weaker.
 
     Args:
-        private: The compiled `tfdpnorm.PrivateModel` that is going to be trained, by plain SGD.
-        canaries: `Canaries`; their coins are not looked at.
+        private: The compiled `tfdpnorm.PrivateModel` that will be trained, by plain SGD.
+        canaries: `Canaries`; the scores do not use their coins.
         x: [n, ...], the other private rows.
         y: [n].
         rows_at_a_time: How many rows go through the model at once.
 
     Raises:
         ValueError: if the optimizer is not plain SGD at a constant rate, or the model's statistics
-            are those of the lot, where a row of weight 0 is not as good as absent.
+            are those of the lot, in which a row of weight 0 still counts.
 
     Reference:
         Nasr et al. (2023), Section 4, and Steinke, Nasr and Jagielski (2023), Section 6, for
-        white-box scores of updates; they take inner products <update, g_i>, in which canaries with
-        similar gradients are taken for each other.
+        white-box scores of updates; they take inner products <update, g_i>, which confuse canaries
+        with similar gradients.
     """
 
     def __init__(self, private, canaries, x, y, *, rows_at_a_time=256):
         super().__init__()
         if "lot" in private.statistics:
             raise ValueError(
-                "Expected statistics that leave a row of weight 0 without any effect, got "
-                f"{private.statistics!r}, in which it is still among the moments. Audit one step "
-                "of it instead."
+                "Expected statistics on which a row of weight 0 has no effect, got "
+                f"{private.statistics!r}, whose moments include it. Audit one step instead."
             )
         self._private = private
         self._rate = _plain_rate(private.optimizer)
@@ -144,7 +142,7 @@ class CanaryScores(keras.callbacks.Callback):
 
     @property
     def scores(self):
-        """[m], float64: higher for a canary that seems to have been trained on."""
+        """[m], float64: higher for a canary that was probably trained on."""
         ridge = _RIDGE * np.trace(self._products) / len(self._moments)
         return np.linalg.solve(self._products + ridge * np.eye(len(self._moments)), self._moments)
 
@@ -152,7 +150,7 @@ class CanaryScores(keras.callbacks.Callback):
         return np.concatenate([v.numpy().ravel() for v in self._private.model.trainable_variables])
 
     def _weights_part(self, lot):
-        # What only a pull-back needs comes last, and is no weight.
+        # Gradients that only a pull-back needs come last; they belong to no weight.
         count = len(self._private.model.trainable_variables)
         return tf.concat([tf.reshape(g, [-1]) for g in self._private.clipped_sum(lot)[:count]], 0)
 
@@ -165,7 +163,7 @@ class CanaryScores(keras.callbacks.Callback):
 
 
 class CanaryAudit(NamedTuple):
-    """What one run gave away.
+    """What one run revealed.
 
     Attributes:
         canaries: m.
@@ -204,11 +202,11 @@ def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confide
     """Guesses "in" for the highest scores, "out" for the lowest, and counts.
 
     Args:
-        scores: [m], higher for a canary that seems to have been trained on.
+        scores: [m], higher for a canary that was probably trained on.
         included: [m], the coins.
-        guesses: r, even, at most m; fixed beforehand. r / 2 guesses are made in each direction.
-        claimed_epsilon: The claim that is audited.
-        delta: The claim's.
+        guesses: r, even, at most m; fixed beforehand. Half of them go in each direction.
+        claimed_epsilon: Of the claim that is audited.
+        delta: Of that claim.
         confidence: Of the lower bound.
 
     Returns:

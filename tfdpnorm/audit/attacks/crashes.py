@@ -1,4 +1,4 @@
-"""Does a training survive being killed, and does its ledger then still count everything?"""
+"""Whether a training survives being killed, and whether its ledger still counts everything."""
 
 import dataclasses
 import functools
@@ -10,11 +10,11 @@ import time
 
 @dataclasses.dataclass
 class Survival:
-    """What became of one training that was killed again and again.
+    """The outcome of one training that was killed repeatedly.
 
     Attributes:
         kills: How often it was killed.
-        seconds: Of the whole.
+        seconds: How long all of it took.
     """
 
     kills: int
@@ -22,17 +22,17 @@ class Survival:
 
 
 def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None):
-    """Runs `train` in processes that are killed at random moments, until one ends by itself.
+    """Runs `train` in processes and kills them at random moments, until one ends by itself.
 
     Each process is a fork of this one, which must not have run a TensorFlow operation yet: a fork
     inherits its memory, but none of its threads.
 
     Args:
-        train: Function without arguments. It must go on where a killed one ended.
-        kills: Kill at most so many, and let the next one live.
-        longest_life: Seconds; each process is killed after a random part of them, counted from its
-            beginning or, for every other one, from its first sign of life: `train` is given a
-            function to call then.
+        train: Function of one argument, a function that it calls as its first sign of life. It
+            must resume what a killed process began.
+        kills: How many processes to kill at most; the next one may finish.
+        longest_life: Seconds. Each process is killed after a random part of them, counted from its
+            start or, for every other one, from its first sign of life.
         rng: `random.Random`.
         echo: Function that shows a line.
 
@@ -40,7 +40,7 @@ def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None):
         `Survival`.
 
     Raises:
-        RuntimeError: if a process ends by itself, and not well.
+        RuntimeError: if a process ends by itself with an error.
     """
     started, killed = time.perf_counter(), 0
     while True:
@@ -63,17 +63,17 @@ def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None):
             continue
         if os.waitstatus_to_exitcode(status) != 0:
             raise RuntimeError(
-                f"Expected the training to end well after {killed} kills, got exit code "
+                f"Expected the training to succeed after {killed} kills, got exit code "
                 f"{os.waitstatus_to_exitcode(status)}."
             )
         return Survival(killed, time.perf_counter() - started)
 
 
 class Witness:
-    """Writes down what got out of a training, apart from its ledger.
+    """Records what a training released, independently of its ledger.
 
     Args:
-        path: File, appended to; no line of it is lost when the process is killed.
+        path: File to append to; it loses no line when the process is killed.
     """
 
     def __init__(self, path):
@@ -88,16 +88,16 @@ class Witness:
             os.close(descriptor)
 
     def releases(self):
-        """How many different (update, release) were seen."""
+        """How many different pairs (update, release) were seen."""
         return len(set(self.path.read_text().splitlines())) if self.path.exists() else 0
 
     def sights(self):
-        """How many were seen, repetitions included."""
+        """How many pairs were seen, repetitions included."""
         return len(self.path.read_text().splitlines()) if self.path.exists() else 0
 
 
 def _live(train, alive):
-    """The life of a child; it never returns."""
+    """Runs the training in the child process; never returns."""
     code = 1
     try:
         train(alive)

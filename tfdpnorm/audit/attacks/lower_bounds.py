@@ -1,7 +1,7 @@
-"""Lower bounds on epsilon from what an attacker was seen to achieve.
+"""Lower bounds on epsilon from the success of an attacker.
 
-An (epsilon, delta)-DP mechanism limits how well anybody can tell two neighbouring data sets apart.
-Counting how well somebody did therefore bounds epsilon from below, with a confidence. A low bound
+An (epsilon, delta)-DP mechanism limits how well anybody can distinguish two neighbouring data sets.
+Counting an attacker's successes therefore bounds epsilon from below, with a confidence. A low bound
 proves nothing: another attack may do better.
 """
 
@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 from scipy import optimize, stats
+
+from tfdpnorm.arguments import open_unit, real, refusal
 
 
 def proportion_upper_bound(successes, trials, confidence):
@@ -34,7 +36,7 @@ def proportion_upper_bound(successes, trials, confidence):
 def epsilon_lower_bound(
     false_positives, negatives, false_negatives, positives, *, delta, confidence=0.95
 ):
-    """The epsilon that a test's two error counts rule out to be smaller.
+    """The lower bound on epsilon that a test's two error counts imply.
 
     Every test of (epsilon, delta)-DP neighbours has FPR >= (1 - delta - FNR) / e^epsilon and, the
     other way round, FNR >= (1 - delta - FPR) / e^epsilon. Upper bounds on both rates, which hold
@@ -78,7 +80,7 @@ def epsilon_from_samples(with_example, without_example, *, delta, confidence=0.9
         with_example: [n] independent samples on the data set with the example, n >= 2.
         without_example: [m] independent samples without it, m >= 2.
         delta: See `epsilon_lower_bound`.
-        confidence: Likewise.
+        confidence: See `epsilon_lower_bound`.
 
     Returns:
         The bound, a float >= 0. At most `largest_epsilon` of half of the samples.
@@ -109,12 +111,12 @@ def epsilon_from_samples(with_example, without_example, *, delta, confidence=0.9
 
 
 def largest_epsilon(scored, *, delta, confidence=0.95):
-    """What `epsilon_lower_bound` says of a test without any error: no audit can say more.
+    """The bound for a test without any error, the largest that an audit can give.
 
     Args:
         scored: Number of runs on each data set on which errors are counted.
         delta: See `epsilon_lower_bound`.
-        confidence: Likewise.
+        confidence: See `epsilon_lower_bound`.
 
     Returns:
         A float, about log(scored / 3.7) at confidence 0.95.
@@ -147,15 +149,15 @@ def _epsilon(fpr, fnr, delta):
     """The epsilon below which no mechanism allows both error rates at once, in either direction."""
     with np.errstate(invalid="ignore", divide="ignore"):
         bounds = [np.log((1 - delta - b) / a) for a, b in ((fpr, fnr), (fnr, fpr))]
-    # Not a number: the test did nothing that delta alone would not allow.
+    # NaN: delta alone allows what the test did.
     return np.fmax(np.fmax(*bounds), 0.0)
 
 
 def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
-    """How probable it is at most that an (epsilon, delta)-DP training lets so many guesses succeed.
+    """An upper bound on the probability of so many correct guesses under (epsilon, delta)-DP.
 
-    Each of m canaries was in the data or not, by the toss of a fair coin. Whoever sees what was
-    trained guesses r of the m coins. Under (epsilon, 0)-DP the number of correct guesses is
+    Each of m canaries was in the data or not, by the toss of a fair coin. An attacker who sees what
+    was trained guesses r of the m coins. Under (epsilon, 0)-DP the number of correct guesses is
     dominated by r independent ones, each correct with probability p = e^epsilon / (1 + e^epsilon);
     delta adds at most 2 m delta max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
 
@@ -190,7 +192,7 @@ def one_run_epsilon_lower_bound(canaries, guesses, correct, *, delta, confidence
 
     Args:
         canaries: m.
-        guesses: r, fixed before the coins are looked at.
+        guesses: r, fixed before anybody looks at the coins.
         correct: v.
         delta: The delta of the claim that is audited.
         confidence: Probability that the bound is not above the true epsilon.
@@ -226,7 +228,6 @@ def _check_count(name, count, total):
 
 
 def _check_probabilities(delta, confidence):
-    if not 0 <= delta < 1:
-        raise ValueError(f"Expected 0 <= delta < 1, got {delta!r}.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"Expected confidence strictly between 0 and 1, got {confidence!r}.")
+    if not 0 <= real("delta", delta, "in [0, 1)") < 1:
+        raise refusal("delta", "in [0, 1)", delta)
+    open_unit("confidence", confidence)

@@ -1,7 +1,7 @@
 """Neighbouring lots: the same rows with one more, one less, or another in its place.
 
-A row that is left out keeps its place as padding, so that both lots have one shape and every other
-row meets the same random numbers in both.
+A row that is left out keeps its place as padding, so that both lots have the same shape and every
+other row gets the same random numbers in both.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfdpnorm.data import Lot
 
 _OUTLIERS = (10.0, 1e3, 1e6)
-# The opposite row is what a replacement moves farthest.
+# A replacement by the opposite row changes the sum most.
 _FACTORS = (-1.0, *_OUTLIERS)
 _MOST_LABELS = 10
 
@@ -23,7 +23,7 @@ class Row(NamedTuple):
     Attributes:
         name: What is special about it.
         x: Structure of arrays [...], without the axis of the rows.
-        y: Likewise.
+        y: Its targets, a structure of arrays [...].
     """
 
     name: str
@@ -32,13 +32,13 @@ class Row(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A lot of n rows of which one place is open.
+    """A lot of n rows with one open place.
 
     Attributes:
         name: What is special about it.
         x: Structure of arrays [n, ...].
-        y: Likewise.
-        place: Which of the n rows is the one that neighbours differ in.
+        y: Targets, a structure of arrays [n, ...].
+        place: Number of the row in which neighbours differ.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Frame(NamedTuple):
     place: int
 
     def lot(self, row=None, rows_per_batch=None):
-        """Returns the `tfdpnorm.data.Lot` with `row`, a `Row`, in the open place, or without any.
+        """Returns the `tfdpnorm.data.Lot` with a row in the open place, or with none.
 
         Args:
-            row: What to put there; None leaves the place to padding.
+            row: `Row`; None leaves the place to padding.
             rows_per_batch: P, rows of a physical batch; None for all rows in one.
         """
         count = len(tf.nest.flatten(self.x)[0])
@@ -81,11 +81,11 @@ class Frame(NamedTuple):
 
 
 def frames(x, y):
-    """Returns lots to change a row in: each place once, and a crowd of equal rows.
+    """Returns lots in which to change a row: at several places, and among equal rows.
 
     Args:
         x: Structure of arrays [n, ...], the rows of a lot.
-        y: Likewise.
+        y: Their targets, a structure of arrays [n, ...].
 
     Returns:
         List of `Frame`; the first has the first place open.
@@ -106,14 +106,14 @@ def frames(x, y):
 
 
 def unusual_rows(x, y, rng):
-    """Returns rows that could move a clipped sum far, made from those of a lot.
+    """Returns rows that could change a clipped sum a lot, made from those of a lot.
 
-    Typical rows, outliers by a factor and in one entry, ids that do not go together, and extreme
-    labels: each class, or targets far out.
+    Typical rows, outliers by a factor and in one entry, random ids, and extreme labels: each
+    class, or targets far from the others.
 
     Args:
         x: Structure of arrays [n, ...], n >= 2.
-        y: Likewise.
+        y: Their targets, a structure of arrays [n, ...].
         rng: `numpy.random.Generator`.
 
     Returns:
@@ -169,7 +169,7 @@ def _equal(a, b):
 
 
 def _labels(y):
-    """Pairs of a name and a target: every class, or targets far out."""
+    """Pairs of a name and a target: every class, or targets far from the others."""
     flat = tf.nest.flatten(y)
     if all(leaf.dtype.kind in "iub" for leaf in flat):
         classes = [np.unique(leaf) for leaf in flat]

@@ -1,6 +1,6 @@
-"""One private update, audited: the epsilon that is claimed against the one that is seen.
+"""An audit of one private update: the claimed epsilon against the one that an attack shows.
 
-Two lots differ in one row. An attacker who knows both, and the weights, is shown what the update
+Two lots differ in one row. An attacker who knows both, and the weights, sees what the update
 released and says which lot it was.
 """
 
@@ -26,8 +26,8 @@ class EpsilonAudit(NamedTuple):
         delta: Of both.
         sensitivity: Change of the clipped sum between the two lots, in C; None if it was not
             measured.
-        exact_epsilon: What an attack on these two lots can reach at most, by the accountant: that
-            of Gaussian noise on a change of `sensitivity`; None likewise.
+        exact_epsilon: The most that an attack on these two lots can reach, by the accountant: that
+            of Gaussian noise on a change of `sensitivity`; None if that was not measured.
     """
 
     claimed_epsilon: float
@@ -48,22 +48,22 @@ def audit_one_step(
 ):
     """Audits one update on a lot with a row against the same lot without it.
 
-    The sums S and S' over the lots are computed by the model itself, once. What is released is a
-    sum with noise N(0, (z C)^2) in each coordinate; along u = (S - S') / ||S - S'||, the best
-    direction there is, that is exactly N(<S, u>, (z C)^2), so that samples of this one number tell
-    as much as the whole vector does. They are drawn here, by NumPy.
+    The model itself computes the sums S and S' over the lots, once. An update releases a sum with
+    noise N(0, (z C)^2) in each coordinate; along the best direction, u = (S - S') / ||S - S'||,
+    that is exactly N(<S, u>, (z C)^2), so that samples of this one number say as much as the whole
+    vector. They are drawn here, by NumPy.
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`, planned for one update on the whole data set:
             steps = 1 and expected_batch_size = num_examples.
         frame: `tfdpnorm.audit.attacks.neighbours.Frame`, the lot.
         row: `tfdpnorm.audit.attacks.neighbours.Row`, the row that only one of the lots has.
-        sums: `ClippedSums` of the model, if already traced.
+        sums: `ClippedSums` of the model, if they are traced already.
         samples: Number of released numbers from each lot.
         confidence: Of the lower bound.
-        black_box: Runs the model's own training step, with its own noise and optimizer, for every
-            sample instead; see `training_step_samples`.
-        seed: Of the samples that are drawn by NumPy.
+        black_box: Whether to run the model's own training step, with its own noise and optimizer,
+            for every sample instead; see `training_step_samples`.
+        seed: Of the samples that NumPy draws.
 
     Returns:
         An `EpsilonAudit`.
@@ -102,7 +102,7 @@ def audit_one_step(
 
 
 def gaussian_epsilon(sensitivity, noise_multiplier, delta):
-    """The epsilon of one Gaussian mechanism whose sum moves by `sensitivity`, in C.
+    """The epsilon of one Gaussian mechanism whose sum changes by `sensitivity`, in C.
 
     Args:
         sensitivity: Change of the sum, in C, >= 0.
@@ -119,15 +119,15 @@ def gaussian_epsilon(sensitivity, noise_multiplier, delta):
 
 
 def training_step_samples(private, lot, direction, count):
-    """Runs the training step again and again from the same weights, and projects what it did.
+    """Runs the training step repeatedly from the same weights, and projects its updates.
 
-    **Not private**: every run is one more release of the same lot, and none is in the ledger. The
-    weights and the optimizer's state are what they were, afterwards.
+    **Not private**: every run is one more release of the same lot, and none is in the ledger.
+    Afterwards the weights and the optimizer's state are what they were.
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`.
         lot: `tfdpnorm.data.Lot`.
-        direction: [coordinates], as the vectors of `ClippedSums`.
+        direction: [coordinates], like the vectors of `ClippedSums`.
         count: Number of runs.
 
     Returns:
@@ -135,11 +135,11 @@ def training_step_samples(private, lot, direction, count):
     """
     trained = private.model.trainable_variables
     private.optimizer.build(trained)
-    # The others too: running averages are part of what a step gives out.
+    # The others too: running averages are part of what a step releases.
     others = private.model.non_trainable_variables
     restored = [*trained, *others, *private.optimizer.variables]
     kept = [tf.identity(v) for v in restored]
-    # Variables that only the pull-back needs come last in the sum, and are no weights.
+    # Gradients that only the pull-back needs come last in the sum; they belong to no weight.
     ends = np.cumsum([math.prod(v.shape) for v in trained])
     parts = np.split(np.asarray(direction, np.float32)[: ends[-1]], ends[:-1])
     along = [part.reshape(v.shape) for part, v in zip(parts, trained, strict=True)]

@@ -1,7 +1,7 @@
-"""How far one example moves the sum of clipped gradients, measured.
+"""How much one example changes the sum of clipped gradients, measured.
 
-Epsilon rests on a promise: adding or removing one example moves the sum by at most C, replacing it
-by at most 2 C. Here rows are sought that break it. None found proves nothing; one found is proof.
+Epsilon rests on a promise: adding or removing one example changes the sum by at most C, replacing
+it by at most 2 C. This searches for rows that break it. Finding none proves nothing; one is proof.
 """
 
 from typing import NamedTuple
@@ -23,11 +23,11 @@ class Sensitivity(NamedTuple):
         add_remove_case: By which row, in which lot.
         replace: Change by a row in another's place; promised: 2.
         replace_case: By which rows.
-        tolerance: How far above the promise float32 alone can bring either.
+        tolerance: How far rounding to float32 alone can bring either above the promise.
         lots: How many lots were summed.
-        frame: The `Frame` in which `add_remove` was found.
-        row: The `Row`.
-        sums: The `ClippedSums` they were taken from.
+        frame: The `Frame` of the lot with the largest `add_remove`.
+        row: Its `Row`.
+        sums: The `ClippedSums` of the model.
     """
 
     add_remove: float
@@ -42,16 +42,16 @@ class Sensitivity(NamedTuple):
 
     @property
     def holds(self):
-        """Whether no change is above what is promised, to rounding."""
+        """Whether no change is above what is promised, up to rounding."""
         return self.add_remove <= 1 + self.tolerance and self.replace <= 2 + self.tolerance
 
 
 class ClippedSums:
     """A private model's clipped sums as vectors, with the same random numbers every time.
 
-    Layers keep the state of their generators in variables, which are set back before every sum.
-    Older random ops keep it inside of their kernels; it begins anew when the global seed is set,
-    which is done where the variables are not enough. Physical batches are then summed one by one:
+    Layers keep the state of their generators in variables, which this resets before every sum.
+    Older random ops keep it inside of their kernels. It restarts when the global seed is set, which
+    this does if the variables are not enough. It then sums physical batches one by one, since
     TensorFlow's loop over them may draw the numbers of two iterations in either order.
 
     Args:
@@ -111,25 +111,25 @@ class ClippedSums:
 
 
 def rounding(rows):
-    """How far rounding alone can bring the change of a sum over the promise, in units of C.
+    """How far rounding alone can bring the change of a sum above the promise, in units of C.
 
-    Each of two float32 sums of that many vectors, none longer than C, is off by at most half a unit
-    in the last place, 2^-24, of each partial sum it went through.
+    Each of two float32 sums of `rows` vectors, none longer than C, is off by at most half a unit in
+    the last place, 2^-24, of each of its partial sums.
     """
     return max(rows, 8) * 2.0**-22
 
 
 def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
-    """Looks for the row that moves a private model's clipped sum farthest.
+    """Searches for the row that changes a private model's clipped sum most.
 
-    The lot is tried with a place open at its beginning, middle and end and among equal rows; in the
-    place, typical rows, outliers, extreme labels (see `unusual_rows`), and, for inputs that are
+    The open place is at the beginning, middle and end of the lot and among equal rows. The search
+    puts there typical rows, outliers, extreme labels (see `unusual_rows`), and, for inputs that are
     floats, what gradient ascent on the change finds within the range of the given rows and beyond.
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`. It is not trained.
         x: Structure of arrays [n, ...], the rows of a lot; n >= 2.
-        y: Likewise, their targets.
+        y: Their targets, a structure of arrays [n, ...].
         ascent_steps: Steps of gradient ascent from each start; 0 for none.
         seed: Seeds the choice of rows and the model's own random numbers (see `ClippedSums`).
 
@@ -167,7 +167,7 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
 
 
 class _Changes:
-    """Changes of the sum, in C, by rows in the open place of one frame after the other."""
+    """Changes of the sum, in C, by rows in the open place of one frame after another."""
 
     def __init__(self, sums, rows_per_batch, clip):
         self.sums = sums
@@ -209,9 +209,9 @@ class _Changes:
 
 
 def _ascended(found, frame, steps):
-    """Rows that gradient ascent on the change of the sum leads to, from the farthest so far.
+    """Yields rows that gradient ascent on the change of the sum finds, from the farthest so far.
 
-    The engine is differentiated as it is, through its own gradients and clipping.
+    It differentiates the engine itself, through its gradients and clipping.
     """
     leaves = tf.nest.flatten(frame.x)
     movable = [i for i, leaf in enumerate(leaves) if leaf.dtype.kind == "f"]
@@ -288,7 +288,7 @@ def _vector(gradients):
 
 
 def _distance(a, b):
-    """Infinite unless all numbers are finite: what has no length has no bound."""
+    """Distance of two vectors; infinite unless all numbers are finite."""
     with np.errstate(invalid="ignore"):
         distance = np.linalg.norm(np.subtract(a, b, dtype=np.float64))
     return float(distance) if np.isfinite(distance) else np.inf

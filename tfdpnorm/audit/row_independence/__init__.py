@@ -1,1 +1,1 @@
-"""Before training: whether each example has a gradient of its own."""
+"""Before training: whether each example has a gradient of its own (per-example independence)."""

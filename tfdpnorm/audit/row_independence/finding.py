@@ -1,4 +1,4 @@
-"""What a validation found."""
+"""What a probe found."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason why clipping would not bound what one example changes.
+    """One reason why clipping does not bound what one example changes.
 
     Attributes:
         check: "layers", "losses", "shape", "values", "gradient", "removal" or "state".
@@ -21,7 +21,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What a probe found, and what it could not look at.
+    """What a probe found, and what it could not check.
 
     Attributes:
         findings: List of `Finding`.

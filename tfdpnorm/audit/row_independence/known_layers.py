@@ -3,14 +3,11 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.losses import has_added_losses
+from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
 from tfdpnorm.keras_compat.walk import sublayers
 
-# The common base of the stock layer, its Keras 1 form and the synchronised one.
-_BATCH_NORMALIZATIONS = tuple(
-    base
-    for base in keras.layers.BatchNormalization.__mro__
-    if base.__name__.startswith("BatchNormalization")
-)
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
@@ -29,7 +26,7 @@ def check_known_layers(model):
 
 
 def check_no_added_losses(model):
-    """Refuses losses that the last call of `model` added beside the one of `compile`.
+    """Refuses losses that the last call of `model` added to the one of `compile`.
 
     Args:
         model: A Keras model.
@@ -44,19 +41,19 @@ def check_no_added_losses(model):
 def known_faults(model):
     """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
     for layer in sublayers(model):
-        if isinstance(layer, _BATCH_NORMALIZATIONS) and layer.trainable:
+        if isinstance(layer, BATCH_NORMALIZATIONS) and layer.trainable:
             message = (
-                "Expected layers that treat each example by itself, got "
-                f"{type(layer).__name__} {layer.name!r}: its statistics mix the examples of a lot, "
-                "so that clipping bounds nothing, and its moving averages are released without "
-                "noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization or "
-                "LayerNormalization in its place, or freeze it (layer.trainable = False)."
+                "Expected layers with per-example independence, got "
+                f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
+                "a lot, so that clipping bounds nothing, and its moving averages are released "
+                "without noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization "
+                "or LayerNormalization in its place, or freeze it (layer.trainable = False)."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
             message = (
-                "Expected layers that treat each example by itself, got the stateful recurrent "
-                f"layer {layer.name!r}, which carries its state from one lot to the next. Use "
+                "Expected layers with per-example independence, got the stateful recurrent layer "
+                f"{layer.name!r}, which carries its state from one lot to the next. Use "
                 "stateful=False."
             )
             yield layer.name, message
@@ -73,13 +70,7 @@ def known_faults(model):
 
 def added_losses(model):
     """Yields (names of layers, message) if a call of `model` added a loss."""
-    # Symbolic losses are from the construction of a functional model, eager ones from calls; those
-    # of weight regularizers are in neither.
-    added = [
-        layer.name
-        for layer in (model, *sublayers(model))
-        if getattr(layer, "_losses", None) or getattr(layer, "_eager_losses", None)
-    ]
+    added = [layer.name for layer in (model, *sublayers(model)) if has_added_losses(layer)]
     if added:
         message = (
             f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
@@ -93,14 +84,14 @@ def _adapted(model):
     layers = sublayers(model)
     # A TextVectorization holds a lookup of its own, which has no vocabulary argument to point to.
     inner = {
-        id(layer._lookup_layer)
+        id(inner_lookup(layer))
         for layer in layers
         if isinstance(layer, keras.layers.TextVectorization)
     }
     for layer in layers:
         if id(layer) not in inner and _holds_what_adapt_saw(layer):
             message = (
-                f"Expected layers that no data was looked at for, got {type(layer).__name__} "
+                f"Expected layers without state from data, got {type(layer).__name__} "
                 f"{layer.name!r} with state from adapt(), set by hand or loaded: what adapt() saw "
                 f"is released without noise. {_remedy(layer)}"
             )
@@ -109,12 +100,12 @@ def _adapted(model):
 
 def _holds_what_adapt_saw(layer):
     if isinstance(layer, keras.layers.TextVectorization):
-        return _holds_what_adapt_saw(layer._lookup_layer)
-    # Loaded layers do not remember that they were adapted, hence the look at the state itself.
+        return _holds_what_adapt_saw(inner_lookup(layer))
+    # Loaded layers do not know that they were adapted; only their state shows it.
     if isinstance(layer, _LOOKUPS):
-        return not layer._has_input_vocabulary and int(layer.lookup_table.size()) > 0
+        return not has_given_vocabulary(layer) and int(layer.lookup_table.size()) > 0
     if isinstance(layer, keras.layers.Discretization):
-        summary = getattr(layer, "summary", None)  # which layers with constants do not have
+        summary = getattr(layer, "summary", None)  # layers with constants have none
         return summary is not None and int(tf.size(summary)) > 0
     if isinstance(layer, keras.layers.Normalization):
         if layer.input_mean is not None or not layer.built:

@@ -1,20 +1,22 @@
-"""The layer at which the rows of a model begin to mix."""
+"""The first layer of a model without per-example independence."""
 
 import contextlib
 import functools
 
 import tensorflow as tf
 
-from tfdpnorm.audit.row_independence.probe import moved, splits
-from tfdpnorm.audit.row_independence.synthetic import chosen
+from tfdpnorm.audit.row_independence.compare import moved, of_rows
+from tfdpnorm.audit.row_independence.rows import chosen, splits
 from tfdpnorm.audit.row_independence.traced import Traced
+from tfdpnorm.keras_compat.exchange import exchanged_method
+from tfdpnorm.keras_compat.graphs import current_graph
 from tfdpnorm.keras_compat.walk import sublayers
 
 _CLEARLY = 1e-4
 
 
-def first_mixing_layer(model, forward, rows):
-    """Returns the name of the first layer inside `model` whose outputs mix rows, or None.
+def first_dependent_layer(model, forward, rows):
+    """Returns the name of the first layer inside `model` whose outputs depend on other rows.
 
     Args:
         model: A Keras model.
@@ -22,16 +24,16 @@ def first_mixing_layer(model, forward, rows):
         rows: `ProbeRows`.
 
     Returns:
-        A name; None where no layer's outputs show it, as in a model that mixes rows in its own
-        `call`.
+        A name; None where no layer's outputs show it, for example if the fault is in the model's
+        own `call`.
     """
     seen = []
 
     def outputs(x):
         del seen[:]
         forward(x)
-        graph = tf.compat.v1.get_default_graph()
-        # What is inside of a loop cannot be had from outside; not every layer gives rows.
+        graph = current_graph()
+        # Tensors inside of a loop cannot leave it, and not every layer gives rows.
         seen[:] = [
             (name, t)
             for name, value in seen
@@ -57,8 +59,7 @@ def first_mixing_layer(model, forward, rows):
         for others in (rows.other, rows.outlier):
             after = run(chosen(mask, rows.base, others))
             for index in range(first):
-                a, b = (v[index].reshape(rows.count, -1)[mask] for v in (before, after))
-                if moved(a, b) > _CLEARLY:
+                if moved(*(of_rows(mask, v[index]) for v in (before, after))) > _CLEARLY:
                     first = index
                     break
     return names[first] if first < len(names) else None
@@ -66,8 +67,7 @@ def first_mixing_layer(model, forward, rows):
 
 @contextlib.contextmanager
 def _listening(model, seen):
-    """Has all layers inside `model` append (name, outputs) to the list `seen` when called."""
-    layers = [layer for layer in sublayers(model) if "call" not in vars(layer)]
+    """Context in which all layers inside `model` append (name, outputs) to `seen` when called."""
 
     def listener(layer):
         call = layer.call
@@ -80,10 +80,7 @@ def _listening(model, seen):
 
         return heard
 
-    try:
-        for layer in layers:
-            object.__setattr__(layer, "call", listener(layer))
+    with contextlib.ExitStack() as stack:
+        for layer in sublayers(model):
+            stack.enter_context(exchanged_method(layer, "call", listener(layer)))
         yield
-    finally:
-        for layer in layers:
-            vars(layer).pop("call", None)

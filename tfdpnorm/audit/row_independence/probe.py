@@ -1,16 +1,17 @@
-"""Whether the rows of a function's outputs depend on one row each, found out by running it."""
+"""Whether each row of a function's outputs depends on one row only, found by running it."""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from tfdpnorm.audit.row_independence.compare import difference, moved, moved_together, of_rows
 from tfdpnorm.audit.row_independence.finding import Finding, Report
-from tfdpnorm.audit.row_independence.synthetic import chosen, kept
-from tfdpnorm.audit.row_independence.traced import RowsMissing, Traced, same_buffer
+from tfdpnorm.audit.row_independence.rows import chosen, kept, splits
+from tfdpnorm.audit.row_independence.traced import RowsMissing, Traced
 
-# With the rows of one group unchanged and shapes the same, kernels do the same sums in the same
-# order: results agree to the last bits. A smaller batch is summed in other blocks, and what that
-# rounds differently grows from layer to layer.
+# With the rows of one group unchanged and the same shapes, kernels do the same sums in the same
+# order: results agree to the last bits. A smaller batch is summed in other blocks; the difference
+# in rounding grows from layer to layer.
 _SAME_SHAPE = 8
 _OTHER_SHAPE = 1000
 _LEAST = 2.0**-23  # of float32; float64 inputs often meet float32 inside
@@ -23,7 +24,7 @@ _UNREPEATABLE = "it gives other values for the same rows and random numbers"
 _ALONE = "rows that do not depend on one another"
 _ANY_SIZE = "rows that do not depend on how many there are"
 _NO_STATE = (
-    "variables that rows do not change, as those are released without noise or reach later lots"
+    "variables that rows do not change: they are released without noise, or affect later lots"
 )
 _OTHERS = "when only other rows of the batch change"
 _LESS = "when other rows are left out of the batch"
@@ -35,7 +36,7 @@ class Subject(NamedTuple):
     Attributes:
         where: What it is called.
         gives: What its outputs are called.
-        remedy: What to do if they mix.
+        remedy: What to do if they depend on other rows.
     """
 
     where: str
@@ -44,22 +45,22 @@ class Subject(NamedTuple):
 
 
 def probe_rows(function, rows, subject, *, inference=None, variables=list, resolution=_LEAST):
-    """Looks for rows that move when only others change.
+    """Tests per-example independence: do rows change when only other rows do?
 
-    The n rows are split in two groups, each pair of rows by at least one split, in both roles. For
-    each split the rows of the second group are replaced, by ordinary and by outlying ones, and must
-    move neither the outputs of the first group, nor the gradient of a weighted sum of them; this
-    sum's gradient by the second group's inputs must be 0; and leaving the second group out must not
-    move the first either. No variable may end up different because rows did. Random functions see
-    the same random numbers each time.
+    The n rows are split into two groups, so that at least one split separates each pair of rows, in
+    both roles. For each split, ordinary and then outlying rows replace the second group. This must
+    change neither the outputs of the first group nor the gradient of a weighted sum of them. The
+    gradient of this sum by the second group's inputs must be 0, and leaving the second group out
+    must not change the first group either. No variable may end up different because rows did.
+    Random functions see the same random numbers each time.
 
     Args:
         function: From a structure of tensors [n, ...] to one of [n * k, ...], as in training.
         rows: `ProbeRows`.
         subject: `Subject`, for messages.
-        inference: The same function as in inference, None if it has no such mode. Its values are
-            probed too; and the removal of rows, if the function is random in training: there random
-            numbers are dealt out by the shape of the batch.
+        inference: The same function as in inference, None if it has no such mode. The probe looks
+            at its values, too; and at the removal of rows, if the function is random in training,
+            where the random numbers depend on the shape of the batch.
         variables: Function that returns the variables to take gradients by.
         resolution: Machine epsilon of the coarsest float type it computes in.
 
@@ -76,49 +77,6 @@ def probe_rows(function, rows, subject, *, inference=None, variables=list, resol
         if mode.compare() and not calm and not mode.random:
             mode.compare_removal()
     return report
-
-
-def splits(count):
-    """Masks [count] that tell each row from each other one, in both roles.
-
-    They are the binary digits of the rows' numbers and their complements.
-    """
-    numbers = np.arange(count)
-    for digit in range(max(1, int(count - 1).bit_length())):
-        mask = (numbers >> digit) & 1 == 0
-        yield from (mask, ~mask)
-
-
-def moved(before, after, wobble=0.0):
-    """Largest change between two arrays, relative to the largest number before.
-
-    Args:
-        before: Array.
-        after: Array.
-        wobble: Changes up to this, absolutely, count as none.
-
-    Returns:
-        A number; inf for words, truth values, other shapes, and what was finite and is no longer,
-        or vice versa.
-    """
-    if before.shape != after.shape:
-        return float("inf")
-    if before.size == 0:
-        return 0.0
-    if before.dtype.kind in "OSUb":
-        return float("inf") if np.any(before != after) else 0.0
-    if same_buffer(before, after) or np.array_equal(before, after):
-        return 0.0
-    wide = np.complex128 if before.dtype.kind == "c" else np.float64
-    before, after = before.astype(wide), after.astype(wide)
-    finite = np.isfinite(before)
-    if np.any(finite != np.isfinite(after)):
-        return float("inf")
-    change = np.max(np.abs(after - before), where=finite, initial=0.0)
-    if change <= wobble:
-        return 0.0
-    scale = np.max(np.abs(before), where=finite, initial=0.0)
-    return float(change / scale) if scale else float("inf")
 
 
 class _Mode:
@@ -158,7 +116,7 @@ class _Mode:
         return True
 
     def compare_removal(self):
-        """Leaves the rows of one group out: also what depends on the batch's size moves."""
+        """Leaves the rows of one group out: this also changes what depends on the batch's size."""
         mask = next(iter(splits(self._rows.count)))
         everyone = mask[mask]
         try:
@@ -173,16 +131,16 @@ class _Mode:
 
         def sizes(before, after):
             pairs = zip(before, after, strict=True)
-            return [moved(_of(mask, a), _of(everyone, b)) for a, b in pairs]
+            return [moved(of_rows(mask, a), of_rows(everyone, b)) for a, b in pairs]
 
         gives, limit = self._subject.gives, min(_MOST, _OTHER_SHAPE * self._resolution)
         of_values = sizes(before.values, after.values)
         if max(of_values, default=0) > limit:
-            self._find("removal", _ANY_SIZE, f"{gives} that move {_by(of_values)} {_LESS}")
+            self._find("removal", _ANY_SIZE, f"{gives} that change {_by(of_values)} {_LESS}")
         of_gradients = sizes(before.by_inputs, after.by_inputs)
-        of_gradients.append(_moved_together(before.by_variables, after.by_variables))
+        of_gradients.append(moved_together(before.by_variables, after.by_variables))
         if max(of_gradients) > limit:
-            got = f"gradients of {gives} that move {_by(of_gradients)} {_LESS}"
+            got = f"gradients of {gives} that change {_by(of_gradients)} {_LESS}"
             self._find("removal", _ANY_SIZE, got)
 
     def _trace(self, rows):
@@ -200,7 +158,7 @@ class _Mode:
             self._traced.state.restore()
 
     def _repeat(self):
-        """Finds out what is random, and how far results differ that should not."""
+        """Measures what is random, and how far results differ that should be the same."""
         traced, everyone = self._traced, np.ones(self._rows.count)
         self._fresh, self._wobble = False, None
         first = self._run(self._rows.base, everyone)
@@ -217,14 +175,14 @@ class _Mode:
                 return
         self._first = first
         self._wobble = tuple(
-            [_WOBBLE * _difference(a, b) for a, b in zip(one, other, strict=True)]
+            [_WOBBLE * difference(a, b) for a, b in zip(one, other, strict=True)]
             for one, other in zip(first, again, strict=True)
         )
 
     def _close(self, one, other):
         limit = _SAME_SHAPE * self._resolution
         pairs = zip([*one.values, *one.state], [*other.values, *other.state], strict=True)
-        by_variables = _moved_together(one.by_variables, other.by_variables)
+        by_variables = moved_together(one.by_variables, other.by_variables)
         return by_variables <= limit and all(moved(a, b) <= limit for a, b in pairs)
 
     def _compare_split(self, mask):
@@ -232,7 +190,7 @@ class _Mode:
         before = self._first if self._variables is None else self._run(base, mask)
         for gradient in before.by_inputs:
             ours, theirs = gradient[mask].astype(np.float64), gradient[~mask].astype(np.float64)
-            # 0 exactly, for they enter no sum; nan is 0 times an infinity of their own.
+            # Exactly 0, since they enter no sum; NaN is 0 times an infinity of their own.
             size = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=0.0)
             if size > 0:
                 scale = np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0)
@@ -254,9 +212,9 @@ class _Mode:
                 self._find(*finding)
 
     def _repeats(self, changed, after, mask, before):
-        """Whether runs come out the same again and again.
+        """Whether repeated runs give the same.
 
-        The iterations of a loop draw from a stream in an order that changes at times.
+        The iterations of a loop draw from a stream in an order that may change.
         """
         return all(
             self._close(before, self._run(self._rows.base, mask))
@@ -265,15 +223,15 @@ class _Mode:
         )
 
     def _differences(self, before, after, mask):
-        """Yields what differs between two runs in which the rows of `mask` are the same."""
+        """Yields the differences between two runs in which the rows of `mask` are the same."""
         values, by_variables, by_inputs, state = self._wobble
         gives, limit = self._subject.gives, _SAME_SHAPE * self._resolution
         sizes = [
-            moved(_of(mask, a), _of(mask, b), w)
+            moved(of_rows(mask, a), of_rows(mask, b), w)
             for a, b, w in zip(before.values, after.values, values, strict=True)
         ]
         if max(sizes, default=0) > limit:
-            yield "values", _ALONE, f"{gives} that move {_by(sizes)} {_OTHERS}"
+            yield "values", _ALONE, f"{gives} that change {_by(sizes)} {_OTHERS}"
         # Not finite: 0 times infinity, of rows whose own gradient training would discard.
         sizes = [
             moved(a, b, w)
@@ -285,7 +243,7 @@ class _Mode:
             for a, b, w in zip(before.by_inputs, after.by_inputs, by_inputs, strict=True)
         ]
         if max(sizes, default=0) > limit:
-            yield "gradient", _ALONE, f"gradients of {gives} that move {_by(sizes)} {_OTHERS}"
+            yield "gradient", _ALONE, f"gradients of {gives} that change {_by(sizes)} {_OTHERS}"
         for index, (a, b, w) in enumerate(zip(self._first.state, after.state, state, strict=True)):
             if moved(a, b, w) > limit:
                 name = self._traced.state.name(index) or "without a name"
@@ -309,39 +267,12 @@ class _Mode:
             self._report.unchecked.append(note)
 
 
-def _of(mask, values):
-    """The part of [n * k, ...] that belongs to the rows of `mask`, as [rows, ...]."""
-    return values.reshape(len(mask), -1)[mask]
-
-
-def _moved_together(before, after):
-    """As `moved`, for a gradient in parts, relative to all of it: a part may be rounding alone.
-
-    Parts that are not finite count as unmoved: 0 times infinity, of rows that training discards.
-    """
-    pairs = [
-        (a, b)
-        for a, b in zip(before, after, strict=True)
-        if np.isfinite(a).all() and np.isfinite(b).all()
-    ]
-    change = max((_difference(a, b) for a, b in pairs), default=0.0)
-    scale = max((float(np.max(np.abs(a), initial=0.0)) for a, _ in pairs), default=0.0)
-    return change / scale if scale else float("inf") if change else 0.0
-
-
-def _difference(one, other):
-    if one.dtype.kind in "OSUb" or one.shape != other.shape:
-        return 0.0
-    change = np.abs(other.astype(np.float64) - one.astype(np.float64))
-    return float(np.max(change, where=np.isfinite(change), initial=0.0))
-
-
 def _by(sizes):
     return f"by {max(sizes):.1g} of their size"
 
 
 def _short(error):
-    # An error from inside a graph says at first where it is from, Keras at last what it was given.
+    # Errors from inside a graph begin with where they are from, Keras' end with the arguments.
     text = str(error).split("Call arguments received")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:300]

@@ -2,21 +2,21 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.outer_sum import (
-    Contribution,
+from tfdpnorm.gradients.contributions.arithmetic import (
     cleaned,
     gram_norms,
     sum_of_squares,
     weighted,
     widened,
 )
+from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size
 
 
 class BlockOuterSum(Contribution):
     """Gradients whose blocks are sums of outer products: g_ik = sum_t a_ikt b_ikt^T.
 
-    To `OuterSum` what a block-diagonal matrix is to a full one, with the same choice of forms.
+    The block-diagonal form of `OuterSum`, with the same choice of how to take the norm.
 
     Args:
         a: [rows, blocks, T, d], inputs of the weight.

@@ -1,8 +1,15 @@
-"""Sums over what a weight was broadcast over."""
+"""Per-example gradients of weights that are broadcast: sums over the places they stand in."""
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.gradients.contributions.contribution import Instantiated
+from tfdpnorm.gradients.contributions.positions import over_positions
+
+
+def bias_gradients(b):
+    """The contribution of a bias, from the outputs' gradients b [rows, *positions, channels]."""
+    return Instantiated(over_positions(widened(b)))
 
 
 def summed_to(values, shape):

@@ -4,9 +4,7 @@ import copy
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.outer_sum import (
-    Contribution,
-    Instantiated,
+from tfdpnorm.gradients.contributions.arithmetic import (
     cleaned,
     gram_norms,
     in_chunks,
@@ -14,12 +12,13 @@ from tfdpnorm.gradients.contributions.outer_sum import (
     weighted,
     widened,
 )
+from tfdpnorm.gradients.contributions.contribution import Contribution, Instantiated
 from tfdpnorm.gradients.contributions.patches import kernel_rows, patch_gram_sizes, patch_grams
 from tfdpnorm.keras_compat.devices import has_gpu
 
-# What things cost beside one multiplication of a convolution, measured on CPUs.
+# Costs in multiplications of a convolution, measured on CPUs.
 _PER_PATCH_NUMBER = 48  # to write one number of a patch
-_PER_STRIDED_NUMBER = 250  # the same where neighbours in the image are none in the patch
+_PER_STRIDED_NUMBER = 250  # the same with strides: neighbours in the patch are none in the image
 _PER_GRAM_NUMBER = 300  # to shift and add one number of a Gram matrix
 _PER_INSTANTIATED_NUMBER = 70  # to keep one number of a row's gradient and add it up
 _PER_ROW = 10e6  # to start the filter gradient of a single row
@@ -31,9 +30,9 @@ class ConvolutionSum(Contribution):
     """Gradients of a kernel, g_i = sum over positions t of patch_it b_it^T.
 
     Where positions are few, norms come from Gram matrices and the weighted sum from the ordinary
-    filter gradient of factor * b. Else each row's gradient is had by itself and kept: by the
-    ordinary filter gradient in a loop over the rows, or, for convolutions so small that starting it
-    costs more than it does, as a product of patches and b.
+    filter gradient of factor * b. Elsewhere each row's gradient is computed and kept: by the
+    ordinary filter gradient in a loop over the rows, or, for convolutions so small that starting
+    one costs more than running it, as a product of patches and b.
 
     Args:
         images: [rows, *sizes, channels], inputs of the convolution.
@@ -89,7 +88,7 @@ class ConvolutionSum(Contribution):
         return gradients
 
     def _measures(self, gradients):
-        """What `_norms_from` needs to know of gradients [..., *kernel_shape]: [..., k]."""
+        """What `_norms_from` needs of gradients [..., *kernel_shape]: [..., k]."""
         return sum_of_squares(gradients, axis=list(range(-len(self._shape), 0)))
 
     def _norms_from(self, measures):
@@ -127,7 +126,7 @@ class ConvolutionSum(Contribution):
         def one(calls):
             parts = [self._window.kernel_gradient(*call, self._shape) for call in calls]
             gradient = tf.add_n(parts)
-            # Here, where the gradient is in the cache.
+            # Here, while the gradient is in the cache.
             return gradient, self._measures(gradient)
 
         def by_example(x):

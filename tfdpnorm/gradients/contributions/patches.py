@@ -1,78 +1,9 @@
-"""The geometry of convolutions in one to three dimensions."""
+"""The patches of images under the places of a kernel, and their inner products."""
 
 import itertools
-from typing import NamedTuple
+import math
 
 import tensorflow as tf
-
-
-class Window(NamedTuple):
-    """A kernel that moves over images [rows, *sizes, channels].
-
-    Attributes:
-        kernel_size: Tuple, one number for each spatial dimension.
-        strides: Likewise.
-        dilation_rate: Likewise.
-        padding: "valid", "same", or "causal" (one dimension).
-    """
-
-    kernel_size: tuple
-    strides: tuple
-    dilation_rate: tuple
-    padding: str
-
-    @property
-    def rank(self):
-        """The number of spatial dimensions."""
-        return len(self.kernel_size)
-
-    def counts(self, sizes):
-        """The number of places of the kernel in each dimension of images of `sizes`."""
-        found = []
-        for size, kernel, stride, dilation in zip(sizes, *self[:3], strict=True):
-            reach = (kernel - 1) * dilation + 1
-            room = size - reach if self.padding == "valid" else size - 1
-            found.append(room // stride + 1)
-        return found
-
-    def padded(self, images, channel_axis=-1):
-        """Images with the zeros around them that the padding asks for.
-
-        Args:
-            images: [rows, *sizes, channels], or [rows, channels, *sizes] with `channel_axis` 1.
-            channel_axis: Likewise.
-        """
-        if self.padding == "valid":
-            return images
-        first = 2 if channel_axis == 1 else 1
-        sizes = images.shape[first : first + self.rank]
-        pads = [[0, 0]] * images.shape.rank
-        for axis, (size, count) in enumerate(zip(sizes, self.counts(sizes), strict=True)):
-            reach = (self.kernel_size[axis] - 1) * self.dilation_rate[axis] + 1
-            if self.padding == "causal":
-                pads[first + axis] = [reach - 1, 0]  # whatever the strides
-                continue
-            total = max((count - 1) * self.strides[axis] + reach - size, 0)
-            pads[first + axis] = [total // 2, total - total // 2]
-        return tf.pad(images, pads)
-
-    def convolved(self, images, kernel):
-        """The convolution [rows, *counts, filters] of images with a kernel."""
-        padding = self.padding.upper()
-        if self.padding == "causal":
-            images, padding = self.padded(images), "VALID"
-        return tf.nn.convolution(
-            images, kernel, strides=self.strides, padding=padding, dilations=self.dilation_rate
-        )
-
-    def kernel_gradient(self, images, outputs_gradient, kernel_shape):
-        """The gradient by the kernel, summed over the rows: of `kernel_shape`."""
-        # The values do not matter, and in a graph this forward convolution is pruned.
-        kernel = tf.zeros(kernel_shape, images.dtype)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(kernel)
-            outputs = self.convolved(images, kernel)
-        return tape.gradient(outputs, kernel, output_gradients=outputs_gradient)
 
 
 def kernel_rows(images, window):
@@ -106,24 +37,20 @@ def kernel_rows(images, window):
             begin = position * window.dilation_rate[axis]
             index.append(_steps(begin, counts[axis], window.strides[axis]))
         part = shifted[tuple(index)]
-        found.append(tf.reshape(part, [-1, part.shape[1], _product(counts)]))
+        found.append(tf.reshape(part, [-1, part.shape[1], math.prod(counts)]))
     return found
 
 
-def patches(images, kernel_size, strides, dilation_rate, padding):
+def patches(images, window):
     """The patches under each place of a kernel, positions last.
 
     Args:
         images: [rows, *sizes, channels].
-        kernel_size: See `Window`.
-        strides: Likewise.
-        dilation_rate: Likewise.
-        padding: Likewise.
+        window: `Window`.
 
     Returns:
         [rows, product of kernel_size * channels, positions].
     """
-    window = Window(tuple(kernel_size), tuple(strides), tuple(dilation_rate), padding)
     return tf.concat(kernel_rows(images, window), axis=1)
 
 
@@ -136,7 +63,7 @@ def patch_grams(images, window):
 
     Args:
         images: [rows, *sizes, channels].
-        window: The `Window`.
+        window: `Window`.
     """
     rank = window.rank
     counts = window.counts(images.shape[1:-1])
@@ -159,7 +86,7 @@ def patch_grams(images, window):
                 shifted.append(gram[tuple(index)])
             gram = tf.add_n(shifted)
         total.append(gram)
-    positions = _product(counts)
+    positions = math.prod(counts)
     return tf.reshape(tf.add_n(total), [-1, positions, positions])
 
 
@@ -175,7 +102,7 @@ def patch_gram_sizes(sizes, window):
             -(-(reach - begin) // stride)
             for reach, (begin, _), stride in zip(reaches, phases, window.strides, strict=True)
         ]
-        found.append(_product(pixels) ** 2)
+        found.append(math.prod(pixels) ** 2)
     return found
 
 
@@ -189,10 +116,3 @@ def _phases(kernel, stride, dilation):
 
 def _steps(begin, count, stride):
     return slice(begin, begin + (count - 1) * stride + 1, stride)
-
-
-def _product(numbers):
-    total = 1
-    for number in numbers:
-        total *= number
-    return total

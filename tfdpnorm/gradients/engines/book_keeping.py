@@ -2,67 +2,45 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clip_factors_by_variable
+from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.taps import Taps
 
 
-def book_keeping(
-    model,
-    loss_fn,
-    rows,
-    variables,
-    l2_norm_clip,
-    *,
-    rows_mix=False,
-    loss_scale=1.0,
-    clip_weights=None,
-    clip_function="abadi",
-    clip_groups=None,
-    rows_per_example=1,
-):
-    """The clipped gradient sum, from the inputs of each layer and the gradients of its outputs.
+def book_keeping(model, loss_fn, rows, variables, clipping, *, rows_per_example=1):
+    """The clipped sum, from the inputs of each layer and the gradients of its outputs.
 
-    Rows do not mix, so that the gradient of the *sum* of the losses by a layer's output z holds
-    the gradient of each row's loss. With the layer's input, a rule per layer type gives from it
-    the norm of each row's gradient and, once the clip factors are known, the weighted sum. No
-    gradient is held for each row but where that is cheaper.
+    No row changes the gradient of another, so that the gradient of the *sum* of the losses by a
+    layer's output z holds the gradient of each row's loss. From it and the layer's input, a rule
+    for each layer type computes the norm of each row's gradient and, once the clip factors are
+    known, the weighted sum. A gradient per row is held only where that is cheaper.
 
     Args:
-        model: The Keras model that `loss_fn` runs.
-        loss_fn: As in `tfdpnorm.gradients.per_example`, like the other arguments.
-        rows: Likewise.
-        variables: Likewise.
-        l2_norm_clip: Likewise.
-        rows_mix: Must be False.
-        loss_scale: Likewise.
-        clip_weights: Likewise.
-        clip_function: Likewise.
-        clip_groups: Likewise.
+        model: The Keras model that `loss_fn` runs. Its examples must not change each other's
+            gradients.
+        loss_fn: As in `tfdpnorm.gradients.per_example`, as are `rows`, `variables`, `clipping`.
+        rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
+        variables: The variables to differentiate by.
+        clipping: `tfdpnorm.gradients.Clipping`, or a number C.
         rows_per_example: How many consecutive rows `loss_fn` runs the model on for each row of x:
-            K views of an example, say. Their gradients add up before the norm is taken.
+            the K views of an example, say. Their gradients add up before the norm is taken.
 
     Returns:
         A `ClippedSum`.
 
     Raises:
-        ValueError: for layers without a rule, variables that the loss does not depend on, and
-            `rows_mix`.
+        ValueError: for layers without a rule, and variables that the loss does not depend on.
 
     Reference:
         Goodfellow (2015) for the norms of dense layers; Bu et al. (2023), "Differentially private
         optimization on large model at small cost", for the book-keeping.
     """
-    if rows_mix:
-        raise ValueError(
-            'Expected statistics other than "lot" with engine="book_keeping", which presumes that '
-            'rows do not mix. Use engine="per_example", or statistics_gradient="stop".'
-        )
+    clipping = Clipping.of(clipping)
     if rows[-1].shape[0] == 0:
         # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
         rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
         padded = book_keeping(
-            model, loss_fn, rows, variables, l2_norm_clip, rows_per_example=rows_per_example
+            model, loss_fn, rows, variables, clipping, rows_per_example=rows_per_example
         )
         losses, predictions = tf.nest.map_structure(
             lambda t: t[:0], (padded.losses, padded.predictions)
@@ -74,13 +52,13 @@ def book_keeping(
             losses, predictions = loss_fn(x, y, sample_weight)
         # Padding has no say, and an infinite loss of one row must not reach the others' sum.
         scaled = tf.where(mask > 0, losses, tf.zeros_like(losses)) * tf.cast(
-            loss_scale, losses.dtype
+            clipping.loss_scale, losses.dtype
         )
     watched = [z for tap in taps.calls for z in tap.watched]
     assertions = _check_rows(taps.calls, mask)
     gradients = tape.gradient(scaled, watched)
     merged = _merged_contributions(taps.calls, gradients, variables)
-    weights = clip_weights or [1.0] * len(merged)
+    weights, loss_scale = clipping.weights_of(variables), clipping.loss_scale
     # The same at run time, where the number of rows is not known before.
     count = tf.shape(mask)[0]
     squared_norms = [
@@ -95,9 +73,7 @@ def book_keeping(
             tf.cast(norms / loss_scale**2, tf.float64 if wide else tf.float32)
             for norms in squared_norms
         ]
-    factors, finite = clip_factors_by_variable(
-        squared_norms, l2_norm_clip, clip_function, clip_groups
-    )
+    factors, finite = clipping.factors(squared_norms)
     sums = []
     for part, factor, weight, variable in zip(merged, factors, weights, variables, strict=True):
         factor = weight / loss_scale * factor * tf.cast(mask, factor.dtype)

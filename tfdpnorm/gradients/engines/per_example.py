@@ -2,23 +2,12 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.clipping import ClippedSum, accumulation_dtype, clipped_sum
+from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype, clipped_sum
 from tfdpnorm.gradients.map_rows import map_rows
 
 
-def per_example(
-    loss_fn,
-    rows,
-    variables,
-    l2_norm_clip,
-    *,
-    rows_mix=False,
-    loss_scale=1.0,
-    clip_weights=None,
-    clip_function="abadi",
-    clip_groups=None,
-):
-    """The clipped gradient sum, from one explicit gradient per row.
+def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False):
+    """The clipped sum, from one explicit gradient per row.
 
     Takes rows x parameters numbers of memory: choose the physical batch accordingly. An op that
     TensorFlow cannot vectorise (the loop of a stock LSTM or GRU) makes this a loop over the rows,
@@ -29,16 +18,10 @@ def per_example(
         rows: Tuple `(x, y, sample_weight, mask)`, structures of [rows, ...]; a row whose mask is 0
             is padding.
         variables: The variables to differentiate by. May hold untrained ones that `loss_fn` reads.
-        l2_norm_clip: C > 0; infinite for no clipping.
+        clipping: `tfdpnorm.gradients.Clipping`, or a number C for flat clipping to that norm.
         rows_mix: Whether the loss of a row depends on the other rows (statistics mode "lot" with
             the full gradient). Then gradients are rows of the Jacobian of the whole batch, at a
-            cost that is quadratic in the rows, and the sum's sensitivity is NOT bounded by C.
-        loss_scale: Factor on the loss during back-propagation, undone before the norm is taken, so
-            that small gradients survive half precision.
-        clip_weights: None, or a number per variable that its gradients are multiplied by before the
-            norm is taken. The sum comes back multiplied.
-        clip_function: See `tfdpnorm.gradients.clip_factors`.
-        clip_groups: See `tfdpnorm.gradients.clipping.clip_factors_by_variable`.
+            cost that is quadratic in the rows, and the sensitivity of the sum is NOT bounded by C.
 
     Returns:
         A `ClippedSum`.
@@ -46,16 +29,15 @@ def per_example(
     Raises:
         ValueError: naming the variables that the loss does not depend on.
     """
+    clipping = Clipping.of(clipping)
     x, y, sample_weight, mask = rows
     if rows_mix:
         gradients, losses, predictions = _jacobian(loss_fn, x, y, sample_weight, variables)
     else:
         gradients, losses, predictions = _vectorized(
-            loss_fn, x, y, sample_weight, variables, loss_scale
+            loss_fn, x, y, sample_weight, variables, clipping.loss_scale
         )
-    if clip_weights is not None:
-        gradients = [g * w for g, w in zip(gradients, clip_weights, strict=True)]
-    gradients, nonfinite = clipped_sum(gradients, mask, l2_norm_clip, clip_function, clip_groups)
+    gradients, nonfinite = clipped_sum(gradients, mask, clipping)
     return ClippedSum(gradients, losses, predictions, nonfinite)
 
 

@@ -1,35 +1,129 @@
-"""The engines that compute the sum of clipped per-example gradients, by name.
+"""The engines by name: what each of them can do, and how it is called.
 
-An engine is a function with the signature of `tfdpnorm.gradients.per_example`. All engines give
-the same sum; they differ in time, memory and the layers that they can take.
+All engines give the same clipped sum. They differ in time, memory, and what they can take.
 """
 
+import dataclasses
 import functools
+from collections.abc import Callable
 
-from tfdpnorm.gradients import book_keeping, per_example
+from tfdpnorm import arguments
+from tfdpnorm.gradients.engines.book_keeping import book_keeping
+from tfdpnorm.gradients.engines.per_example import per_example
 from tfdpnorm.gradients.engines.tfp_model import tfp_model
-from tfdpnorm.gradients.engines.tfp_vectorized import tfp_vectorized
-
-ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
+from tfdpnorm.gradients.engines.tfp_vectorized import check_optimizer, tfp_vectorized
 
 
-def check_engine(name):
-    """Raises ValueError unless `name` is an engine."""
-    if name not in ENGINES:
-        raise ValueError(f"Expected engine to be one of {ENGINES}, got {name!r}.")
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """A way to compute clipped sums.
+
+    Attributes:
+        name: The word for it in flags, records and statements.
+        bind: Function `(model, optimizer, rows_mix, rows_per_example) -> clipped_sum`, where
+            `clipped_sum(loss_fn, rows, variables, clipping)` gives a `ClippedSum`; see
+            `tfdpnorm.gradients.per_example` for its arguments. It refuses an optimizer that the
+            engine cannot work for.
+        takes_mixing_rows: Whether the loss of a row may depend on the other private rows.
+        takes_public_rows: Whether each example may be run together with public rows of its own.
+        takes_clipping_options: Whether it takes more than plain `Clipping`.
+        holds_gradients: Whether it holds one gradient per row, rows x parameters numbers, and
+            little else.
+    """
+
+    name: str
+    bind: Callable
+    takes_mixing_rows: bool = False
+    takes_public_rows: bool = True
+    takes_clipping_options: bool = True
+    holds_gradients: bool = True
+
+    def check(self, *, rows_mix, public_rows_per_example, clipping):
+        """Refuses what the engine cannot do, before anything is trained.
+
+        Args:
+            rows_mix: Whether the loss of a row depends on the other private rows (statistics mode
+                "lot" with the full gradient).
+            public_rows_per_example: Whether each example is run together with the public rows
+                (statistics mode "example").
+            clipping: `Clipping`.
+
+        Raises:
+            ValueError: with the engines that can.
+        """
+        if rows_mix and not self.takes_mixing_rows:
+            others = _quoted(e.name for e in _ENGINES if e.takes_mixing_rows)
+            raise ValueError(
+                f'Expected engine={others} with statistics="lot", got {self.name!r}, which '
+                "presumes that no example changes the gradient of another. Or use "
+                'statistics_gradient="stop".'
+            )
+        if public_rows_per_example and not self.takes_public_rows:
+            raise ValueError(
+                'Expected engine="per_example" with statistics="example", which runs the public '
+                f"rows anew for each example, got {self.name!r}."
+            )
+        if not clipping.is_plain and not self.takes_clipping_options:
+            others = _quoted(e.name for e in _ENGINES if e.takes_clipping_options)
+            raise ValueError(
+                'Expected clipping="flat" and clip_function="abadi" with '
+                f"engine={self.name!r}, which clips as tensorflow-privacy does, got "
+                f"{clipping.grouping!r} and {clipping.function!r}. Use engine={others}."
+            )
 
 
-def default_engine(streams):
-    """The engine for a model whose `tfdpnorm.training.step.streams.Streams` these are."""
-    # Book-keeping presumes that rows do not mix, not even an example with public rows of its own.
-    return "per_example" if streams.rows_mix or streams.mode == "example" else "book_keeping"
+def _quoted(names):
+    return " or ".join(f'"{name}"' for name in names)
 
 
-def get_engine(name, model, optimizer):
-    """Returns the engine `name` for a Keras `model` that `optimizer` updates."""
-    check_engine(name)
-    if name == "book_keeping":
-        return functools.partial(book_keeping, model)
-    if name == "tfp_vectorized":
-        return functools.partial(tfp_vectorized, type(optimizer).__name__)
-    return {"per_example": per_example, "tfp_model": tfp_model}[name]
+_ENGINES = (
+    Engine(
+        "book_keeping",
+        lambda model, optimizer, rows_mix, rows_per_example: functools.partial(
+            book_keeping, model, rows_per_example=rows_per_example
+        ),
+        takes_public_rows=False,
+        holds_gradients=False,
+    ),
+    Engine(
+        "per_example",
+        lambda model, optimizer, rows_mix, rows_per_example: functools.partial(
+            per_example, rows_mix=rows_mix
+        ),
+        takes_mixing_rows=True,
+    ),
+    Engine(
+        "tfp_vectorized",
+        lambda model, optimizer, rows_mix, rows_per_example: functools.partial(
+            tfp_vectorized, check_optimizer(optimizer), rows_mix=rows_mix
+        ),
+        takes_mixing_rows=True,
+        takes_clipping_options=False,
+        holds_gradients=False,
+    ),
+    Engine(
+        "tfp_model",
+        lambda model, optimizer, rows_mix, rows_per_example: tfp_model,
+        takes_clipping_options=False,
+    ),
+)
+ENGINES = {engine.name: engine for engine in _ENGINES}
+
+
+def engine_named(name):
+    """Returns the `Engine` of a name.
+
+    Raises:
+        ValueError: listing the names.
+    """
+    return ENGINES[arguments.choice("engine", name, tuple(ENGINES))]
+
+
+def default_engine(*, rows_mix, public_rows_per_example):
+    """Returns the fastest engine that can do what a model's statistics ask for (see `check`)."""
+    return next(
+        engine
+        for engine in _ENGINES
+        if (engine.takes_mixing_rows or not rows_mix)
+        and (engine.takes_public_rows or not public_rows_per_example)
+    )

@@ -5,45 +5,30 @@ import functools
 import tensorflow as tf
 
 from tfdpnorm.gradients import ClippedSum
-from tfdpnorm.gradients.clipping import accumulation_dtype
+from tfdpnorm.gradients.clipping import Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
 
 
-def tfp_model(
-    loss_fn,
-    rows,
-    variables,
-    l2_norm_clip,
-    *,
-    rows_mix=False,
-    loss_scale=1.0,
-    clip_weights=None,
-):
-    """The clipped gradient sum, from `DPModel.train_step` with the noise multiplier 0.
+def tfp_model(loss_fn, rows, variables, clipping):
+    """The clipped sum, from `DPModel.train_step` with the noise multiplier 0.
 
     `DPModel` is used for its clipped mean only; noise and denominator are this library's, and a
     non-finite gradient is zeroed before it is clipped (left to itself, it spoils the whole mean).
 
     Args:
-        loss_fn: As in `tfdpnorm.gradients.per_example`, like the other arguments.
-        rows: Likewise.
-        variables: Likewise; trainable ones only, since `DPModel` watches no others.
-        l2_norm_clip: Likewise.
-        rows_mix: Must be False: `DPModel` differentiates one row at a time.
-        loss_scale: Likewise.
-        clip_weights: Likewise.
+        loss_fn: As in `tfdpnorm.gradients.per_example`, as are the other arguments.
+        rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
+        variables: The variables to differentiate by; trainable ones only, since `DPModel` watches
+            no others.
+        clipping: `tfdpnorm.gradients.Clipping` that `is_plain`, or a number C.
 
     Returns:
         A `ClippedSum`.
 
     Raises:
-        ValueError: if `rows_mix`, or for a variable that is not trainable.
+        ValueError: for a variable that is not trainable.
     """
-    if rows_mix:
-        raise ValueError(
-            'Expected statistics other than "lot" with engine="tfp_model", which runs one row at a '
-            'time. Use engine="per_example", or statistics_gradient="stop".'
-        )
+    clipping = Clipping.of(clipping)
     untrained = [v.name for v in variables if not v.trainable]
     if untrained:
         raise ValueError(
@@ -52,8 +37,9 @@ def tfp_model(
             'engine="per_example".'
         )
     *row, mask = rows
-    factors = [weight / loss_scale for weight in clip_weights or [1.0] * len(variables)]
-    step = _step_class()(loss_fn, variables, float(l2_norm_clip), float(loss_scale), factors)
+    loss_scale = float(clipping.loss_scale)
+    factors = [weight / loss_scale for weight in clipping.weights_of(variables)]
+    step = _step_class()(loss_fn, variables, float(clipping.l2_norm_clip), loss_scale, factors)
     # The whole row is the model's "input", so that loss_fn sees it unchanged.
     step.train_step(((*row, mask), mask))
     count = tf.shape(mask)[0]

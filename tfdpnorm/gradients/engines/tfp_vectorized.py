@@ -5,8 +5,9 @@ import functools
 import tensorflow as tf
 
 from tfdpnorm.gradients import ClippedSum, per_example
-from tfdpnorm.gradients.clipping import accumulation_dtype
+from tfdpnorm.gradients.clipping import Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
+from tfdpnorm.keras_compat.optimizers import legacy_gradients
 
 _BASES = ("SGD", "Adam", "Nadam")
 
@@ -25,18 +26,29 @@ def _optimizer_class(base):
     )
 
 
-def tfp_vectorized(
-    base,
-    loss_fn,
-    rows,
-    variables,
-    l2_norm_clip,
-    *,
-    rows_mix=False,
-    loss_scale=1.0,
-    clip_weights=None,
-):
-    """The clipped gradient sum, clipped and summed inside tensorflow-privacy's optimizer.
+def check_optimizer(optimizer):
+    """Refuses optimizers of which tensorflow-privacy has no vectorised class.
+
+    Args:
+        optimizer: A Keras optimizer.
+
+    Returns:
+        The name of its class.
+
+    Raises:
+        ValueError: naming those that it has.
+    """
+    base = type(optimizer).__name__
+    if base not in _BASES:
+        raise ValueError(
+            f"Expected one of the optimizers {_BASES} with engine='tfp_vectorized', got {base!r}. "
+            "Use engine='per_example', which takes any optimizer."
+        )
+    return base
+
+
+def tfp_vectorized(base, loss_fn, rows, variables, clipping, *, rows_mix=False):
+    """The clipped sum, clipped and summed inside tensorflow-privacy's optimizer.
 
     The optimizer is used for its clipped sum only, at noise multiplier 0: its noise repeats under
     a global seed, it divides by the actual batch size, an empty batch gives NaN, and one
@@ -49,40 +61,32 @@ def tfp_vectorized(
 
     Args:
         base: Name of the Keras optimizer class, "SGD", "Adam" or "Nadam".
-        loss_fn: As in `tfdpnorm.gradients.per_example`, like the other arguments.
-        rows: Likewise.
-        variables: Likewise.
-        l2_norm_clip: Likewise.
-        rows_mix: Likewise.
-        loss_scale: Likewise.
-        clip_weights: Likewise.
+        loss_fn: As in `tfdpnorm.gradients.per_example`, as are the other arguments.
+        rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
+        variables: The variables to differentiate by.
+        clipping: `tfdpnorm.gradients.Clipping` that `is_plain`, or a number C.
+        rows_mix: Whether the loss of a row depends on the other rows.
 
     Returns:
         A `ClippedSum`.
-
-    Raises:
-        ValueError: for another optimizer.
     """
-    if base not in _BASES:
-        raise ValueError(
-            f"Expected one of the optimizers {_BASES} with engine='tfp_vectorized', got {base!r}. "
-            "Use engine='per_example', which takes any optimizer."
-        )
+    clipping = Clipping.of(clipping)
+    loss_scale = clipping.loss_scale
     x, y, sample_weight, mask = rows
     optimizer = _optimizer_class(base)(
-        l2_norm_clip=min(float(l2_norm_clip) * float(loss_scale), _NO_CLIP),
+        l2_norm_clip=min(float(clipping.l2_norm_clip) * float(loss_scale), _NO_CLIP),
         noise_multiplier=0.0,
         num_microbatches=None,
         learning_rate=1.0,
     )
-    tape = _MaskedTape(variables, mask, clip_weights or [1.0] * len(variables))
+    tape = _MaskedTape(variables, mask, clipping.weights_of(variables))
     outputs = {}
 
     def losses():
         outputs["losses"], outputs["predictions"] = loss_fn(x, y, sample_weight)
         return outputs["losses"] * loss_scale
 
-    pairs = optimizer._compute_gradients(losses, variables, tape=tape)
+    pairs = legacy_gradients(optimizer, losses, variables, tape)
     count = tf.shape(mask)[0]
     # An empty batch has no mean; its sum is zero.
     gradients = [
@@ -95,14 +99,7 @@ def tfp_vectorized(
     if not rows_mix:
 
         def rows_apart():
-            total = per_example(
-                loss_fn,
-                rows,
-                variables,
-                l2_norm_clip,
-                loss_scale=loss_scale,
-                clip_weights=clip_weights,
-            )
+            total = per_example(loss_fn, rows, variables, clipping)
             return total.gradients, total.nonfinite
 
         gradients, nonfinite = tf.cond(tape.all_finite, lambda: (gradients, nonfinite), rows_apart)

@@ -1,6 +1,6 @@
 """How each type of layer gives the norms and the weighted sum of its per-example gradients."""
 
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum
+from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register themselves
     attention,
     convolution,

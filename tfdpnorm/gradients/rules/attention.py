@@ -6,8 +6,9 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated
+from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.exchange import exchanged
 
 
 @register_rule(keras.layers.Attention, keras.layers.AdditiveAttention)
@@ -16,9 +17,9 @@ class AttentionRule(Rule):
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         query = inputs[0]
-        weights = {name: getattr(layer, name) for name in _weight_names(layer)}
-        for name, weight in weights.items():
-            value = tf.convert_to_tensor(weight)
+        copies = {}
+        for name in _weight_names(layer):
+            value = tf.convert_to_tensor(getattr(layer, name))
             # They are multiplied with scores [rows, ..., queries, keys], the scale of scores that
             # are sums over features with [rows, ..., queries, keys, features].
             rank = query.shape.rank
@@ -26,14 +27,9 @@ class AttentionRule(Rule):
                 rank += 1
             ones = [1] * (rank - 1 - value.shape.rank)
             rows = tf.shape(query)[0] if query.shape[0] is None else query.shape[0]
-            copies = tf.broadcast_to(value, [rows, *ones, *value.shape])
-            # object.__setattr__ keeps Keras' tracking of weights out of this.
-            object.__setattr__(layer, name, watch(copies))
-        try:
+            copies[name] = watch(tf.broadcast_to(value, [rows, *ones, *value.shape]))
+        with exchanged(layer, **copies):
             return call(inputs, *args, **kwargs), None
-        finally:
-            for name, weight in weights.items():
-                object.__setattr__(layer, name, weight)
 
     def contributions(self, layer, remembered, gradients):
         weights = [getattr(layer, name) for name in _weight_names(layer)]

@@ -5,15 +5,16 @@ import string
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.broadcast import summed_to
-from tfdpnorm.gradients.contributions.outer_sum import OuterSum, widened
-from tfdpnorm.gradients.rules.dense import without_activation
-from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.gradients.contributions.contribution import OuterSum
+from tfdpnorm.gradients.rules.before_activation import BeforeActivationRule
+from tfdpnorm.gradients.rules.registry import register_rule
 
 
 @register_rule(keras.layers.EinsumDense)
-class EinsumDenseRule(Rule):
+class EinsumDenseRule(BeforeActivationRule):
     """A dense layer once axes are sorted: its positions, inputs d, outputs p and blocks.
 
     Of the weight's letters, those in the input only are summed over (d), those in the output only
@@ -30,11 +31,10 @@ class EinsumDenseRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         if not _rows_stay(_letters(layer.equation, inputs.shape.rank)):
             raise ValueError(
-                f"Expected rows that do not mix in layer {layer.name!r}, got an input of shape "
-                f"{tuple(inputs.shape)} with equation {layer.equation!r}."
+                f"Expected an equation that keeps rows apart in layer {layer.name!r}, got "
+                f"{layer.equation!r} for an input of shape {tuple(inputs.shape)}."
             )
-        z, activation = without_activation(layer, call, inputs, *args, **kwargs)
-        return activation(watch(z)), inputs
+        return super().forward(layer, call, watch, inputs, *args, **kwargs)
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
@@ -72,7 +72,7 @@ def _operands(equation):
 
 
 def _letters(equation, rank):
-    """The same with letters in place of '...', for inputs of `rank`."""
+    """As `_operands`, with letters in place of '...', for inputs of `rank`."""
     count = rank - len(_operands(equation)[0].replace("...", ""))
     unused = [x for x in string.ascii_letters if x not in equation]
     return [x.replace("...", "".join(unused[:count])) for x in _operands(equation)]
@@ -89,7 +89,7 @@ def _sorted(x, letters, groups, sizes):
 
     Args:
         x: Tensor with an axis for each of `letters`.
-        letters: Likewise.
+        letters: String.
         groups: List of strings of letters.
         sizes: Dict of the sizes of letters, those of the weight; others are read from `x`.
     """

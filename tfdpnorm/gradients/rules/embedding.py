@@ -3,101 +3,14 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.outer_sum import (
-    Contribution,
-    gram_norms,
-    sum_of_squares,
-    weighted,
-    widened,
-)
+from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
 from tfdpnorm.gradients.contributions.positions import size
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.devices import in_xla
-
-
-class LookupSum(Contribution):
-    """Gradients of a table that is looked up: those of the vectors found, added up by id.
-
-    No copy of the table is made for each row, nor the inner products of all pairs of positions:
-    what there is for one id of one row is summed first, and squares of sums are no differences.
-
-    Args:
-        ids: [rows, T], int. An id outside of the table adds nothing, as its vector is not of it.
-        b: [rows, T, d], gradients of the vectors.
-        shape: Shape of the table, (number of ids, d).
-    """
-
-    def __init__(self, ids, b, shape):
-        self._ids = tf.cast(ids, tf.int64)
-        self._b = widened(b)
-        self._shape = shape
-        self._by_id = None
-
-    def merged(self, other):
-        if not isinstance(other, LookupSum):
-            return super().merged(other)
-        ids = tf.concat([self._ids, other._ids], 1)
-        return LookupSum(ids, tf.concat([self._b, other._b], 1), self._shape)
-
-    def grouped(self, count):
-        ids = tf.reshape(self._ids, [-1, count * size(self._ids, 1)])
-        b = tf.reshape(self._b, [-1, count * size(self._b, 1), self._b.shape[2]])
-        return LookupSum(ids, b, self._shape)
-
-    def instantiated(self):
-        places, valid = self._places()
-        rows = size(self._ids, 0)
-        summed = self._summed(tf.where(valid, places, -1), rows * self._shape[0])
-        return tf.reshape(summed, [rows, *self._shape])
-
-    def squared_norms(self):
-        if in_xla():
-            return self._gram_norms()
-        places, valid = self._places()
-        found, index = tf.unique(places)
-        sums = self._summed(tf.where(valid, index, -1), tf.size(found))
-        rows, ids = found // self._shape[0], found % self._shape[0]
-        self._by_id = sums, rows, ids
-        return tf.math.unsorted_segment_sum(sum_of_squares(sums), rows, size(self._ids, 0))
-
-    def _gram_norms(self):
-        # How many different ids there are is not known before, and XLA wants to know sizes.
-        ids = self._valid_ids()
-        alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
-        products = tf.matmul(self._b, self._b, transpose_b=True)
-        return gram_norms(tf.cast(alike, self._b.dtype), products)
-
-    def weighted_sum(self, factors, finite):
-        if self._by_id is None:
-            rows = weighted(self._b, factors)
-            rows = tf.reshape(rows, [-1, rows.shape[2]])
-            return tf.math.unsorted_segment_sum(
-                rows, tf.reshape(self._valid_ids(), [-1]), self._shape[0]
-            )
-        sums, rows, ids = self._by_id
-        sums = weighted(sums, tf.gather(factors, rows))
-        return tf.math.unsorted_segment_sum(sums, ids, self._shape[0])
-
-    def _places(self):
-        """For each b, its place in the tables of all rows one after the other; whether it has."""
-        valid = (self._ids >= 0) & (self._ids < self._shape[0])
-        rows = tf.range(tf.shape(self._ids, tf.int64)[0])[:, tf.newaxis]
-        places = rows * self._shape[0] + tf.where(valid, self._ids, 0)
-        return tf.reshape(places, [-1]), tf.reshape(valid, [-1])
-
-    def _valid_ids(self):
-        """The ids, -1 for those outside of the table."""
-        return tf.where((self._ids >= 0) & (self._ids < self._shape[0]), self._ids, -1)
-
-    def _summed(self, segments, count):
-        # Negative segments are dropped.
-        b = tf.reshape(self._b, [-1, self._b.shape[2]])
-        return tf.math.unsorted_segment_sum(b, segments, count)
 
 
 @register_rule(keras.layers.Embedding)
 class EmbeddingRule(Rule):
-    """z is the vectors found: the table's gradient is b_t in the row of id_t, summed over t."""
+    """z is the vectors found: the table's gradient is the sum over t of b_t in the row of id_t."""
 
     def applies(self, layer):
         return not layer.sparse

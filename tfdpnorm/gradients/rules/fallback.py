@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated
+from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
@@ -12,9 +12,9 @@ from tfdpnorm.layers import PublicMomentsLayer
 class FallbackRule(Rule):
     """Runs the layer once more for each row, and back from the gradient of its output.
 
-    Works for any layer whose rows do not mix, at the cost of rows x weights numbers. A layer that
-    draws random numbers draws them anew; the gradient is then that of another draw, clipped by its
-    own norm.
+    Works for any layer with per-example independence, at the cost of rows x weights numbers. A
+    layer that draws random numbers draws them anew; the gradient is then that of another draw,
+    clipped by its own norm.
     """
 
     def applies(self, layer):

@@ -3,17 +3,19 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.broadcast import bias_gradients
+from tfdpnorm.gradients.contributions.contribution import Instantiated
+from tfdpnorm.gradients.contributions.depthwise import depthwise_gradients
 from tfdpnorm.gradients.contributions.patches import patches
-from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
-from tfdpnorm.gradients.rules.dense import without_activation
-from tfdpnorm.gradients.rules.depthwise import depthwise_gradients
-from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.gradients.contributions.window import Window
+from tfdpnorm.gradients.rules.before_activation import BeforeActivationRule
+from tfdpnorm.gradients.rules.registry import register_rule
 
 
 @register_rule(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
-class GroupedConvolutionRule(Rule):
+class GroupedConvolutionRule(BeforeActivationRule):
     """Groups are blocks; groups of a single channel make a depthwise convolution."""
 
     def applies(self, layer):
@@ -22,12 +24,11 @@ class GroupedConvolutionRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         if inputs.shape.rank != layer.rank + 2 or not inputs.shape[1:].is_fully_defined():
             raise ValueError(
-                f"Expected {layer.rank} sizes that are known for the convolution in groups "
-                f"{layer.name!r}, got an input of shape {tuple(inputs.shape)}. Give the model's "
-                'input a full shape, or use engine="per_example".'
+                f"Expected an input with {layer.rank} known sizes in the grouped convolution "
+                f"{layer.name!r}, got shape {tuple(inputs.shape)}. Give the model's input a full "
+                'shape, or use engine="per_example".'
             )
-        z, activation = without_activation(layer, call, inputs, *args, **kwargs)
-        return activation(watch(z)), inputs
+        return super().forward(layer, call, watch, inputs, *args, **kwargs)
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
@@ -38,15 +39,15 @@ class GroupedConvolutionRule(Rule):
 
 
 def _kernel_gradients(layer, images, b):
-    window, shape, groups = window_of(layer), layer.kernel.shape, layer.groups
+    window, shape, groups = Window.of(layer), layer.kernel.shape, layer.groups
     channels, filters = shape[-2], shape[-1] // groups
     if channels == 1 and window.rank < 3:
-        # The filters of a depthwise convolution have the same order: by channel.
+        # The filters of a depthwise convolution are ordered by channel, too.
         by_channel = [*window.kernel_size, groups, filters]
         gradients = depthwise_gradients(images, b, window, by_channel).instantiated()
         return Instantiated(tf.reshape(gradients, [-1, *shape]))
     places, positions = shape[:-2].num_elements(), b.shape[1:-1].num_elements()
-    a = tf.reshape(patches(images, *window), [-1, places, groups, channels, positions])
+    a = tf.reshape(patches(images, window), [-1, places, groups, channels, positions])
     a = tf.transpose(a, [0, 2, 4, 1, 3])
     a = tf.reshape(a, [-1, groups, positions, places * channels])
     b = tf.transpose(tf.reshape(b, [-1, positions, groups, filters]), [0, 2, 1, 3])

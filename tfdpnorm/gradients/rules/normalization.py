@@ -3,9 +3,11 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated, widened
+from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.exchange import exchanged
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 
 _HAVE_NORMALIZED = (NoisedBatchNormalization, PublicBatchNormalization)
@@ -45,23 +47,12 @@ class ScaleAndOffsetRule(Rule):
 
 
 def _normalized(layer, call, inputs, *args, **kwargs):
-    """What the layer gives before it scales and offsets."""
+    """What the layer gives without its scale and offset."""
     if isinstance(layer, _HAVE_NORMALIZED):
         return layer.normalized(inputs)
     if isinstance(layer, keras.layers.GroupNormalization):
-        scale, center = layer.scale, layer.center
-        layer.scale = layer.center = False
-        try:
-            return call(inputs, *args, **kwargs)
-        finally:
-            layer.scale, layer.center = scale, center
-    # Keras' LayerNormalization reads the variables, not the switches; object.__setattr__ keeps
-    # its tracking of weights out of this.
-    gamma, beta = layer.gamma, layer.beta
-    object.__setattr__(layer, "gamma", None)
-    object.__setattr__(layer, "beta", None)
-    try:
+        off = {"scale": False, "center": False}
+    else:  # Keras' LayerNormalization reads the variables, not the switches.
+        off = {"gamma": None, "beta": None}
+    with exchanged(layer, **off):
         return call(inputs, *args, **kwargs)
-    finally:
-        object.__setattr__(layer, "gamma", gamma)
-        object.__setattr__(layer, "beta", beta)

@@ -3,8 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.broadcast import summed_to
-from tfdpnorm.gradients.contributions.outer_sum import widened
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 

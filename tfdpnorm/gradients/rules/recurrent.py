@@ -3,9 +3,11 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
-from tfdpnorm.gradients.contributions.outer_sum import Instantiated, OuterSum, widened
+from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.recurrent import dropout_masks, inputs_and_states
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.
 _MOST_UNROLLED_STEPS = 128
@@ -35,7 +37,7 @@ class _RecurrentRule(Rule):
             hs: h as the gates get it.
 
         Returns:
-            Pair of the new states and of what `recurrent_terms` wants to know of the step.
+            Pair of the new states and of what `recurrent_terms` needs to know of the step.
         """
         raise NotImplementedError
 
@@ -44,8 +46,8 @@ class _RecurrentRule(Rule):
 
         Args:
             cell: The Keras cell.
-            hs: As in `step`, [rows, T, units].
-            kept: What `step` gave, likewise.
+            hs: As in `step`, for all steps: [rows, T, units].
+            kept: What `step` kept, for all steps: [rows, T, ...].
             b: [rows, T, gates * units], the gradient by z.
 
         Returns:
@@ -60,11 +62,11 @@ class _RecurrentRule(Rule):
                 f"Expected a dense input of the recurrent layer {layer.name!r}, got a ragged one. "
                 "Pad the sequences to one length and mask the padding."
             )
-        inputs, states, _ = layer._process_inputs(inputs, initial_state, None)
+        inputs, states = inputs_and_states(layer, inputs, initial_state)
         mask = None if mask is None else tf.cast(tf.nest.flatten(mask)[0], tf.bool)
         cell = layer.cell
-        xs, masks = self._dropped(layer, inputs, states[0], training)
-        xs = [_in_order(layer, x) for x in xs]
+        input_masks, masks = dropout_masks(layer, inputs, states[0], training, self.gates)
+        xs = [_in_order(layer, x) for x in _masked(inputs, input_masks)]
         mask = None if mask is None else _in_order(layer, mask)
         z = _product(xs, cell.kernel)
         if cell.use_bias:
@@ -105,28 +107,6 @@ class _RecurrentRule(Rule):
                 sums = tf.stack([sums, tf.reduce_sum(widened(recurrent_b), axis=1)], axis=1)
             found.append((cell.bias, Instantiated(sums)))
         return found
-
-    def _dropped(self, layer, inputs, h, training):
-        """The inputs as the gates get them, and masks for h, drawn as and where Keras draws them.
-
-        Keras' fused kernels have one mask for each step, the others one for all steps.
-        """
-        cell = layer.cell
-        if getattr(layer, "_could_use_gpu_kernel", False):
-            layer.reset_dropout_mask()
-            masks = layer.get_dropout_mask_for_cell(inputs, training, count=self.gates)
-            return _masked(inputs, masks and masks[:1]), None
-        layer._maybe_reset_cell_dropout_mask(cell)
-        step = inputs[0] if layer.time_major else inputs[:, 0]
-        masks = cell.get_dropout_mask_for_cell(step, training, count=self.gates)
-        recurrent_masks = cell.get_recurrent_dropout_mask_for_cell(h, training, count=self.gates)
-        if masks is not None:
-            masks = tf.nest.flatten(masks)
-            used = masks[:1] if getattr(cell, "implementation", 1) == 2 else masks
-            masks = [tf.expand_dims(m, 0 if layer.time_major else 1) for m in used]
-        if recurrent_masks is not None:
-            recurrent_masks = tf.nest.flatten(recurrent_masks)
-        return _masked(inputs, masks), recurrent_masks
 
 
 @register_rule(keras.layers.SimpleRNN)
@@ -191,7 +171,7 @@ class GRURule(_RecurrentRule):
 
 
 def _all_steps(step, z, states, mask, unroll):
-    """Runs `step` on z, [rows, T, ...], and returns what it gave, likewise, and the last states.
+    """Runs `step` on z, [rows, T, ...]; returns what it gave, [rows, T, ...], and the last states.
 
     Masked steps leave the states as they were.
     """
@@ -234,7 +214,7 @@ def _for_each_gate(hs):
 
 def _product(xs, kernel):
     """x W for one x, or for one x for each gate."""
-    # The kernel's gradient is had from b. A loop would not know that, and work it out.
+    # The kernel's gradient comes from b; without the stop a loop would compute it, too.
     kernels = tf.split(tf.stop_gradient(tf.convert_to_tensor(kernel)), len(xs), axis=1)
     parts = [keras.backend.dot(x, part) for x, part in zip(xs, kernels, strict=True)]
     return tf.concat(parts, axis=-1)

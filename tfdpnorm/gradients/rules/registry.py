@@ -6,9 +6,9 @@ _RULES = {}
 class Rule:
     """What book-keeping needs to know of a type of layer.
 
-    A rule is asked twice: in the forward pass, to run the layer so that it shows the tensors z at
-    which the layer's weights enter (`forward`), and after the backward pass, to say from
-    b = dloss/dz what the gradient of each weight is made of (`contributions`).
+    The engine calls a rule twice: in the forward pass, to run the layer and to show the tensors z
+    at which its weights enter (`forward`), and after the backward pass, to say from b = dloss/dz
+    what the gradient of each weight is made of (`contributions`).
     """
 
     def applies(self, layer):
@@ -22,11 +22,11 @@ class Rule:
         Args:
             layer: The layer.
             call: Its own call method.
-            watch: Function that marks a tensor z as one to be differentiated by, and returns it.
-                Every way from the layer's weights to the loss must lead through such a z.
-            inputs: Input of the layer, and whatever else it is called with.
-            *args: Likewise.
-            **kwargs: Likewise.
+            watch: Function that marks a tensor z as one to differentiate by, and returns it. Every
+                path from the layer's weights to the loss must lead through such a z.
+            inputs: Input of the layer.
+            *args: Whatever else the layer is called with.
+            **kwargs: The same by keyword.
 
         Returns:
             Pair (output, remembered).
@@ -43,7 +43,7 @@ class Rule:
 
         Returns:
             List of pairs (variable, contribution), contributions being `Instantiated` or
-            `OuterSum`. Several calls of one layer are merged by the engine.
+            `OuterSum`. The engine merges several calls of one layer.
         """
         raise NotImplementedError
 
@@ -51,8 +51,8 @@ class Rule:
 def register_rule(*layer_types):
     """Decorator that registers a `Rule` class for layer types.
 
-    A rule holds for exactly these types: a subclass may override `call`, and is registered itself
-    or not covered. Of several rules for a type, the last registered that applies is taken.
+    A rule holds for exactly these types: a subclass may override `call`, and needs a rule of its
+    own. Of several rules for a type, the one registered last that applies is taken.
 
     Args:
         *layer_types: Keras layer classes.

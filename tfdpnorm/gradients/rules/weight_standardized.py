@@ -1,34 +1,27 @@
 """The rule of weight-standardised convolutions."""
 
-import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
-from tfdpnorm.gradients.contributions.outer_sum import (
-    Instantiated,
-    gram_norms,
-    sum_of_squares,
-    widened,
+from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.gradients.contributions.broadcast import bias_gradients
+from tfdpnorm.gradients.contributions.contribution import Instantiated
+from tfdpnorm.gradients.contributions.standardized_sum import (
+    Standardization,
+    StandardizedConvolutionSum,
 )
-from tfdpnorm.gradients.contributions.patches import patch_grams
-from tfdpnorm.gradients.contributions.positions import over_positions
-from tfdpnorm.gradients.rules.convolution import bias_gradients, window_of
+from tfdpnorm.gradients.contributions.window import Window
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.layers import WeightStandardizedConv2D
 
 
 @register_rule(WeightStandardizedConv2D)
 class WeightStandardizedRule(Rule):
-    """A convolution with gain * u, u = (w - mean) * scale the standardised kernel.
-
-    With G the gradient by the kernel that is convolved with, a filter at a time, the gain's is
-    u . G, and that of w is `Standardization.pulled_back(G)`.
-    """
+    """A convolution with a function of its weights: see `Standardization`."""
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         del call, args, kwargs
         kernel = layer.standardized_kernel()
-        convolved = z = window_of(layer).convolved(inputs, kernel)
+        convolved = z = Window.of(layer).convolved(inputs, kernel)
         if layer.use_bias:
             z = tf.nn.bias_add(z, layer.bias)
         z = watch(z)
@@ -36,125 +29,10 @@ class WeightStandardizedRule(Rule):
 
     def contributions(self, layer, remembered, gradients):
         images, convolved, b = map(widened, (*remembered, *gradients))
-        standardization = Standardization(layer, b.dtype)
-        by_gain = _gain_gradients(layer, standardization, images, convolved, b)
-        kernel = StandardizedConvolutionSum(images, b, window_of(layer), standardization, by_gain)
+        window, standardization = Window.of(layer), Standardization(layer, b.dtype)
+        by_gain = standardization.by_gain(images, convolved, b, window)
+        kernel = StandardizedConvolutionSum(images, b, window, standardization, by_gain)
         found = [(layer.kernel, kernel), (layer.gain, Instantiated(by_gain))]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
         return found
-
-
-def _gain_gradients(layer, standardization, images, convolved, b):
-    """u . G for each row and filter, [rows, filters]: the sum of b * (u convolved with images).
-
-    What the forward pass convolved is gain times that. It is taken before the bias is added: norms
-    depend on this number, and a bias would take digits from it. Where there is a gain of zero, the
-    convolution is done again.
-    """
-    gain = standardization.gain
-
-    def from_outputs():
-        return over_positions(b * convolved) / gain
-
-    def anew():
-        return over_positions(b * window_of(layer).convolved(images, standardization.unit))
-
-    return tf.cond(tf.reduce_any(tf.abs(gain) < 1e-12), anew, from_outputs)
-
-
-class Standardization:
-    """The standardised kernel of a layer, and the way back from its gradient.
-
-    Args:
-        layer: `WeightStandardizedConv2D`.
-        dtype: In which to compute.
-
-    Attributes:
-        unit: u, like the kernel.
-        gain: [filters].
-        scale: [filters], gain * scale.
-        free: [filters], 1 where the variance is above its floor, so that the scale depends on w.
-    """
-
-    def __init__(self, layer, dtype):
-        kernel = tf.cast(tf.convert_to_tensor(layer.kernel), dtype)
-        self.gain = tf.cast(tf.convert_to_tensor(layer.gain), dtype)
-        mean, variance = tf.nn.moments(kernel, [0, 1, 2])
-        spread = variance * tf.cast(kernel.shape[:3].num_elements(), dtype)
-        scale = tf.math.rsqrt(tf.maximum(spread, layer.weight_epsilon))
-        self.unit = (kernel - mean) * scale
-        self.scale = self.gain * scale
-        self.free = tf.cast(spread >= layer.weight_epsilon, dtype)
-
-    def pulled_back(self, gradients):
-        """The gradients by w from those by gain * u: [..., *kernel.shape], both."""
-        scaled = gradients * self.scale
-        axes = [-4, -3, -2]
-        along = tf.reduce_sum(scaled * self.unit, axis=axes, keepdims=True) * self.free
-        return scaled - tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * self.unit
-
-
-class StandardizedConvolutionSum(ConvolutionSum):
-    """As `ConvolutionSum`, with the gradients pulled back through the standardisation.
-
-    Of the scaled gradient G' = scale G of a filter it takes two directions, the mean and u, which
-    are at right angles: ||g||^2 = ||G'||^2 - (1 . G')^2 / n - (u . G')^2.
-
-    Args:
-        images: See `ConvolutionSum`.
-        b: Likewise.
-        window: Likewise.
-        standardization: `Standardization`.
-        by_gain: [rows, filters], u . G.
-    """
-
-    def __init__(self, images, b, window, standardization, by_gain):
-        super().__init__(images, b, window, standardization.unit.shape)
-        self._standardization = standardization
-        self._by_gain = by_gain
-
-    def merged(self, other):
-        both = super().merged(other)
-        if isinstance(both, StandardizedConvolutionSum):
-            both._by_gain = self._by_gain + other._by_gain
-        return both
-
-    def grouped(self, count):
-        found = super().grouped(count)
-        found._by_gain = Instantiated(self._by_gain).grouped(count).instantiated()
-        return found
-
-    def _finished(self, gradients):
-        return self._standardization.pulled_back(gradients)
-
-    def _measures(self, gradients):
-        axes = [-4, -3, -2]
-        squares = sum_of_squares(gradients, axis=axes)
-        return tf.stack([squares, tf.reduce_sum(gradients, axis=axes)], axis=-2)
-
-    def _norms_from(self, measures):
-        squares, along_ones = tf.unstack(measures, axis=1)
-        scale = self._standardization.scale
-        whole = tf.reduce_sum(squares * tf.square(scale), axis=1)
-        # The difference may round to too little; see `gram_norms`.
-        rest = tf.maximum(whole - self._removed(along_ones * scale), 0.0)
-        return rest + 4 * np.finfo(whole.dtype.as_numpy_dtype).eps * whole
-
-    def _removed(self, along_ones):
-        """[rows], what is taken out of ||G'||^2, from (1 . G'), [rows, filters]."""
-        along_unit = self._by_gain * self._standardization.scale * self._standardization.free
-        n = self._shape[:-1].num_elements()
-        return tf.reduce_sum(tf.square(along_ones) / n + tf.square(along_unit), axis=1)
-
-    def _gram_norms(self):
-        ((images, b),) = self._calls
-        positions = b.shape[1:-1].num_elements()
-        b = tf.reshape(b, [-1, positions, b.shape[-1]]) * self._standardization.scale
-        # The sum over a patch is a convolution of the sum over channels with ones.
-        one_channel = tf.reduce_sum(images, axis=-1, keepdims=True)
-        kernel = tf.ones([*self._shape[:-2], 1, 1], b.dtype)
-        sums = tf.reshape(self._window.convolved(one_channel, kernel), [-1, 1, positions])
-        along_ones = tf.squeeze(tf.matmul(sums, b), 1)
-        grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
-        return gram_norms(*grams, removed=self._removed(along_ones))

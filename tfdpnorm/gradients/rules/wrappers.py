@@ -1,20 +1,21 @@
-"""The rules of wrappers, which run the layers inside them on other rows than their own."""
+"""The rules of wrappers that run the layers inside them on other rows than their own."""
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.wrappers import all_steps_at_once
 
 
 class WrapperRule(Rule):
     """A layer without weights that gives the layers inside it several rows for each of its own.
 
-    Only such a rule says what rows are one example's. It is never told from shapes: with one
-    example, say, any number of rows could pass for that example's.
+    Only such a rule says which rows belong to one example. Shapes cannot say it: with a single
+    example, any number of rows could be that example's.
     """
 
     def rows_per_row(self, layer, inputs):
-        """How many rows, one after the other, the layers inside get for each row of `inputs`."""
+        """How many consecutive rows the layers inside get for each row of `inputs`."""
         raise NotImplementedError
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
@@ -39,10 +40,5 @@ class TimeDistributedRule(WrapperRule):
         return shape[1]
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
-        # Where the number of rows is known, Keras may loop over the steps instead.
-        always = layer._always_use_reshape
-        layer._always_use_reshape = True
-        try:
+        with all_steps_at_once(layer):
             return call(inputs, *args, **kwargs), None
-        finally:
-            layer._always_use_reshape = always

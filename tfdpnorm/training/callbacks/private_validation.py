@@ -1,8 +1,6 @@
 """Noisy looks at private validation data, each of them paid for in the ledger."""
 
-import hashlib
 import math
-import numbers
 import random
 import warnings
 
@@ -10,14 +8,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import arguments
 from tfdpnorm.data import _arrays
-from tfdpnorm.data.public import row_bytes
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
     PrivacyLedger,
     calibrate_noise_multiplier,
 )
+from tfdpnorm.training.callbacks.judging import class_numbers, right_class, shared_rows
 
 NAME_PREFIX = "private_val_"
 _ROWS_TRIED = 32
@@ -64,7 +63,7 @@ class PrivateValidation(keras.callbacks.Callback):
         queries: The most answers ever. Needed with a budget; None for no limit otherwise.
         every: Epochs from one answer to the next.
         correct: Function (y, predictions) -> bool [rows], of NumPy arrays. It must judge each row
-            *by itself*: what mixes rows voids the guarantee. None: whether the class of the
+            *by itself*: otherwise no guarantee holds. None: whether the class of the
             largest of several outputs, or a single output above the threshold, is the label.
         from_logits: For a single output per row: whether it is a logit (threshold 0) or a
             probability (threshold 0.5).
@@ -108,18 +107,18 @@ class PrivateValidation(keras.callbacks.Callback):
             for leaf in tf.nest.flatten(arrays)
         ]
         self.examples = _arrays.common_length(lengths)
-        _check_whole("every", every)
-        _check_whole("batch_size", batch_size)
+        arguments.integer("every", every, at_least=1)
+        arguments.integer("batch_size", batch_size, at_least=1)
         if queries is not None:
-            _check_whole("queries", queries)
+            arguments.integer("queries", queries, at_least=1)
         if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
             raise ValueError(
                 f'Expected name to begin with "{NAME_PREFIX}", got {name!r}. Under the name of '
                 "another metric it could be mistaken for one without noise."
             )
         if correct is None:
-            self.y = _class_numbers(self.y)
-            correct = lambda y, p: _right_class(y, p, from_logits)  # noqa: E731
+            self.y = class_numbers(self.y)
+            correct = lambda y, p: right_class(y, p, from_logits)  # noqa: E731
         self.noise_multiplier = _noise_multiplier(noise_multiplier, budget, queries)
         self.name, self.queries, self.every, self.disjoint = name, queries, every, bool(disjoint)
         self._budget, self._correct, self._batch_size = budget, correct, batch_size
@@ -150,7 +149,7 @@ class PrivateValidation(keras.callbacks.Callback):
                 f"{shapes[0]}: whether they are training rows too cannot be told. Bring both to "
                 "one shape, or pass disjoint=False, which charges the training examples as well."
             )
-        shared = _shared_rows(ours, theirs)
+        shared = shared_rows(ours, theirs)
         if shared:
             raise ValueError(
                 f"Expected validation rows that are no training rows, got {len(shared)} of "
@@ -192,7 +191,7 @@ class PrivateValidation(keras.callbacks.Callback):
         answer = ledger.answer(self.name)
         if answer is None:
             if self.queries is not None and ledger.asked(self.name) >= self.queries:
-                # An error would lose the epoch, and with it every attempt to take up the run again.
+                # An error would lose the epoch, and with it every attempt to resume the run.
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
                     "epochs were repeated after a resumption. The remaining ones go without it.",
@@ -286,24 +285,17 @@ def _noise_multiplier(noise_multiplier, budget, queries):
             f"{budget!r}. Give budget=PrivacyBudget(...) and queries=..., for instance."
         )
     if budget is None:
-        is_number = isinstance(noise_multiplier, numbers.Real)
-        if not is_number or not 0 <= noise_multiplier < math.inf:  # NaN fails too.
-            raise ValueError(
-                f"Expected a finite noise_multiplier >= 0, got {noise_multiplier!r}. It is the "
-                "standard deviation of the noise, in examples."
-            )
-        return float(noise_multiplier)
+        return arguments.nonnegative(
+            "noise_multiplier",
+            noise_multiplier,
+            remedy="It is the standard deviation of the noise, in examples.",
+        )
     if not isinstance(budget, PrivacyBudget) or queries is None:
         raise ValueError(
             f"Expected a PrivacyBudget and the number of queries it is for, got {budget!r} and "
             f"queries={queries!r}. One query is made after each epoch, or after `every` of them."
         )
     return calibrate_noise_multiplier(budget, 1.0, queries)
-
-
-def _check_whole(name, value):
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"Expected {name} to be a positive int, got {value!r}.")
 
 
 def _whole_noise(stddev):
@@ -313,61 +305,3 @@ def _whole_noise(stddev):
     delta.
     """
     return round(random.SystemRandom().gauss(0.0, stddev))
-
-
-def _class_numbers(y):
-    """Class numbers [N] of targets [N], [N, 1] or one-hot [N, classes]."""
-    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
-    if not isinstance(y, np.ndarray) or y.ndim > 2:
-        got = list(y.shape) if isinstance(y, np.ndarray) else f"a {type(y).__name__} of arrays"
-        raise ValueError(f"Expected y of shape [rows] or [rows, classes], got {got}. {remedy}")
-    if y.ndim == 2 and y.shape[1] > 1:
-        if not np.all((y == 0) | (y == 1)) or not np.all((y != 0).sum(axis=1) == 1):
-            raise ValueError(f"Expected one-hot rows in y, got others. {remedy}")
-        return y.argmax(axis=1)
-    y = y.reshape(-1)
-    if np.any(y < 0) or np.any(y != np.floor(y)):
-        raise ValueError(f"Expected class numbers 0, 1, ... in y, got other numbers. {remedy}")
-    return y.astype(np.int64)
-
-
-def _right_class(labels, predictions, from_logits):
-    """Whether the class that a model chooses is the label, bool [rows]."""
-    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
-    if not isinstance(predictions, np.ndarray) or predictions.ndim > 2:
-        raise ValueError(
-            f"Expected a model with one output [rows] or [rows, classes], got another one. {remedy}"
-        )
-    scores = predictions.reshape(len(predictions), -1)
-    if labels.max() >= max(2, scores.shape[1]):
-        raise ValueError(
-            f"Expected class numbers below {max(2, scores.shape[1])}, as many as the model tells "
-            f"apart, got {labels.max()}. {remedy}"
-        )
-    if scores.shape[1] > 1:
-        return scores.argmax(axis=1) == labels
-    if from_logits is None:
-        raise ValueError(
-            "Expected from_logits=True or False for a model with a single output, got None: "
-            "whether class 1 begins at 0 or at 0.5 cannot be told from numbers."
-        )
-    return (scores[:, 0] > (0.0 if from_logits else 0.5)) == (labels == 1)
-
-
-def _shared_rows(ours, theirs):
-    """Numbers of the rows of `ours` that are rows of `theirs`, both lists of arrays [N, ...]."""
-    # The narrower float, so that a copy kept in higher precision is recognised.
-    dtypes = [
-        min(a.dtype, b.dtype, key=lambda d: d.itemsize)
-        if a.dtype.kind == b.dtype.kind == "f"
-        else np.result_type(a, b)
-        for a, b in zip(ours, theirs, strict=True)
-    ]
-
-    def digests(leaves):
-        parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
-        for row in zip(*parts, strict=True):
-            yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
-
-    known = set(digests(theirs))
-    return [row for row, digest in enumerate(digests(ours)) if digest in known]

@@ -14,8 +14,8 @@ _FREE = ("epsilon", "lr", "learning_rate")
 
 _REFUSED = {
     keras.callbacks.BackupAndRestore: (
-        "it would bring back weights without what the ledger knows of them. Use make_private(..., "
-        "run_dir=...), and resume=True to take the run up again"
+        "it would restore weights without what the ledger knows of them. Use make_private(..., "
+        "run_dir=...), and resume=True to resume the run"
     ),
     keras.callbacks.TerminateOnNaN: (
         'it stops by "loss", which a single training example can turn to NaN. Leave it out: a '

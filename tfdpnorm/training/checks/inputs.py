@@ -80,3 +80,21 @@ def one_physical_batch(data):
     return tf.nest.map_structure(
         lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
     )
+
+
+def row_specs(lots):
+    """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
+
+    Raises:
+        ValueError: if the lots have no targets.
+    """
+    targets = tf.nest.flatten(lots.element_spec.y)
+    if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
+        raise ValueError(NO_TARGETS)
+
+    def of_rows(spec):
+        return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
+
+    return tuple(
+        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
+    )

@@ -1,19 +1,18 @@
-"""Whether examples meet in the model, the loss or the augmentation: asked before training."""
-
-import tensorflow as tf
+"""Probes of per-example independence, before training: in the model, loss and augmentation."""
 
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 
 
 class RowChecks:
-    """Runs the probes of `tfdpnorm.audit` once each, as soon as what they need is there.
+    """Runs the probes of `tfdpnorm.audit` once each, as soon as they have what they need.
 
-    In statistics mode "lot" rows meet by design, and the plan has no guarantee: nothing is probed.
+    In statistics mode "lot" examples change each other's gradients by design, and the plan has no
+    guarantee: nothing is probed.
 
     Args:
         private: `PrivateModel`.
-        augmentations: What makes views of its rows.
-        enabled: False leaves the probes out, which the ledger then says.
+        augmentations: Tuple of what makes the views of its rows.
+        enabled: False leaves the probes out, and the ledger says so.
     """
 
     def __init__(self, private, augmentations, enabled=True):
@@ -25,8 +24,9 @@ class RowChecks:
         """Probes the model and the augmentations, unless that was done.
 
         Args:
-            x: Structure of `tf.TensorSpec` [None, ...]; None for what the model says of its inputs,
-                in which case a model that says nothing is left for later.
+            x: Structure of `tf.TensorSpec` [None, ...]; None for the inputs that the model
+                declares.
+                A model that declares none is probed later.
 
         Raises:
             ValueError: listing what was found.
@@ -58,7 +58,7 @@ class RowChecks:
         self._conclude(probe_loss(loss, self._outputs, y))
 
     def forget_loss(self):
-        """Has the next loss probed again."""
+        """Forgets that the loss was probed: the next one is probed, too."""
         self._loss_probed = False
 
     def _is_left_out(self):
@@ -66,8 +66,8 @@ class RowChecks:
             return True
         if not self._enabled:
             self._private.ledger.exclude(
-                "Whether examples meet in the model, its loss or its augmentation: the checks for "
-                "it were switched off."
+                "Per-example independence in the model, its loss and its augmentation: its checks "
+                "were switched off."
             )
         return not self._enabled
 
@@ -76,15 +76,4 @@ class RowChecks:
             raise ValueError("\n".join(finding.message for finding in report.findings))
         warn_unchecked(report)
         for sentence in report.unchecked:
-            self._private.ledger.exclude(f"Whether examples meet, not checked for {sentence}.")
-
-
-def row_specs(lots):
-    """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...]."""
-
-    def of_rows(spec):
-        return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
-
-    return tuple(
-        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
-    )
+            self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")

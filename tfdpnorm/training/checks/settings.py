@@ -1,16 +1,13 @@
 """What private training refuses, each with its remedy."""
 
 import math
-import numbers
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
+from tfdpnorm import arguments
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.gradients.clipping import CLIP_FUNCTIONS
-
-CLIPPINGS = ("flat", "per_layer")
+from tfdpnorm.keras_compat.optimizers import is_of_tensorflow_privacy, scales_losses
 
 
 def check_optimizer(optimizer):
@@ -19,14 +16,14 @@ def check_optimizer(optimizer):
     Raises:
         ValueError: for tensorflow-privacy's optimizers and for loss scaling.
     """
-    if hasattr(optimizer, "_was_dp_gradients_called"):
+    if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
             "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
             f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
             'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
             "tensorflow-privacy clip."
         )
-    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+    if scales_losses(optimizer):
         raise ValueError(
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
@@ -34,51 +31,9 @@ def check_optimizer(optimizer):
         )
 
 
-def check_clipping(engine, clipping, clip_function, l2_norm_clip):
-    """Refuses ways of clipping that there are not, or that an engine has not.
-
-    Raises:
-        ValueError: with what there is.
-    """
-    if clipping not in CLIPPINGS:
-        raise ValueError(f"Expected clipping to be one of {CLIPPINGS}, got {clipping!r}.")
-    if clip_function not in CLIP_FUNCTIONS:
-        raise ValueError(
-            f"Expected clip_function to be one of {CLIP_FUNCTIONS}, got {clip_function!r}."
-        )
-    if clip_function == "automatic" and l2_norm_clip == float("inf"):
-        raise ValueError(
-            'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
-            'clip_function="abadi" to train without clipping.'
-        )
-    if engine.startswith("tfp_") and (clipping, clip_function) != ("flat", "abadi"):
-        raise ValueError(
-            f'Expected clipping="flat" and clip_function="abadi" with engine={engine!r}, which '
-            f"clips as tensorflow-privacy does, got {clipping!r} and {clip_function!r}. Use "
-            'engine="book_keeping" or "per_example".'
-        )
-
-
 # Beyond these, squares of ordinary gradients leave the range of float32.
 _CLIP_RANGE = (1e-12, 1e12)
-_FACTOR_RANGE = (1e-6, 1e6)
 _NOISE_RANGE = (1e-30, 1e30)
-
-
-def check_factor(name, value):
-    """Refuses what is no factor > 0 that float32 can take.
-
-    Raises:
-        ValueError: with what was expected.
-    """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
-        raise ValueError(f"Expected a finite {name} > 0, got {value!r}.")
-    least, most = _FACTOR_RANGE
-    if not least <= value <= most:
-        raise ValueError(
-            f"Expected {name} in [{least:g}, {most:g}], got {value!r}: with it, squares of "
-            "gradients leave the range of float32, and clipping would bound nothing."
-        )
 
 
 def check_float32(plan):
@@ -100,18 +55,6 @@ def check_float32(plan):
             f"[{least:g}, {most:g}], got {plan.noise_multiplier!r} * {plan.l2_norm_clip!r}: "
             "float32 does not hold it."
         )
-
-
-def check_insecure_seed(seed):
-    """Refuses what cannot seed noise and lots.
-
-    Raises:
-        ValueError: with what was expected.
-    """
-    if seed is not None and (
-        isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0
-    ):
-        raise ValueError(f"Expected insecure_seed to be an int >= 0 or None, got {seed!r}.")
 
 
 def check_budget_share(share, layers, mode):
@@ -137,30 +80,24 @@ def check_budget_share(share, layers, mode):
             f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
             f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
         )
-    if share is not None and (
-        isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 < share < 1
-    ):
-        raise ValueError(
-            f"Expected 0 < statistics_budget_share < 1, or None, got {share!r}. The gradient takes "
-            "what the statistics leave."
+    if share is not None:
+        arguments.open_unit(
+            "statistics_budget_share", share, remedy="The gradient takes what the statistics leave."
         )
 
 
-def check_multiplicity(multiplicity, augmentation, mode):
-    """Refuses augmentations that cannot be.
+def check_augmentation(multiplicity, augmentation, mode):
+    """Refuses multi-view augmentations that cannot be.
 
     Args:
-        multiplicity: K.
-        augmentation: What makes views, or a list with one for each.
+        multiplicity: K, the number of views of an example.
+        augmentation: What makes the views, or a list with one for each.
         mode: The mode of `tfdpnorm.training.step.streams.Streams`.
 
     Raises:
         ValueError: with what was expected.
     """
-    if not isinstance(multiplicity, int) or isinstance(multiplicity, bool) or multiplicity < 1:
-        raise ValueError(
-            f"Expected augmentation_multiplicity to be a positive int, got {multiplicity!r}."
-        )
+    arguments.integer("augmentation_multiplicity", multiplicity, at_least=1)
     if isinstance(augmentation, (list, tuple)):
         if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
             raise ValueError(

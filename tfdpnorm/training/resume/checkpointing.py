@@ -1,9 +1,12 @@
-"""The Keras side of a run that can be taken up again: what is saved, and when."""
+"""The Keras side of a run that can be resumed: what is saved, and when."""
 
-import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.keras_compat.optimizers import (
+    make_optimizer_variables,
+    optimizer_variables,
+    rate_variables,
+)
 
 # What the callbacks of Keras remember from epoch to epoch.
 _MEMORIES = {
@@ -14,13 +17,14 @@ _MEMORIES = {
 
 
 class Checkpointing(keras.callbacks.Callback):
-    """Saves a private training to its `RunFolder`, and brings it back.
+    """Saves a private training to its `RunFolder`, and restores it.
 
     Saved are the weights, the optimizer's variables, the number of updates, the variables of every
     callback that has a method `training_state(model)`, which returns a list of them, and what
-    EarlyStopping, ReduceLROnPlateau and ModelCheckpoint go by. Not saved: the state of random
-    layers such as Dropout, so that with them repeated updates come out otherwise and are counted
-    again; the weights that EarlyStopping may bring back; and the state of other callbacks.
+    EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with. Not saved: the state of
+    random layers such as Dropout, so that updates that are repeated with them give other results
+    and are counted again; the weights that EarlyStopping may restore; and the state of other
+    callbacks.
 
     Args:
         private: `PrivateModel`, compiled.
@@ -28,22 +32,22 @@ class Checkpointing(keras.callbacks.Callback):
         noise: `tfdpnorm.training.step.noise.GaussianNoise` of the model.
         callbacks: The other callbacks, which are called before this one.
         every: Save after at least so many updates; None: after every epoch.
-        taken_up: Whether the training that begins goes on with that of the folder's checkpoint.
+        is_resumed: Whether the training that begins resumes that of the folder's checkpoint.
     """
 
-    def __init__(self, private, folder, noise, callbacks=(), every=None, taken_up=False):
+    def __init__(self, private, folder, noise, callbacks=(), every=None, is_resumed=False):
         super().__init__()
         self._private, self._folder, self._noise = private, folder, noise
-        self._callbacks, self._every, self._taken_up = callbacks, every, taken_up
+        self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
         self._saved_at = None
 
     def restore(self):
-        """Brings back what the folder's checkpoint holds."""
+        """Restores what the folder's checkpoint holds."""
         self._folder.restore(self._private.model, self._variables())
         self._saved_at = self._folder.checkpoint["updates"]
 
     def on_train_begin(self, logs=None):
-        if self._taken_up:
+        if self._is_resumed:
             # Here, since Keras' callbacks forget all when training begins.
             memories = self._folder.checkpoint["callbacks"]
             for callback, memory in zip(self._with_memory(), memories, strict=False):
@@ -77,12 +81,10 @@ class Checkpointing(keras.callbacks.Callback):
             for callback in self._callbacks
             if hasattr(callback, "training_state")
         ]
-        # Keras 2 keeps the learning rate apart from the optimizer's variables.
-        rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
         return {
             "weights": list(model.weights),
-            "optimizer": list(optimizer.variables()),
-            "rates": [rates[n] for n in sorted(rates) if isinstance(rates[n], tf.Variable)],
+            "optimizer": optimizer_variables(optimizer),
+            "rates": rate_variables(optimizer),
             "updates": [self._noise.update_count, self._noise.release],
             "callbacks": [variable for state in states for variable in state],
         }

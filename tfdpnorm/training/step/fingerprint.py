@@ -11,7 +11,7 @@ _MULTIPLIER = 6364136223846793005
 def fingerprint(tensors):
     """A 64-bit number of the bits of float tensors, and of where they are; int64 scalar.
 
-    Made for accidents, not against an adversary: rounding that came out otherwise, another
+    Made for accidents, not against an adversary: other rounding, another
     learning rate, another model. The bits of a tensor are summed along its last axis and across
     it, and the sums weighted by position, so that changes which cancel in the one do not in the
     other. (Turning the signs of even numbers of coordinates in each row and column, and nothing

@@ -33,7 +33,7 @@ class PerExampleLoss:
 
         Args:
             y: Targets, a structure of [rows, ...].
-            predictions: What the model gave, likewise.
+            predictions: What the model gave, in the same structure.
             sample_weight: [rows] or None.
 
         Raises:

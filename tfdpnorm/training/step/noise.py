@@ -18,16 +18,16 @@ class GaussianNoise:
 
     The noise of an update is a function of the key, the number of the update, and the bits of what
     it is added to. The key comes from the operating system, so that neither a global seed, nor
-    tracing, compiling or restoring a model anew can make two draws equal. The bits make sure that
-    two different sums never get the same noise, which their difference would be rid of: not even
-    where a run that died is taken up again, its updates are repeated under the old key, and
-    something made them come out otherwise. Under a secret key, the noise of an update is Gaussian
-    for any fixed value of the sum, and independent of that of every other update.
+    tracing, compiling or restoring a model anew can make two draws equal. The bits are there so
+    that two different sums do not get the same noise, which would cancel in their difference: not
+    even where a resumed run repeats updates under the old key and they give another result. Under
+    a secret key, the noise of an update is Gaussian for any fixed value of the sum, and independent
+    of that of every other update.
 
     Args:
         insecure_seed: An int makes the noise repeatable, whatever it is added to, for tests and
             debugging. Whoever knows it can subtract the noise: no guarantee holds.
-        key: Bytes, the secret to use, to go on with a run; None for a new one.
+        key: Bytes, the secret of a run that is resumed; None for a new one.
         generator: "philox", which is fast and no cryptographic generator; or "shake256", which is
             one (FIPS 202), runs on the host, and cannot be compiled by XLA.
 

@@ -54,13 +54,13 @@ class NoisedStatistics:
         self._plan = plan
         self._all = _all_layers(model)
 
-    def joined(self, clipped, measured, clip_weights, lot, run, views):
+    def joined(self, clipped, measured, weights, lot, run, views):
         """Puts the lot's statistics beside its clipped gradients.
 
         Args:
             clipped: List of tensors, the clipped sum by `measured`.
             measured: List of variables.
-            clip_weights: None, or what each part of the sum has been multiplied by.
+            weights: None, or what each part of the sum has been multiplied by.
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
             run: Function that runs the model in training on x, [P, ...], of a physical batch.
             views: `Views`: a row's moments are the mean over its views.
@@ -76,15 +76,15 @@ class NoisedStatistics:
                 "the model's constructor, or call the model on a batch before make_private()."
             )
         if not self.layers:
-            return clipped, measured, clip_weights
+            return clipped, measured, weights
         of_gradient = math.sqrt(1 - self._plan.statistics_budget_share)
         factors = self._factors()
         sums = self._lot_sums(lot, run, views)
-        clip_weights = clip_weights or [1.0] * len(measured)
+        weights = weights or [1.0] * len(measured)
         return (
             [*(g * of_gradient for g in clipped), *map(tf.multiply, sums, factors)],
             [*measured, *self._averages()],
-            [*(w * of_gradient for w in clip_weights), *factors],
+            [*(w * of_gradient for w in weights), *factors],
         )
 
     def update_averages(self, released):

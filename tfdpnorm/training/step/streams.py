@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfdpnorm.gradients.clipping import check_factor
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import (
     PublicMomentsLayer,
@@ -19,6 +20,7 @@ class Streams:
         model: A Keras model, with or without layers that have public moments.
         public_batch: [M, ...] public rows, a structure like the model's input; None without such
             layers.
+        pull_back_weight: See `make_private`.
 
     Attributes:
         mode: "none", "public" (which includes "blend": both use recorded public moments),
@@ -26,8 +28,10 @@ class Streams:
         statistics: The layers' own word for it, for records and statements.
     """
 
-    def __init__(self, model, public_batch):
+    def __init__(self, model, public_batch, pull_back_weight=1.0):
+        check_factor("pull_back_weight", pull_back_weight)
         self.model = model
+        self._pull_back_weight = float(pull_back_weight)
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"
@@ -82,9 +86,14 @@ class Streams:
                 variables += [layer.beta] if frozen or not layer.center else []
         return variables
 
-    def clip_weights(self, variables, pull_back_weight):
-        """`pull_back_weight` for the variables that the pull-back reads, 1 for others, or None."""
-        if not self.pulls_back or pull_back_weight == 1.0:
+    def clip_weights(self, variables):
+        """Weights in the clip: more than 1 where the pull-back reads, 1 elsewhere; None for all 1.
+
+        Returns:
+            List of a number for each of `variables`: `pull_back_weight` for those that the
+            pull-back reads, 1 for the others; or None.
+        """
+        if not self.pulls_back or self._pull_back_weight == 1.0:
             return None
         read = {
             variable.ref()
@@ -92,7 +101,7 @@ class Streams:
             if layer.statistics_gradient == "full"
             for variable in (layer.gamma, layer.beta)
         }
-        return [pull_back_weight if v.ref() in read else 1.0 for v in variables]
+        return [self._pull_back_weight if v.ref() in read else 1.0 for v in variables]
 
     def public_pass(self, training):
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""

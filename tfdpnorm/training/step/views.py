@@ -1,22 +1,22 @@
-"""Augmentation multiplicity: several views of each example behind one clipped gradient."""
+"""Multi-view augmentation: K augmented views of each example behind one clipped gradient."""
 
 import tensorflow as tf
 from tensorflow import keras
 
 
 class Views:
-    """Makes `count` views of each row, and brings what a model says of them back together.
+    """Makes the K augmented views of each example, and averages what a model gives for them.
 
     The gradient of an example is that of the mean loss of its views, and is clipped as one: views
-    cost time, not privacy.
+    cost time, not privacy. K is called the augmentation multiplicity.
 
     Args:
-        count: K, the views of each example; 1 for the example itself.
+        count: K, the number of views of each example; 1 for the example itself.
         augmentation: None, or a Keras layer or a function from rows [rows, ...] to as many; or a
             list of K of them, one for each view. They must treat each row by itself.
 
     Attributes:
-        augmentations: Tuple of what makes views: of none, one or K.
+        augmentations: Tuple of what makes the views: of none, one or K.
 
     Reference:
         De et al. (2022), "Unlocking high-accuracy differentially private image classification

@@ -1,115 +1,22 @@
-"""Whether a model, its loss and its augmentation treat each example by itself."""
-
-import warnings
+"""Models, losses and augmentations, probed for per-example independence."""
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.finding import Finding, Report
-from tfdpnorm.audit.row_independence.known_layers import added_losses, known_faults
-from tfdpnorm.audit.row_independence.locate import first_mixing_layer
+from tfdpnorm.audit.row_independence.known_layers import added_losses
+from tfdpnorm.audit.row_independence.locate import first_dependent_layer
 from tfdpnorm.audit.row_independence.probe import Subject, probe_rows
-from tfdpnorm.audit.row_independence.synthetic import (
+from tfdpnorm.audit.row_independence.rows import (
     ProbeRows,
     input_specs,
     integer_bound,
     rows_like,
     synthetic_rows,
 )
-from tfdpnorm.audit.row_independence.traced import undisturbed
+from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.walk import sublayers
-
-_PASS_ROWS = "Pass rows that fit and are not private, tfdpnorm.audit.validate(model, x=...)."
-
-
-def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=None):
-    """Refuses models, losses and augmentations in which examples meet.
-
-    DP-SGD clips what each example adds to a sum; where an example also moves the gradients of
-    others, or a variable that is released without noise, clipping bounds nothing. Known layers are
-    refused by name; everything is then run on a few made-up rows (see `probe_rows`).
-
-    A pass is no proof. Not seen are:
-        - what rows do only beyond a trigger that no probe row meets, and on paths that are dead
-          for them (a saturated unit, a gate that stays shut);
-        - a dependence on the size of the batch that only shows in training, in a model that draws
-          random numbers there (dropout) or an augmentation;
-        - a difference below the rounding of the numbers that the model computes in, where it has
-          no gradient;
-        - state outside of variables: lookup tables, Python objects, files;
-        - what happens before rows come in (an input pipeline that mixes or normalises them, one
-          person with many rows) and from one step to the next (optimizer, callbacks);
-        - functions that give other values for the same rows and random numbers. A warning says so.
-
-    Args:
-        model: A Keras model, or a `tfdpnorm.PrivateModel`. Built by a call on made-up rows if it is
-            not built yet and its inputs' shapes are known.
-        loss: A Keras loss, its name, or a function `(y, predictions) -> [rows, ...]`.
-        x: Rows to probe with, arrays [m, ...], m >= 8 or so, for inputs with constraints: public
-            or made-up ones, for what is found about them is shown. Or `tf.TensorSpec`s [None, ...]
-            to make rows up from. None: as the model's inputs.
-        y: Likewise for targets. None tries numbers in the outputs' shape, then class labels.
-        augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...]; or a list of
-            them, as `tfdpnorm.make_private` takes.
-        forward: `(x, training) -> predictions`, instead of a call of the model.
-
-    Raises:
-        ValueError: listing all findings.
-    """
-    refuse(findings(model, loss=loss, x=x, y=y, augmentation=augmentation, forward=forward))
-
-
-def refuse(found):
-    """Raises ValueError with all messages of a list of `Finding`, if there are any."""
-    if found:
-        raise ValueError("\n".join(finding.message for finding in found))
-
-
-def findings(model, *, loss=None, x=None, y=None, augmentation=None, forward=None):
-    """As `validate`, but returns the findings.
-
-    Args:
-        model: See `validate`.
-        loss: See `validate`.
-        x: See `validate`.
-        y: See `validate`.
-        augmentation: See `validate`.
-        forward: See `validate`.
-
-    Returns:
-        List of `Finding`. What could not be checked is said in a warning.
-    """
-    report = Report([Finding("layers", where, text) for where, text in known_faults(model)])
-    rows = model_rows(model, x)
-    if rows is None:
-        report.unchecked.append(f"model {model.name!r}: the shapes of its inputs are not known")
-    else:
-        report += probe_model(model, rows, forward=forward)
-        if augmentation is None:
-            augmentation = ()
-        elif not isinstance(augmentation, (list, tuple)):
-            augmentation = (augmentation,)
-        for each in augmentation:
-            report += probe_augmentation(each, rows)
-    if loss is not None and report.outputs is not None:
-        report += probe_loss(loss, report.outputs, y)
-    elif loss is not None:
-        report.unchecked.append("the loss: the shapes of the model's outputs are not known")
-    warn_unchecked(report)
-    # A loss that the construction added is seen twice.
-    return list({finding.message: finding for finding in reversed(report.findings)}.values())[::-1]
-
-
-def warn_unchecked(report):
-    """Says in one warning what a `Report` could not check."""
-    if report.unchecked:
-        warnings.warn(
-            "Whether rows mix could not be checked for "
-            + "; ".join(report.unchecked)
-            + f". No guarantee holds if they do. {_PASS_ROWS}",
-            stacklevel=3,
-        )
 
 
 def model_rows(model, x=None):
@@ -131,7 +38,7 @@ def model_rows(model, x=None):
 
 
 def probe_model(model, rows, *, forward=None):
-    """Runs a model on rows of which some change.
+    """Probes a model: runs it on rows of which some change (see `probe_rows`).
 
     Args:
         model: A Keras model.
@@ -182,12 +89,13 @@ def probe_model(model, rows, *, forward=None):
 
 
 def probe_loss(loss, predictions, y=None):
-    """Runs a loss on rows of which some change.
+    """Probes a loss: runs it on rows of which some change (see `probe_rows`).
 
     Args:
-        loss: See `validate`; the reduction of a Keras loss is ignored.
+        loss: See `validate`; a Keras loss is run without its reduction.
         predictions: `ProbeRows`, or a structure of arrays [m, ...] or `tf.TensorSpec`.
-        y: Likewise; None tries numbers in [0, 1) in the shape of the predictions, then labels.
+        y: As `predictions`; None tries numbers in [0, 1) in the shape of the predictions, then
+            labels.
 
     Returns:
         `Report`.
@@ -223,7 +131,7 @@ def probe_loss(loss, predictions, y=None):
 
 
 def probe_augmentation(augmentation, x):
-    """Runs an augmentation on rows of which some change, with the same random numbers.
+    """Probes an augmentation: runs it on rows of which some change, with the same random numbers.
 
     Args:
         augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...].
@@ -286,10 +194,10 @@ def _located(finding, model, forward, rows):
         return finding
     training = "in training" in finding.message
     try:
-        name = first_mixing_layer(model, lambda x: forward(x, training=training), rows)
-    except Exception:  # it was only to say where; that rows mix is found
+        name = first_dependent_layer(model, lambda x: forward(x, training=training), rows)
+    except Exception:  # the fault is found already; this would only have said where
         name = None
     if name is None:
         return finding
-    message = f"{finding.message} The first layer whose rows mix is {name!r}."
+    message = f"{finding.message} The first layer without per-example independence is {name!r}."
     return Finding(finding.check, name, message)

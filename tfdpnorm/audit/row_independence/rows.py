@@ -1,4 +1,4 @@
-"""Rows to probe with, made up from shapes and types alone."""
+"""Rows to probe with: made up from shapes and types alone, or given."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.walk import sublayers
 
 ROWS = 4
@@ -19,8 +20,8 @@ class ProbeRows(NamedTuple):
 
     Attributes:
         base: Structure of arrays [n, ...].
-        other: Likewise: ordinary rows that differ from `base`.
-        outlier: Likewise: rows far from all others.
+        other: The same for ordinary rows that differ from `base`.
+        outlier: The same for rows far from all others.
     """
 
     base: Any
@@ -49,11 +50,22 @@ def kept(mask, rows):
     return tf.nest.map_structure(lambda a: a[mask], rows)
 
 
+def splits(count):
+    """Yields masks [count] that separate each pair of rows, in both roles.
+
+    They are the binary digits of the rows' numbers and their complements.
+    """
+    numbers = np.arange(count)
+    for digit in range(max(1, int(count - 1).bit_length())):
+        mask = (numbers >> digit) & 1 == 0
+        yield from (mask, ~mask)
+
+
 def synthetic_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
-    """Makes up rows; no data is looked at.
+    """Makes rows up, without looking at data.
 
     Args:
-        specs: Structure of `tf.TensorSpec`, Keras tensors or arrays [n, ...]: of these only shapes
+        specs: Structure of `tf.TensorSpec`, Keras tensors or arrays [n, ...], of which only shapes
             and types count. Unknown sizes become 32, an unknown number of rows becomes `rows`.
         bound: Integers are in [0, bound); those of a byte are in [0, 256) if `bound` is 2.
         unit: Whether floats are from [0, 1), as labels and probabilities are, or normal numbers.
@@ -75,8 +87,8 @@ def rows_like(rows, count=ROWS):
     """`ProbeRows` from rows that the caller vouches for.
 
     Args:
-        rows: Structure of arrays [m, ...], m >= 2. The first n become `base`, those after them take
-            the places of `other`; floats times 1000 are the outliers.
+        rows: Structure of arrays [m, ...], m >= 2. The first n become `base`, those after them
+            `other`; floats times 1000 are the outliers.
         count: n at most; m if that is smaller.
 
     Raises:
@@ -86,11 +98,11 @@ def rows_like(rows, count=ROWS):
     given = {len(a) if a.ndim else 0 for a in tf.nest.flatten(rows)}
     if len(given) != 1 or min(given) < 2:
         raise ValueError(
-            f"Expected as many rows to probe with in each array, 2 or more, got {sorted(given)}. "
-            "Pass some 8 rows."
+            "Expected the same number of rows to probe with in each array, 2 or more, got "
+            f"{sorted(given)}. Pass some 8 rows."
         )
     n = min(count, *given)
-    # Where there are no others, the next row takes the place of each.
+    # Where no rows are left for `other`, it holds each row's successor.
     shift = n if min(given) >= 2 * n else 1
     base = tf.nest.map_structure(lambda a: a[:n], rows)
     other = tf.nest.map_structure(lambda a: np.roll(a[: n + shift], -shift, axis=0)[:n], rows)
@@ -114,8 +126,9 @@ def input_specs(model):
 
     Functional and Sequential models know it once they are built, others once they were called.
     """
-    if getattr(model, "_nested_inputs", None) is not None:
-        return tf.nest.map_structure(_as_spec, model._nested_inputs)
+    inputs = symbolic_inputs(model)
+    if inputs is not None:
+        return tf.nest.map_structure(_as_spec, inputs)
     spec = model.save_spec() if model.built else None
     return None if spec is None else spec[0][0]
 
@@ -150,7 +163,7 @@ def _leaf(spec, bound, unit, rows, rng):
         bound = 256 if kind.size == 1 and bound == 2 else bound
         bound = min(bound, int(kind.max) + 1)
         base = rng.integers(bound, size=shape)
-        # Never the same id: it would leave the row as it is.
+        # Never the same id, which would leave the row unchanged.
         other = (base + rng.integers(1, max(bound, 2), size=shape)) % bound
         return tuple(a.astype(dtype) for a in (base, other, np.full(shape, bound - 1)))
     if not (kind.is_floating or kind.is_complex):

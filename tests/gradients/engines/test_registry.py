@@ -1,0 +1,54 @@
+"""What the engines say of themselves, and whom a model's statistics and clipping get."""
+
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.gradients import Clipping
+from tfdpnorm.gradients.engines.registry import ENGINES, default_engine, engine_named
+
+PLAIN = dict(rows_mix=False, public_rows_per_example=False, clipping=Clipping(2.0))
+MIXING, PUBLIC_ROWS = {"rows_mix": True}, {"public_rows_per_example": True}
+PER_LAYER = {"clipping": Clipping(2.0, "per_layer")}
+AUTOMATIC = {"clipping": Clipping(2.0, function="automatic")}
+CANNOT = {
+    "book_keeping": [MIXING, PUBLIC_ROWS],
+    "per_example": [],
+    "tfp_vectorized": [PER_LAYER, AUTOMATIC],
+    "tfp_model": [MIXING, PER_LAYER, AUTOMATIC],
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_each_refuses_exactly_what_it_cannot_do(name):
+    engine = engine_named(name)
+    engine.check(**PLAIN)
+    for asked in (MIXING, PUBLIC_ROWS, PER_LAYER, AUTOMATIC):
+        if asked in CANNOT[name]:
+            with pytest.raises(ValueError, match=f"Expected .*{name}"):
+                engine.check(**{**PLAIN, **asked})
+        else:
+            engine.check(**{**PLAIN, **asked})
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [({}, "book_keeping"), (MIXING, "per_example"), (PUBLIC_ROWS, "per_example")],
+)
+def test_the_default_can_do_what_is_asked(asked, name):
+    asked = {"rows_mix": False, "public_rows_per_example": False, **asked}
+    engine = default_engine(**asked)
+    assert engine.name == name
+    engine.check(**asked, clipping=Clipping(1.0))
+
+
+@pytest.mark.parametrize("name", ["fast", "", None, 1, ["per_example"]])
+def test_an_unknown_name_is_refused(name):
+    with pytest.raises(ValueError, match="Expected engine to be one of 'book_keeping'"):
+        engine_named(name)
+
+
+def test_an_optimizer_that_an_engine_cannot_work_for_is_refused_when_it_is_bound():
+    engine = engine_named("tfp_vectorized")
+    with pytest.raises(ValueError, match="Expected one of the optimizers"):
+        engine.bind(None, keras.optimizers.RMSprop(), False, 1)
+    engine_named("per_example").bind(None, keras.optimizers.RMSprop(), False, 1)

@@ -1,0 +1,24 @@
+"""The training step is traced once, whatever the optimizer: its variables are made before."""
+
+import pytest
+from tensorflow import keras
+
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(amsgrad=True),
+    "average": lambda: keras.optimizers.SGD(0.1, use_ema=True),
+    "legacy": lambda: keras.optimizers.legacy.Adam(),
+}
+
+
+@pytest.mark.slow_cases("adam", "average")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_step_is_traced_once(build, data, private, cross_entropy, monkeypatch, name):
+    model = private(build("functional", "layer"))
+    model.compile(OPTIMIZERS[name](), cross_entropy, metrics=["accuracy"])
+    traces, step = [], type(model).train_step
+    monkeypatch.setattr(
+        type(model), "train_step", lambda self, lot: traces.append(1) or step(self, lot)
+    )
+    model.fit(*data, epochs=2, verbose=0)
+    assert model.ledger.updates == 8 and len(traces) == 1

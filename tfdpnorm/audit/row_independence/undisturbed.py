@@ -1,0 +1,40 @@
+"""Layers that are run for a probe, and are afterwards as they were."""
+
+import contextlib
+import random
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.graphs import unoptimized
+from tfdpnorm.keras_compat.losses import losses_put_back
+from tfdpnorm.keras_compat.random_layers import repeating
+from tfdpnorm.keras_compat.walk import sublayers
+
+# Of the variables that random layers take their seeds from.
+SEED_NAME = "seed_of_a_probe"
+
+
+@contextlib.contextmanager
+def undisturbed(*layers):
+    """Context in which random Keras layers repeat themselves, and after which all is as before.
+
+    All includes the random numbers of Python and NumPy and the lists of added losses, but not
+    variables: see `State`.
+
+    Args:
+        *layers: Keras layers that may be run; anything else is left alone.
+    """
+    found = [
+        x
+        for layer in layers
+        if isinstance(layer, keras.layers.Layer)
+        for x in (layer, *sublayers(layer))
+    ]
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with losses_put_back(found), repeating(found, SEED_NAME), unoptimized():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)

@@ -1,0 +1,50 @@
+"""What the training loop of `keras.Model` keeps to itself.
+
+Private parts of Keras 2: `_steps_per_execution`, a variable that the compiled training function
+reads (or None), and `compiled_metrics`, whose `build` makes the variables of the metrics. Publicly
+both are set once, by `compile`, and metrics make their variables within the first step.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+
+def steps_per_execution(model):
+    """Returns how many steps one call of the compiled model's training function runs."""
+    return int(getattr(model, "_steps_per_execution", None) or 1)
+
+
+@contextlib.contextmanager
+def exchanged_steps_per_execution(model, count):
+    """Context in which the training function of a compiled model runs `count` steps a call.
+
+    Args:
+        model: A compiled `keras.Model`.
+        count: Whole number >= 1; other than `steps_per_execution(model)` only where the model was
+            compiled with more than one.
+    """
+    asked = steps_per_execution(model)
+    if count != asked:
+        model._steps_per_execution.assign(count)
+    try:
+        yield
+    finally:
+        if count != asked:
+            model._steps_per_execution.assign(asked)
+
+
+def make_metric_variables(model, predictions, targets):
+    """Makes the variables of a compiled model's metrics, unless they are made.
+
+    Made within the first trace of the training step, they would have it traced a second time.
+
+    Args:
+        model: A compiled `keras.Model`.
+        predictions: Its output, one symbolic tensor. A structure of several is left to Keras, which
+            alone knows how it brings outputs and targets together.
+        targets: `tf.TensorSpec` of the targets; a structure of several likewise.
+    """
+    several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
+    if not (several or model.compiled_metrics.built):
+        model.compiled_metrics.build(predictions, targets)

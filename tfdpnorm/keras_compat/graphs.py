@@ -1,0 +1,63 @@
+"""The graph that is being traced, and what a traced function holds.
+
+Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph") and the
+`_handle_data` of resource tensors, which alone says what kind of resource a handle is of.
+Version-bound: `tf.autograph.experimental`, the experimental options of Grappler, and what
+`tf.compat.v1` keeps of graphs and their seeds.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+# Decorator: AutoGraph leaves the function as it is. Converting takes time, and is for user code.
+as_written = tf.autograph.experimental.do_not_convert
+
+
+def current_graph():
+    """Returns the graph that operations are added to now."""
+    return tf.compat.v1.get_default_graph()
+
+
+def only_infers_shapes(graph):
+    """Whether `graph` is one in which Keras runs layers only to learn shapes.
+
+    A Sequential model, for one, rebuilds itself so within an ordinary call.
+    """
+    return graph.name.endswith("_scratch_graph")
+
+
+def seed_graph(seed):
+    """Inside a function that is traced: seeds its graph, and not the process."""
+    tf.compat.v1.set_random_seed(seed)
+
+
+def captured_variables(function):
+    """Returns pairs (handle, dtype) of all variables that a `ConcreteFunction` reads or writes.
+
+    Also of those that no `tf.Variable` is known for.
+    """
+    found = {}
+    for handle in function.captured_inputs:
+        if handle.dtype == tf.resource and handle._handle_data is not None:
+            data = handle._handle_data
+            # Tables and the like have handles too, without the type of a value.
+            if data.is_set and data.shape_and_type:
+                found[id(handle)] = (handle, tf.as_dtype(data.shape_and_type[0].dtype))
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def unoptimized():
+    """Context in which graphs are run as they are traced.
+
+    For graphs that run a few times, where optimising takes longer than the runs.
+    """
+    options = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options(
+            {"disable_meta_optimizer": options.get("disable_meta_optimizer", False)}
+        )

@@ -1,0 +1,13 @@
+"""The classes of batch normalisation.
+
+Version-bound: Keras 2 has several classes besides `keras.layers.BatchNormalization` (of Keras 1,
+and synchronised, under `experimental`), whose common base has no public name.
+"""
+
+from tensorflow import keras
+
+BATCH_NORMALIZATIONS = tuple(
+    base
+    for base in keras.layers.BatchNormalization.__mro__
+    if base.__name__.startswith("BatchNormalization")
+)

@@ -1,0 +1,65 @@
+"""Which validation examples a model answers correctly, and which of them are training examples."""
+
+import hashlib
+
+import numpy as np
+
+from tfdpnorm.data.public import row_bytes
+
+
+def class_numbers(y):
+    """Class numbers [N] of targets [N], [N, 1] or one-hot [N, classes]."""
+    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
+    if not isinstance(y, np.ndarray) or y.ndim > 2:
+        got = list(y.shape) if isinstance(y, np.ndarray) else f"a {type(y).__name__} of arrays"
+        raise ValueError(f"Expected y of shape [rows] or [rows, classes], got {got}. {remedy}")
+    if y.ndim == 2 and y.shape[1] > 1:
+        if not np.all((y == 0) | (y == 1)) or not np.all((y != 0).sum(axis=1) == 1):
+            raise ValueError(f"Expected one-hot rows in y, got others. {remedy}")
+        return y.argmax(axis=1)
+    y = y.reshape(-1)
+    if np.any(y < 0) or np.any(y != np.floor(y)):
+        raise ValueError(f"Expected class numbers 0, 1, ... in y, got other numbers. {remedy}")
+    return y.astype(np.int64)
+
+
+def right_class(labels, predictions, from_logits):
+    """Whether the class that a model chooses is the label, bool [rows]."""
+    remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
+    if not isinstance(predictions, np.ndarray) or predictions.ndim > 2:
+        raise ValueError(
+            f"Expected a model with one output [rows] or [rows, classes], got another one. {remedy}"
+        )
+    scores = predictions.reshape(len(predictions), -1)
+    if labels.max() >= max(2, scores.shape[1]):
+        raise ValueError(
+            f"Expected class numbers below {max(2, scores.shape[1])}, as many as the model tells "
+            f"apart, got {labels.max()}. {remedy}"
+        )
+    if scores.shape[1] > 1:
+        return scores.argmax(axis=1) == labels
+    if from_logits is None:
+        raise ValueError(
+            "Expected from_logits=True or False for a model with a single output, got None: "
+            "whether class 1 begins at 0 or at 0.5 cannot be told from numbers."
+        )
+    return (scores[:, 0] > (0.0 if from_logits else 0.5)) == (labels == 1)
+
+
+def shared_rows(ours, theirs):
+    """Numbers of the rows of `ours` that are rows of `theirs`, both lists of arrays [N, ...]."""
+    # The narrower float, so that a copy kept in higher precision is recognised.
+    dtypes = [
+        min(a.dtype, b.dtype, key=lambda d: d.itemsize)
+        if a.dtype.kind == b.dtype.kind == "f"
+        else np.result_type(a, b)
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+
+    def digests(leaves):
+        parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+        for row in zip(*parts, strict=True):
+            yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
+
+    known = set(digests(theirs))
+    return [row for row, digest in enumerate(digests(ours)) if digest in known]

@@ -1,0 +1,91 @@
+"""The data of `PrivateModel.fit`: checked, sampled, and known before the first update."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm.audit import check_known_layers
+from tfdpnorm.data import check_public_batch
+from tfdpnorm.keras_compat.fit_loop import make_metric_variables
+from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
+from tfdpnorm.training.checks.settings import check_private_data
+
+
+def checked_batches(private, streams, x, y, arguments):
+    """Returns `fit`'s data as `PoissonBatches`, checked; None for data that we cannot sample.
+
+    Args:
+        private: `PrivateModel`; its model is built, and its public statistics are refreshed.
+        streams: Its `Streams`.
+        x: As in `fit`.
+        y: As in `fit`.
+        arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
+
+    Raises:
+        ValueError: for data, arguments or layers that private training refuses.
+    """
+    batches = as_poisson_batches(
+        x, y, arguments.get("sample_weight"), private.plan.expected_batch_size
+    )
+    if batches is None:
+        return None
+    check_private_data(batches, private.plan, streams.public_batch)
+    arguments.pop("sample_weight", None)  # it is in the batches
+    refuse_fit_arguments(arguments)
+    if not private.model.built:
+        zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
+        private.model(zeros, training=False)
+    check_known_layers(private.model)
+    streams.check_unchanged()
+    private.refresh_public_statistics()
+    return batches
+
+
+def check_validation_rows(validation, batches, public_batch):
+    """Checks that the rows of a `PrivateValidation` are neither training rows nor public ones.
+
+    Args:
+        validation: `PrivateValidation`.
+        batches: `PoissonBatches` of the training rows, or None.
+        public_batch: [M, ...] public rows, or None.
+
+    Raises:
+        ValueError: if some are.
+    """
+    if batches is not None:
+        validation.check_training_data(batches.x)
+    if public_batch is not None:
+        tf.nest.map_structure(check_public_batch, public_batch, validation.x)
+
+
+def prepared_lots(private, batches, noise, kept, loss):
+    """Returns the dataset of lots, after all that must be known of it before the first update.
+
+    Probes per-example independence, and makes the variables of optimizer and metrics: a training
+    step that makes any in its trace is traced twice.
+
+    Args:
+        private: `PrivateModel`, compiled.
+        batches: `PoissonBatches`.
+        noise: Its `GaussianNoise`.
+        kept: How its run is kept: `NotKept` or `Resumption`.
+        loss: Its `PerExampleLoss`.
+
+    Raises:
+        ValueError: without targets, or if one row changes the gradient of another.
+    """
+    lots = batches.as_dataset(
+        physical_batch_size=private.physical_batch_size,
+        insecure_seed=noise.insecure_seed,
+        first_update=int(noise.update_count.numpy()),
+        secret_key=kept.secret_key,
+    )
+    x, y = row_specs(lots)
+    private.row_checks.check_model(x)
+    private.row_checks.check_loss(loss, y)
+    # Other models may still make weights, and their outputs are not known.
+    if is_functional(private.model):
+        make_optimizer_variables(private.optimizer, private.model.trainable_variables)
+        make_metric_variables(private, private.model.output, y)
+    return lots

@@ -1,0 +1,166 @@
+"""The checkpoints of a run: folders that appear whole or not at all, and are checked when read."""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+
+import tensorflow as tf
+
+from tfdpnorm import files
+
+_STATE = "state.json"
+_VARIABLES = "variables"
+_PATTERN = "checkpoint-*[0-9]"
+_KEPT = 2
+
+
+def checkpoint_folders(path):
+    """Returns the checkpoint folders of a run, the newest first, whole or not."""
+    return sorted(path.glob(_PATTERN), reverse=True)
+
+
+def save_checkpoint(path, updates, tail, model, variables, callbacks):
+    """Writes a checkpoint, whole or not at all, and removes old ones.
+
+    Args:
+        path: Folder of the run.
+        updates: The updates that the weights have seen.
+        tail: Where the ledger is, see `LedgerFile.tail`.
+        model: The Keras model.
+        variables: Dict of lists of variables: "weights", those of the model, and others.
+        callbacks: List of dicts of numbers, what callbacks remember.
+
+    Returns:
+        The state of the checkpoint: a dict that JSON can hold.
+
+    Raises:
+        OSError: if it cannot be written; then the last checkpoint is still there.
+    """
+    final = _folder(path, updates)
+    partial = path / f"{final.name}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        tf.train.Checkpoint(**variables).write(str(partial / _VARIABLES))
+        state = {
+            "updates": updates,
+            "ledger": list(tail),
+            "weights": described_weights(model),
+            "callbacks": list(callbacks),
+            "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
+        }
+        (partial / _STATE).write_text(json.dumps(state, indent=1) + "\n")
+        for file in (*partial.iterdir(), partial):
+            files.flush(file)
+        shutil.rmtree(final, ignore_errors=True)
+        os.rename(partial, final)
+        files.flush(path)
+    except (OSError, tf.errors.OpError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise OSError(
+            f"Expected to write a checkpoint to {final}, got: {files.reason(error)}. The "
+            "checkpoint before it and the ledger are whole: mend the folder, then resume with "
+            "resume=True (--resume)."
+        ) from error
+    for old in checkpoint_folders(path)[_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return state
+
+
+def last_whole_state(path):
+    """Finds the newest checkpoint that is whole, and warns of newer ones that are not.
+
+    Args:
+        path: Folder of the run.
+
+    Returns:
+        Pair of its state, or None without one, and the list of damaged ones, in words.
+    """
+    damaged = []
+    for folder in checkpoint_folders(path):
+        try:
+            state = _whole_state(folder)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            damaged.append(f"{folder.name} ({_first_line(error)})")
+            continue
+        if damaged:
+            warnings.warn(
+                f"Expected whole checkpoints in {path}, got damaged ones: {', '.join(damaged)}. "
+                f"Resuming from {folder.name}.",
+                stacklevel=3,
+            )
+        return state, damaged
+    return None, damaged
+
+
+def restore_all(path, state, variables):
+    """Gives all variables of a run the values of a checkpoint.
+
+    Args:
+        path: Folder of the run.
+        state: State of the checkpoint.
+        variables: Dict of lists of variables, as they were saved.
+
+    Raises:
+        ValueError: if they are not those that were saved.
+    """
+    try:
+        status = tf.train.Checkpoint(**variables).read(_prefix(path, state))
+        status.assert_existing_objects_matched()
+        status.assert_consumed()
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Expected the optimizer and the callbacks that {path} was trained with, got "
+            f"others: {_first_line(error)} Use the same ones, or name another run_dir."
+        ) from None
+
+
+def restore_weights(path, state, model):
+    """Gives a model the weights of a checkpoint."""
+    checkpoint = tf.train.Checkpoint(weights=list(model.weights))
+    checkpoint.read(_prefix(path, state)).expect_partial()
+
+
+def described_weights(model):
+    """The model's weights as JSON can hold them: one line of text for each.
+
+    Names are left out: Keras numbers them anew in each process.
+    """
+    trained = {id(v) for v in model.trainable_weights}
+    return [
+        f"a {'trained' if id(v) in trained else 'constant'} weight {list(v.shape)} {v.dtype.name}"
+        for v in model.weights
+    ]
+
+
+def _folder(path, updates):
+    return path / f"checkpoint-{updates:08d}"
+
+
+def _prefix(path, state):
+    return str(_folder(path, state["updates"]) / _VARIABLES)
+
+
+def _whole_state(folder):
+    state = json.loads((folder / _STATE).read_text())
+    for name, digest in state["files"].items():
+        if _digest(folder / name) != digest:
+            raise ValueError(f"{name} is not what was written")
+    lines, checksum = state["ledger"]
+    if not isinstance(lines, int) or not isinstance(checksum, str):
+        raise ValueError(f"{_STATE} has no place in the ledger")
+    if not all(isinstance(line, str) for line in state["weights"]):
+        raise ValueError(f"{_STATE} has no weights")
+    if folder.name != f"checkpoint-{state['updates']:08d}" or not state["files"]:
+        raise ValueError(f"{_STATE} is of another checkpoint")
+    return state
+
+
+def _digest(file):
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _first_line(error):
+    return (str(error).splitlines() or [type(error).__name__])[0]

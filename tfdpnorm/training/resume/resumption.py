@@ -1,0 +1,82 @@
+"""How a private model keeps its run on the disk, and resumes it."""
+
+from tfdpnorm.training.resume.checkpointing import Checkpointing
+
+
+class NotKept:
+    """A run that is kept in memory alone: nothing is saved, nothing is resumed."""
+
+    secret_key = None
+
+    def restore_weights(self, model):
+        """Does nothing."""
+
+    def restore(self, private, noise, callbacks):
+        """Restores nothing; returns False."""
+        return False
+
+    def callbacks(self, private, noise, callbacks):
+        """Returns the callbacks that save the run: none."""
+        return []
+
+    def take_initial_epoch(self, steps_per_epoch):
+        """Returns the epoch that `fit` starts with; None for its own default."""
+        return None
+
+
+class Resumption(NotKept):
+    """A run that is kept in a folder, and resumed from its last checkpoint.
+
+    Args:
+        folder: `tfdpnorm.training.resume.run_folder.RunFolder`.
+        checkpoint_every: Save after at least so many updates; None: after every epoch.
+    """
+
+    def __init__(self, folder, checkpoint_every=None):
+        self._folder = folder
+        self._every = checkpoint_every
+        self._to_restore = self._is_resumed = folder.checkpoint is not None
+
+    @property
+    def secret_key(self):
+        """Bytes that noise and lots are drawn from, or None with an insecure seed."""
+        return self._folder.key
+
+    def restore_weights(self, model):
+        """Gives a model that is built the weights of the checkpoint, if there is one.
+
+        Everything else that a checkpoint holds waits for the optimizer.
+        """
+        if self._to_restore and model.built:
+            self._folder.restore_weights(model)
+
+    def restore(self, private, noise, callbacks):
+        """Restores the last checkpoint, unless that was done; returns whether it did.
+
+        Args:
+            private: `PrivateModel`, compiled.
+            noise: Its `GaussianNoise`.
+            callbacks: Those of `fit`.
+
+        Raises:
+            ValueError: if the model, the optimizer or the callbacks are not those of the run.
+        """
+        if not self._to_restore:
+            return False
+        self._checkpointing(private, noise, callbacks).restore()
+        self._to_restore = False
+        return True
+
+    def callbacks(self, private, noise, callbacks):
+        """Returns the callbacks that save the run; they come after all others."""
+        return [self._checkpointing(private, noise, callbacks)]
+
+    def take_initial_epoch(self, steps_per_epoch):
+        """Returns the epoch that the first `fit` after a resumption starts with, else None."""
+        if not self._is_resumed:
+            return None
+        self._is_resumed = False
+        return self._folder.ledger.position // steps_per_epoch
+
+    def _checkpointing(self, private, noise, callbacks):
+        return Checkpointing(private, self._folder, noise, callbacks, self._every, self._is_resumed)

@@ -1,0 +1,24 @@
+"""Gradients of weight regularisers."""
+
+import tensorflow as tf
+
+
+def regularization_gradients(model, variables):
+    """Returns the gradients of a model's regularisation losses, or None without any.
+
+    They depend on the weights alone, so that they need neither clip nor noise.
+
+    Args:
+        model: A Keras model.
+        variables: What to differentiate by.
+
+    Returns:
+        List of tensors like `variables`, zeros where no regulariser reads a variable; or None.
+    """
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        losses = model.losses
+        if not losses:
+            return None
+        total = tf.add_n(losses)
+    return tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
