@@ -20,7 +20,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import files, models
-from tfdpnorm.data import Examples, load_examples, match_images
+from tfdpnorm.data import load_examples, match_images
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
@@ -78,7 +78,7 @@ class _PublicTraining:
     echo: object
 
     @functools.cached_property
-    def public(self) -> Examples:
+    def public(self):
         return load_examples(self.spec.pretraining_dataset, "train", self.data_dir)
 
     @functools.cached_property
