@@ -44,6 +44,14 @@ FIELDS = (
     "versions",
     "commit",
 )
+# What a record says of privacy unless its kind of run knows better.
+NO_GUARANTEE = {
+    "epsilon": float("inf"),
+    "epsilon_rdp": float("inf"),
+    "epsilon_pld": float("inf"),
+    "guarantee_holds": False,
+    "no_guarantee_because": ["trained without differential privacy"],
+}
 # Of an audit of epsilon.
 AUDIT_FIELDS = (
     "experiment",

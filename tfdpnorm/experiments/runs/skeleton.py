@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.experiments.records.fields import FIELDS, paper_text
+from tfdpnorm.experiments.records.fields import FIELDS, NO_GUARANTEE, paper_text
 from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
@@ -132,7 +132,9 @@ def run(
 
 
 def make_record(training, seconds, examples):
-    """Returns the record of a finished run; fields that are not for its kind are None.
+    """Returns the record of a finished run.
+
+    Fields that its kind does not fill in are None, and those of privacy say that there is none.
 
     Args:
         training: `Run`.
@@ -142,6 +144,7 @@ def make_record(training, seconds, examples):
     spec = training.spec
     return {
         **dict.fromkeys(FIELDS),
+        **NO_GUARANTEE,
         "experiment": spec.experiment,
         "kind": spec.kind,
         "cell": spec.cell,

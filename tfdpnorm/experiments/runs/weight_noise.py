@@ -87,10 +87,6 @@ class WeightNoiseRun(Run):
         """Returns what the run reached."""
         return {
             "test_accuracy": round(test_accuracy(self.model, self.data), 4),
-            "epsilon": math.inf,
-            "epsilon_rdp": math.inf,
-            "epsilon_pld": math.inf,
-            "guarantee_holds": False,
             "no_guarantee_because": [NOT_PRIVATE],
             "num_examples": self.data.num_examples,
             "updates": self._updates,
