@@ -10,21 +10,23 @@ Records, table and plot go to --output_dir. The exit code is 1 if a path that ha
 caught breaking it.
 """
 
-from trainers import common  # before everything that loads TensorFlow  # isort: skip
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
+import dataclasses
 import pathlib
 import sys
 
 from absl import flags, logging
 
 from tfdpnorm.audit.attacks.canaries import KINDS
-from tfdpnorm.experiments.records.record import make_folder, write_record
+from tfdpnorm.experiments.knobs import defaults_of
+from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
+from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.report import audits as audit_report
 from tfdpnorm.experiments.runs import audits, sensitivity_grid
-from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
+from tfdpnorm.experiments.spec import AuditSpec
+from tfdpnorm.files import make_folder
 from tfdpnorm.layers.public_moments_layer import STATISTICS
-from tfdpnorm.models import NORMS, names
-from tfdpnorm.training import ENGINES
 
 FLAGS = flags.FLAGS
 _CHECKS = ("epsilon", "sensitivity", "canaries")
@@ -37,32 +39,20 @@ def define_flags():
         "check",
         "epsilon",
         _CHECKS,
-        "epsilon: one update on neighbouring lots; sensitivity: how far one row moves the clipped "
-        "sum, over a grid of paths; canaries: a whole training, in one run.",
+        "epsilon: one update on neighbouring lots; sensitivity: how far one example moves the "
+        "clipped sum, over a grid of paths; canaries: a whole training, in one run.",
     )
-    flags.DEFINE_enum("model", "lenet5", names(), "Network; not for sensitivity.")
     flags.DEFINE_list(
         "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
     )
-    flags.DEFINE_enum("norm", "public_batch", NORMS, "Its normalisation; not for sensitivity.")
-    flags.DEFINE_enum(
-        "statistics",
-        None,
-        STATISTICS,
-        "Whose moments public-batch normalisation takes; lot is NOT private. Default: all, one "
-        "after the other; with canaries: public.",
-    )
-    flags.DEFINE_enum(
-        "statistics_gradient", "full", STATISTICS_GRADIENTS, "Gradient through the statistics."
-    )
-    flags.DEFINE_enum(
-        "engine", None, ENGINES, "How clipped sums are computed; default: the fitting one."
-    )
-    flags.DEFINE_float("epsilon", 1.0, "The claim: the noise is calibrated to it.")
-    flags.DEFINE_float("delta", 1e-5, "Delta of the claim.")
-    flags.DEFINE_float("l2_norm_clip", 1.0, "Clipping norm.")
-    flags.DEFINE_integer(
-        "expected_batch_size", None, "Lot size; default: 64, with canaries half of the data."
+    spec_flags.define(
+        AuditSpec,
+        default=lambda name: f"{defaults_of(AuditSpec)[name]}",
+        help={
+            "statistics": "Whose moments public-batch normalisation takes; lot is NOT private. "
+            "Default: all, one after the other; with canaries: public.",
+            "expected_batch_size": "Lot size; default: 64, with canaries half of the data.",
+        },
     )
     flags.DEFINE_integer(
         "samples",
@@ -85,8 +75,6 @@ def define_flags():
     flags.DEFINE_enum("canary_kind", "mislabelled", KINDS, "What canaries are.")
     flags.DEFINE_integer("num_examples", 200, "Private rows beside the canaries.")
     flags.DEFINE_integer("steps", 40, "Updates of the training with canaries.", lower_bound=1)
-    flags.DEFINE_integer("seed", 0, "Seeds weights, rows and the audit's samples; never noise.")
-    flags.DEFINE_string("dataset", "digits", "Where the rows come from.")
     flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
     flags.DEFINE_string("output_dir", "results/audits", "Folder of records, table and plot.")
 
@@ -95,30 +83,23 @@ def main():
     """Runs the check that the flags ask for."""
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
-    folder = make_folder(FLAGS.output_dir)
+    folder = make_folder(FLAGS.output_dir, "output_dir")
     check = {"epsilon": _epsilon, "sensitivity": _sensitivity, "canaries": _canaries}
     if check[FLAGS.check](folder):
         sys.exit(1)
 
 
-def _spec(**values):
-    fields = ("model", "norm", "statistics_gradient", "engine", "epsilon", "delta", "l2_norm_clip",
-              "dataset", "seed")  # fmt: skip
-    given = {name: FLAGS[name].value for name in fields}
-    return audits.AuditSpec(**{**given, **values})
-
-
 def _epsilon(folder):
     """Audits one step in each mode; returns whether a guarantee was broken."""
-    modes = [FLAGS.statistics] if FLAGS.statistics else list(STATISTICS)
-    if FLAGS.norm != "public_batch":
-        modes = modes[:1]
+    settings = spec_flags.given(AuditSpec)
+    given = AuditSpec(**settings)
+    one_mode = "statistics" in settings or not given.needs_public_rows
+    modes = [given.statistics] if one_mode else list(STATISTICS)
     default = _BLACK_BOX_SAMPLES if FLAGS.black_box else _MECHANISM_SAMPLES
     records = []
     for mode in modes:
-        spec = _spec(statistics=mode, expected_batch_size=FLAGS.expected_batch_size or 64)
         record = audits.run_one_step(
-            spec,
+            dataclasses.replace(given, statistics=mode),
             samples=default if FLAGS.samples is None else FLAGS.samples,
             confidence=FLAGS.confidence,
             black_box=FLAGS.black_box,
@@ -129,20 +110,17 @@ def _epsilon(folder):
         _show(record, folder)
     print()
     print(audit_report.audit_table(records))
-    title = f"One step of {FLAGS.model}, epsilon {FLAGS.epsilon:g} claimed"
-    stem = "-".join([FLAGS.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
+    title = f"One step of {given.model}, epsilon {given.epsilon:g} claimed"
+    stem = "-".join([given.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
     print(f"\nPlot: {audit_report.plot_audits(records, folder / f'{stem}.png', title)}")
     return any(record["violation"] and record["guarantee_holds"] for record in records)
 
 
 def _canaries(folder):
     total = FLAGS.num_examples + FLAGS.canaries
-    spec = _spec(
-        statistics=FLAGS.statistics or "public",
-        expected_batch_size=FLAGS.expected_batch_size or total // 2,
-    )
+    half = {"expected_batch_size": total // 2}
     record = audits.run_canaries(
-        spec,
+        AuditSpec(**{**half, **spec_flags.given(AuditSpec)}),
         canaries=FLAGS.canaries,
         guesses=FLAGS.canaries // 4 * 2 if FLAGS.guesses is None else FLAGS.guesses,
         num_examples=FLAGS.num_examples,
@@ -171,14 +149,14 @@ def _sensitivity(folder):
     print(f"\n{table}\n\n{audit_report.rounding_summary(record['rows'])}")
     text = pathlib.Path(folder) / "sensitivity.md"
     text.write_text(table + "\n")
-    path = write_record(folder, record, audits.SENSITIVITY_FIELDS)
+    path = write_record(folder, record, SENSITIVITY_FIELDS)
     print(f"Record: {path}, {text}; {record['seconds']:.0f} s")
     return any(row["guarantee_holds"] and not row["bound_holds"] for row in record["rows"])
 
 
 def _show(record, folder):
     print(f"{record['cell']}, {record['seconds']:.0f} s. {audit_report.audit_summary(record)}")
-    print(f"  Record: {write_record(folder, record, audits.AUDIT_FIELDS)}")
+    print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")
 
 
 if __name__ == "__main__":

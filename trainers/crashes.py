@@ -2,9 +2,9 @@
 
     python -m trainers.crashes --kills=100
 
-Each run trains to the end, by SIGKILL and --resume, and is compared with one that was let alone:
-with a repeatable noise the weights must be the same to the last bit, and the ledger must count
-every different thing that got out, whatever the noise.
+Each run is killed by SIGKILL and resumed until it has ended, and is compared with one that was
+never killed: with repeatable noise the weights must be the same to the last bit, and the ledger
+must count every different release, whatever the noise.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
@@ -24,8 +24,7 @@ from tensorflow import keras
 
 from tfdpnorm.audit.attacks.crashes import Witness, kill_until_done
 from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.runs import private as runner
-from tfdpnorm.experiments.runs.data import load_experiment_data
+from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.privacy import read_ledger
 
 FLAGS = flags.FLAGS
@@ -59,9 +58,9 @@ def main():
     rng = random.Random(FLAGS.seed)
     survived, faults = collections.Counter(), 0
     with tempfile.TemporaryDirectory(dir=FLAGS.scratch_dir) as scratch:
-        folder = pathlib.Path(scratch) / "let-alone"
+        folder = pathlib.Path(scratch) / "never-killed"
         kill_until_done(_train(folder, _REPEATABLE), kills=0, longest_life=0, rng=rng)
-        alone = np.load(folder / "weights.npz")
+        unharmed = np.load(folder / "weights.npz")
         for run, kind in enumerate(itertools.cycle(_KINDS)):
             left = FLAGS.kills - sum(survived.values())
             if left < 1:
@@ -74,7 +73,7 @@ def main():
                 rng=rng,
             )
             survived[kind] += result.kills
-            faults += _judge(folder, kind, alone if kind == _REPEATABLE else None, result)
+            faults += _judge(folder, kind, unharmed if kind == _REPEATABLE else None, result)
     by_kind = ", ".join(f"{count} with {kind}" for kind, count in survived.items())
     print(f"{sum(survived.values())} kills survived ({by_kind}), {faults} faults.")
     if faults:
@@ -85,7 +84,7 @@ def _train(folder, kind):
     fields, loses_key = _KINDS[kind]
 
     def train(alive):
-        # That a witness slows the training down, and that a lost key costs, is what this is about.
+        # The warnings are of a slow witness and of a lost key, both meant here.
         tf.get_logger().setLevel("ERROR")
         warnings.simplefilter("ignore")
         spec = davody.spec(
@@ -103,9 +102,8 @@ def _train(folder, kind):
         folder.mkdir(parents=True, exist_ok=True)
         if loses_key:
             (folder / "run" / "secret.key").unlink(missing_ok=True)
-        result = runner.run(
+        result = run_cell(
             spec,
-            data=load_experiment_data(spec),
             output_dir=folder / "records",
             echo=lambda line: None,
             callbacks=[_Look(Witness(folder / "witness"), alive)],
@@ -113,14 +111,14 @@ def _train(folder, kind):
             resume=True,
             checkpoint_every=FLAGS.checkpoint_every,
         )
-        weights = [*result.private.model.get_weights(), result.record["test_accuracy_ema"]]
+        weights = [*result.model.model.get_weights(), result.record["test_accuracy_ema"]]
         np.savez(folder / "weights.npz", *weights)
 
     return train
 
 
 class _Look(keras.callbacks.Callback):
-    """Sees the weights after every update, as whoever watches a training could."""
+    """Sees the weights after every update, as anybody who watches a training could."""
 
     def __init__(self, witness, alive):
         super().__init__()
@@ -136,7 +134,7 @@ class _Look(keras.callbacks.Callback):
         self._witness.see(self.model.ledger.position, digest.hexdigest())
 
 
-def _judge(folder, kind, alone, result):
+def _judge(folder, kind, unharmed, result):
     """Prints what became of a run; returns how many things are wrong with it."""
     ledger = read_ledger(folder / "run" / "ledger.jsonl")
     witness = Witness(folder / "witness")
@@ -145,10 +143,10 @@ def _judge(folder, kind, alone, result):
         faults.append(f"the ledger counts {ledger.updates} of {witness.releases()} releases")
     if not _KINDS[kind][1] and ledger.updates != FLAGS.steps:
         faults.append(f"{ledger.updates} updates are counted where {FLAGS.steps} were planned")
-    if alone is not None:
+    if unharmed is not None:
         found = np.load(folder / "weights.npz")
-        if any(not np.array_equal(alone[name], found[name]) for name in alone.files):
-            faults.append("the weights are others than those of a run that was let alone")
+        if any(not np.array_equal(unharmed[name], found[name]) for name in unharmed.files):
+            faults.append("the weights differ from those of a run that was never killed")
     print(
         f"{kind}: {result.kills} kills, {result.seconds:.0f} s, {witness.sights()} updates seen, "
         f"{witness.releases()} different, {ledger.updates} counted of {FLAGS.steps} planned: "

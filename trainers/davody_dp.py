@@ -8,11 +8,12 @@
 Prints the paper's test accuracy beside ours and writes a record into --output_dir.
 """
 
-from trainers import common  # before everything that loads TensorFlow  # isort: skip
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.spec import ExperimentSpec
 
 FLAGS = flags.FLAGS
 
@@ -20,17 +21,13 @@ FLAGS = flags.FLAGS
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", davody.PRIVATE_DATASETS, "Private dataset.")
-    common.define_flags()
-    flags.adopt_module_key_flags(common)  # so that --help lists them
+    spec_flags.define(ExperimentSpec, own={"norm": "public_batch"}, required=("epsilon",))
+    common.define_private_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
-    common.train(
-        davody.spec(
-            FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, model=FLAGS.model, **common.given_values()
-        )
-    )
+    common.train(davody.spec(FLAGS.dataset, **spec_flags.given(ExperimentSpec)))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@
 Prints the paper's test accuracy beside ours and writes a record into --output_dir.
 """
 
-from trainers import common  # before everything that loads TensorFlow  # isort: skip
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.spec import WeightNoiseSpec
 from tfdpnorm.models import PLACEMENTS
 
 FLAGS = flags.FLAGS
@@ -24,23 +25,22 @@ def define_flags():
         "norm_placement",
         "all",
         PLACEMENTS,
-        "Where normalisation stands: all, after each trainable layer (the paper's augmented "
+        "Where normalisation is: all, after each trainable layer (the paper's augmented "
         "networks); hidden, not after the logits; mod, nor after the layer before them.",
     )
-    common.define_weight_noise_flags()
-    flags.adopt_module_key_flags(common)  # so that --help lists them
+    spec_flags.define(WeightNoiseSpec, own={"norm": "batch", "weight_noise_stddev": 0.0})
+    common.define_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
+    settings = spec_flags.given(WeightNoiseSpec)
     common.train(
         davody.weight_noise_spec(
             FLAGS.dataset,
-            FLAGS.norm,
-            FLAGS.stddev,
-            model=FLAGS.model,
+            stddev=settings.pop("weight_noise_stddev"),
             norm_placement=FLAGS.norm_placement,
-            **common.given_values(),
+            **settings,
         )
     )
 

@@ -11,8 +11,8 @@ import pathlib
 from absl import flags
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.report import plots, tables
-from tfdpnorm.experiments.runs import private as runner
 from tfdpnorm.experiments.runs.data import load_experiment_data
 
 FLAGS = flags.FLAGS
@@ -40,12 +40,12 @@ def main():
                 f"test on.\nPublic images: {data.public_source}. They are real digits, used as if "
                 "they were public; nothing protects them.\n"
             )
-        result = runner.run(spec, data=data, output_dir=folder)
+        result = run_cell(spec, data=data, output_dir=folder)
         records.append(result.record)
         curves[norm] = result.curve
         print()
     print(tables.run_table(records))
-    print("\n" + result.private.privacy_statement() + "\n")
+    print("\n" + result.model.privacy_statement() + "\n")
     print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='DIGITS, LeNet-5')}")
 
 

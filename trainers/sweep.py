@@ -1,4 +1,4 @@
-"""Trains those runs of a table whose records are missing; stopped, the same command goes on.
+"""Trains those runs of a table whose records are missing; the same command resumes it.
 
 python -m trainers.sweep --experiment=davody_table5 --seeds=3 --dry_run
 python -m trainers.sweep --experiment=davody_table5 --seeds=3 --workers=2

@@ -11,10 +11,10 @@ import pathlib
 from absl import flags
 
 from tfdpnorm.experiments import registry as cells
-from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm.experiments.records.fields import SENSITIVITY_FIELDS
+from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.experiments.report import plots, tables
 from tfdpnorm.experiments.report.audits import sensitivity_column
-from tfdpnorm.experiments.runs.audits import SENSITIVITY_FIELDS
 
 FLAGS = flags.FLAGS
 
@@ -43,25 +43,27 @@ def main():
     table = tables.experiment_table(records, networks, more)
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
-    noisy = [r for r in records if r["weight_noise_stddev"] is not None]
-    kind = "Trained without privacy, with noise in the weights. " if noisy else ""
+    kind = records[0]["kind"]
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
-        f"--experiment={FLAGS.experiment}`. {kind}Test accuracy in percent: mean +- standard "
-        f"deviation over runs [weight average]; the paper's figure.\n\n{table}\n"
+        f"--experiment={FLAGS.experiment}`. {tables.CAPTIONS.get(kind, '')}Test accuracy in "
+        "percent: mean +- standard deviation over runs [weight average]; the paper's figure.\n\n"
+        f"{table}\n"
     )
-    draw = plots.plot_weight_noise if noisy else plots.plot_experiment
+    draw = plots.PLOTS.get(kind, plots.plot_experiment)
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
-    curves = [r["cell"].split("/")[0] for r in noisy if r["curve"]] if FLAGS.curves else []
-    for network in dict.fromkeys(curves):
-        made.append(
-            plots.plot_curves(
-                [r for r in noisy if r["cell"].split("/")[0] == network],
-                folder / f"{FLAGS.experiment}-{network}.png",
-                f"{FLAGS.experiment}: {network}",
-            )
-        )
+    if FLAGS.curves and kind == "weight_noise":
+        made += _curves(records, folder)
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
+
+
+def _curves(records, folder):
+    paths = []
+    for network in dict.fromkeys(r["network"] for r in records if r["curve"]):
+        path = folder / f"{FLAGS.experiment}-{network}.png"
+        of_network = [record for record in records if record["network"] == network]
+        paths.append(plots.plot_curves(of_network, path, f"{FLAGS.experiment}: {network}"))
+    return paths
 
 
 def _audited(folder):

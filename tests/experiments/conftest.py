@@ -29,7 +29,10 @@ def make_record():
     def make(**fields):
         record = {
             "experiment": "davody_table5",
+            "kind": None,
             "cell": "public_batch/eps=1",
+            "network": None,
+            "column": None,
             "paper_value": 97.61,
             "test_accuracy": 95.25,
             "test_accuracy_ema": 96.5,
@@ -65,7 +68,10 @@ def make_record():
             "commit": None,
         }
         assert not set(fields) - set(record)
-        return {**record, **fields}
+        record |= fields
+        network, _, column = record["cell"].partition("/")
+        kind = "private" if record["weight_noise_stddev"] is None else "weight_noise"
+        return record | {"kind": kind, "network": network, "column": column} | fields
 
     return make
 
@@ -122,7 +128,8 @@ def tiny_spec():
         return ExperimentSpec(
             **{
                 "experiment": "tiny",
-                "cell": "a/cell",
+                "network": "a",
+                "column": "cell",
                 "dataset": "synthetic",
                 "norm": "none",
                 "expected_batch_size": 16,

@@ -17,7 +17,7 @@ def make_spec(**fields):
         fields.setdefault("epsilon", 1.0)
     if "steps" not in fields:
         fields.setdefault("epochs", 2.0)
-    return ExperimentSpec(experiment="e", cell="c", dataset="digits", **fields)
+    return ExperimentSpec(experiment="e", network="n", column="c", dataset="digits", **fields)
 
 
 @pytest.mark.parametrize("first, second", [("epsilon", "noise_multiplier"), ("epochs", "steps")])
@@ -83,7 +83,8 @@ def test_ordinary_batch_normalisation_is_refused_with_a_remedy():
     ],
 )
 def test_values_that_are_not_positive_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"Expected {name} > 0, got {value!r}"):
+    expected = f"Expected {name} (> 0( and finite)?|to be a whole number >= 1), got {value!r}"
+    with pytest.raises(ValueError, match=expected):
         make_spec(**{name: value})
 
 
@@ -91,19 +92,20 @@ def test_values_that_are_not_positive_are_refused(name, value):
     "name", ["epochs", "steps", "learning_rate", "expected_batch_size", "evaluations"]
 )
 def test_infinity_is_refused_where_it_means_nothing(name):
-    with pytest.raises(ValueError, match=f"Expected {name} to be finite"):
+    expected = f"Expected {name} (> 0 and finite|to be a whole number >= 1), got inf"
+    with pytest.raises(ValueError, match=expected):
         make_spec(**{name: INF})
 
 
 @pytest.mark.parametrize(
     "fields, part",
     [
-        ({"seed": -1}, "seed >= 0, got -1"),
-        ({"insecure_seed": -3}, "insecure_seed >= 0, got -3"),
-        ({"ema_decay": 1.0}, "ema_decay < 1, got 1.0"),
-        ({"ema_decay": -0.1}, "ema_decay < 1, got -0.1"),
+        ({"seed": -1}, "seed to be a whole number >= 0, got -1"),
+        ({"insecure_seed": -3}, "insecure_seed to be a whole number >= 0, got -3"),
+        ({"ema_decay": 1.0}, "ema_decay in [0, 1), got 1.0"),
+        ({"ema_decay": -0.1}, "ema_decay in [0, 1), got -0.1"),
         ({"ema_decay": float("nan")}, "ema_decay"),
-        ({"public_batch_size": 1}, "public_batch_size >= 2, got 1"),
+        ({"public_batch_size": 1}, "public_batch_size to be a whole number >= 2, got 1"),
     ],
 )
 def test_values_out_of_range_are_refused(fields, part):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tensorflow import keras
 
 from tests.fuzz.targets import fuzz
-from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.runs import dry_run
 from tfdpnorm.training import PrivateModel
 from trainers import common, davody_dp
 
@@ -160,7 +160,7 @@ def check(arguments, tmp_path_factory, *, dry_run):
 
 @fuzz(arguments=arguments_of(), quick=6, share=0.15)
 def test_flags(arguments, tmp_path_factory):
-    with mock.patch.object(runner, "estimate_cost", lambda *_: (0.0, None)):
+    with mock.patch.object(dry_run, "estimate_cost", lambda *_: (0.0, None)):
         return check(arguments, tmp_path_factory, dry_run=True)
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from tfdpnorm.experiments import read_records
+from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from tfdpnorm.experiments.runs import audits, sensitivity_grid
-from tfdpnorm.experiments.runs.audits import AUDIT_FIELDS, SENSITIVITY_FIELDS
+from tfdpnorm.experiments.spec import AuditSpec
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
 
@@ -74,7 +75,7 @@ def test_a_broken_guarantee_is_the_exit_code(program, monkeypatch):
     monkeypatch.setattr(
         sensitivity_grid,
         "sensitivity_grid",
-        lambda names: [audits.AuditSpec(model="mlp", norm="layer", expected_batch_size=8)],
+        lambda names: [AuditSpec(model="mlp", norm="layer", expected_batch_size=8)],
     )
     result = program("--check=sensitivity", "--ascent_steps=0")
     assert result.code == 1 and "BROKEN" in result.out and "No bound holds" in result.out

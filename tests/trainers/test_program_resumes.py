@@ -1,11 +1,11 @@
-"""Programs that are taken up again after a crash."""
+"""Programs that are resumed after a crash."""
 
 import pathlib
 import re
 
 import pytest
 
-from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.privacy.command import main as tfdpnorm_epsilon
 from tfdpnorm.training.resume.checkpointing import Checkpointing
 
@@ -52,7 +52,7 @@ def test_a_program_is_taken_up_again(main, monkeypatch, tmp_path, capsys):
         assert len(other.err.splitlines()) == 1
 
     done = main("davody_dp", *RUN, *places, "--resume")
-    assert done.code == 0 and "taken up again after update 2 of 4" in done.out
+    assert done.code == 0 and "resumed after update 2 of 4" in done.out
     (record,) = read_records(tmp_path / "out")
     assert (record["updates"], record["resumes"]) == (4, 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tfdpnorm.experiments import read_records
 from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.runs import private
 from trainers import common, demo
 
 AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)
@@ -220,7 +220,7 @@ def test_the_demo_in_a_shell(shell, tmp_path):
 
 
 def test_training_never_begins_before_the_folder_is_there(main, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "build_private", lambda *_: pytest.fail("began"))
+    monkeypatch.setattr(private, "build_private", lambda *_: pytest.fail("began"))
     (tmp_path / "file").write_text("")
     result = main("davody_dp", *SMALL, "--epsilon=1", f"--output_dir={tmp_path / 'file' / 'sub'}")
     assert result.code == 2 and "output_dir" in result.err

@@ -75,12 +75,15 @@ def test_a_dry_run_lists_every_cell_and_makes_nothing(program, tmp_path, experim
 @pytest.mark.parametrize(
     "arguments, part",
     [
-        (["--seeds=0"], "Error: Expected seeds >= 1, got 0."),
-        (["--workers=0"], "Error: Expected workers >= 1, got 0."),
-        (["--workers=-3"], "Error: Expected workers >= 1, got -3."),
+        (["--seeds=0"], "Error: Expected seeds to be a whole number >= 1, got 0."),
+        (["--workers=0"], "Error: Expected workers to be a whole number >= 1, got 0."),
+        (["--workers=-3"], "Error: Expected workers to be a whole number >= 1, got -3."),
         (["--cells=none/eps=2"], "got 'none/eps=2', which matches none of none/eps=inf, none/"),
         (["--output_dir=file"], "Expected output_dir to be a folder"),
-        (["--runs_dir=file/below"], "Expected runs_dir to be a folder, got file/below"),
+        (
+            ["--runs_dir=file/below"],
+            "runs_dir to be a folder that can be written to, got file/below",
+        ),
         (["davody_table5"], "Expected --flag=value only, got ['davody_table5']"),
     ],
 )

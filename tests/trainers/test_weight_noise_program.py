@@ -67,7 +67,7 @@ def test_every_cell_has_a_command(main, monkeypatch, arguments, cell):
         (["--stddev=nan"], "weight_noise_stddev >= 0"),
         (["--norm=public_batch"], 'norm="batch" without privacy'),
         (["--model=lenet6"], "model to be one of"),
-        (["--steps=0"], "steps > 0"),
+        (["--steps=0"], "steps to be a whole number >= 1"),
     ],
 )
 def test_mistakes_end_in_one_line(main, tmp_path, arguments, part):

@@ -1,20 +1,17 @@
-"""All experiments by name: which cells they have, and how one is run."""
+"""All experiments by name: their cells, and how one is run.
 
-from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.runs import private as runner
-from tfdpnorm.experiments.runs import weight_noise
-from tfdpnorm.experiments.spec import WeightNoiseSpec
+A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
+function that returns its specs, and `KINDS`, the kinds of run that these specs are of.
+"""
 
-_CELLS = {
-    "davody_table2": lambda: davody.weight_noise_cells("mnist"),
-    "davody_table3": lambda: davody.weight_noise_cells("cifar10"),
-    "davody_table4": lambda: davody.weight_noise_cells("ag_news"),
-    "davody_table5": lambda: davody.private_cells("mnist"),
-    "davody_table6": lambda: davody.private_cells("cifar10"),
-    "davody_table7": lambda: davody.private_cells("ag_news"),
-    "davody_figure1": davody.curve_cells,
-    "davody_statistics": davody.statistics_cells,
-}
+from tfdpnorm.experiments import davody
+from tfdpnorm.experiments.knobs import Part
+from tfdpnorm.experiments.runs.skeleton import run
+
+_PAPERS = (davody,)
+
+_CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
+_KINDS = {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.KINDS}
 EXPERIMENTS = tuple(_CELLS)
 
 
@@ -30,21 +27,25 @@ def cells(experiment):
 
 
 def networks(experiment):
-    """Returns the rows of an experiment in the paper's order; none if it is not listed here."""
+    """Returns the networks of an experiment in the paper's order; none if it is not known."""
     if experiment not in _CELLS:
         return ()
-    return tuple(dict.fromkeys(spec.cell.split("/")[0] for spec in cells(experiment)))
+    return tuple(dict.fromkeys(spec.network for spec in cells(experiment)))
 
 
-def run_cell(spec, **options):
-    """Trains a cell by the runner for its kind, and writes its record.
+def spec_class(kind):
+    """Returns the class of the specs of a kind of run; `Part`, without fields, if it is unknown."""
+    return _KINDS[kind].spec_class if kind in _KINDS else Part
+
+
+def run_cell(spec, **settings):
+    """Trains a cell as its kind is trained, and writes its record.
 
     Args:
-        spec: `ExperimentSpec` or `WeightNoiseSpec`.
-        **options: What both runners take: data_dir, output_dir, data, echo, run_dir, resume.
+        spec: Spec of a kind of run that a paper has.
+        **settings: See `tfdpnorm.experiments.runs.skeleton.run`.
 
     Returns:
-        `RunResult` or `WeightNoiseResult`; both have a `record`.
+        `RunResult`.
     """
-    run = weight_noise.run if isinstance(spec, WeightNoiseSpec) else runner.run
-    return run(spec, **options)
+    return run(_KINDS[spec.kind], spec, **settings)

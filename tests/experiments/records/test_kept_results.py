@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tfdpnorm.experiments import registry as cells
-from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.experiments.runs.settings import differences
 
 RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"

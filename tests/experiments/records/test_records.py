@@ -3,15 +3,16 @@
 import json
 import os
 import pathlib
-import tempfile
 import threading
 
 import numpy as np
 import pytest
 
+from tfdpnorm import files
 from tfdpnorm.experiments import read_records, write_record
-from tfdpnorm.experiments.records import record as records
-from tfdpnorm.experiments.records.record import FIELDS, make_folder
+from tfdpnorm.experiments.records import provenance
+from tfdpnorm.experiments.records.fields import FIELDS
+from tfdpnorm.files import make_folder
 
 INF = float("inf")
 
@@ -102,7 +103,7 @@ def test_a_record_has_its_name_only_when_it_is_whole(tmp_path, make_record, monk
     link = os.link
 
     def watched(source, target):
-        seen.append((json.loads(pathlib.Path(source).read_text()), list(tmp_path.glob("*.json"))))
+        seen.append((json.loads(pathlib.Path(source).read_text()), read_records(tmp_path)))
         link(source, target)
 
     monkeypatch.setattr(os, "link", watched)
@@ -112,15 +113,15 @@ def test_a_record_has_its_name_only_when_it_is_whole(tmp_path, make_record, monk
     assert len(list(tmp_path.iterdir())) == 1, "the temporary file stayed"
 
 
-@pytest.mark.parametrize("broken", ["fdopen", "link"])
+@pytest.mark.parametrize("broken", ["_write", "publish"])
 def test_a_write_that_fails_leaves_nothing(tmp_path, make_record, monkeypatch, broken):
-    make_folder(tmp_path)
+    make_folder(tmp_path, "output_dir")
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, broken, full)
+        patch.setattr(files, broken, full)
         with pytest.raises(OSError, match="No space left"):
             write_record(tmp_path, make_record())
     assert list(tmp_path.iterdir()) == []
@@ -138,8 +139,8 @@ def test_a_file_in_place_of_the_folder(tmp_path, make_record, use):
     place = tmp_path / "results"
     place.write_text("notes")
     with pytest.raises(OSError) as error:
-        write_record(place, make_record()) if use == "write_record" else use(place)
-    assert str(place) in str(error.value) and "it is no folder" in str(error.value)
+        write_record(place, make_record()) if use == "write_record" else use(place, "place")
+    assert str(place) in str(error.value) and "it is not a folder" in str(error.value)
     assert place.read_text() == "notes"
 
 
@@ -152,7 +153,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, make_record, monkeypatch):
         def refused(*_, **__):
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+        monkeypatch.setattr(pathlib.Path, "touch", refused)
     with pytest.raises(OSError) as error:
         write_record(place, make_record())
     assert str(place) in str(error.value) and "Permission denied" in str(error.value)
@@ -198,7 +199,7 @@ def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
 
 
 def test_versions_name_what_results_depend_on():
-    versions = records.package_versions()
+    versions = provenance.package_versions()
     assert versions["tensorflow"].startswith("2.15.")
     assert versions["numpy"] == np.__version__
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
@@ -206,7 +207,7 @@ def test_versions_name_what_results_depend_on():
 
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert records.source_commit() is None
+    assert provenance.source_commit() is None
 
 
 def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.parts import OPTIMIZERS, SCHEDULES
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
-from tfdpnorm.experiments.spec import OPTIMIZERS, SCHEDULES
 
 
 def spec(**fields):

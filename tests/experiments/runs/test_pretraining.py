@@ -9,10 +9,11 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.data import Examples
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.runs import data as datasets
 from tfdpnorm.experiments.runs import pretraining
-from tfdpnorm.experiments.runs import private as runner
 from tfdpnorm.experiments.runs.data import load_experiment_data
+from tfdpnorm.experiments.runs.private import PrivateRun
 
 
 class Sets:
@@ -76,7 +77,7 @@ def test_head_on_features_is_the_whole_network(sets, tmp_path, norm):
     np.testing.assert_allclose(data.train_x, (by_hand - mean) / scale, atol=1e-4)
     assert data.model_options == {"part": "head"}
     assert "30 images of cifar100" in data.pretrained
-    private = runner.build_private(make_spec(norm), data)
+    private = PrivateRun(make_spec(norm), data).model
     assert private.model.input_shape[1:] == data.train_x.shape[1:] == (3 * 3 * 64,)
     if norm == "public_batch":
         assert data.public_x.shape == (6, 576)
@@ -144,9 +145,9 @@ def test_a_failed_pretraining_leaves_no_weights(sets, tmp_path, monkeypatch):
 def test_only_the_head_is_trained_privately(sets, tmp_path):
     spec, lines = make_spec("layer", l2_norm_clip=1.0), []
     data = load(spec, tmp_path)
-    result = runner.run(spec, data=data, echo=lines.append)
+    result = run_cell(spec, data=data, echo=lines.append)
     assert result.record["guarantee_holds"] is True
-    names = [v.name.split("/")[0] for v in result.private.model.trainable_variables]
+    names = [v.name.split("/")[0] for v in result.model.model.trainable_variables]
     assert not any(name.startswith("conv") for name in names)
     assert any("pre-trained on 30 images of cifar100" in line for line in lines)
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tfdpnorm import models
+from tfdpnorm import files, models
 from tfdpnorm.data import Examples
 from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.runs import pretraining
@@ -145,9 +145,9 @@ def test_without_locks_the_work_is_done_all_the_same(training, monkeypatch, reas
         raise OSError("not on this file system")
 
     if reason == "refused":
-        monkeypatch.setattr(pretraining.fcntl, "flock", refuse)
+        monkeypatch.setattr(files.fcntl, "flock", refuse)
     else:
-        monkeypatch.setattr(pretraining, "fcntl", None)
+        monkeypatch.setattr(files, "fcntl", None)
     features = training.features(lambda x, training: x[:, 0, 0], IMAGES)
     np.testing.assert_array_equal(features, IMAGES[:, 0, 0])
     assert [path.suffix for path in pathlib.Path(training.folder).iterdir()] == [".npy"]

@@ -1,4 +1,4 @@
-"""The runner: a spec goes in, an honest record comes out."""
+"""Private runs: a spec goes in, an honest record comes out."""
 
 import dataclasses
 import math
@@ -13,8 +13,11 @@ from dp_accounting.rdp import RdpAccountant
 from tensorflow import keras
 
 from tfdpnorm.experiments import read_records
-from tfdpnorm.experiments.records.record import FIELDS
-from tfdpnorm.experiments.runs import private as runner
+from tfdpnorm.experiments.records.fields import FIELDS
+from tfdpnorm.experiments.registry import run_cell
+from tfdpnorm.experiments.runs import dry_run
+from tfdpnorm.experiments.runs.private import PrivateRun
+from tfdpnorm.experiments.runs.skeleton import make_record
 
 INF = float("inf")
 AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)
@@ -25,8 +28,8 @@ class Run:
 
     def __init__(self, spec, data, output_dir=None):
         self.spec, self.data, self.lines = spec, data, []
-        self.result = runner.run(spec, data=data, output_dir=output_dir, echo=self.lines.append)
-        self.record, self.private = self.result.record, self.result.private
+        self.result = run_cell(spec, data=data, output_dir=output_dir, echo=self.lines.append)
+        self.record, self.private = self.result.record, self.result.model
 
     @property
     def text(self):
@@ -73,7 +76,10 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
     assert read_records(tmp_path / "results") == [_as_read(record)]
     expected = dict(
         experiment="tiny",
+        kind="private",
         cell="a/cell",
+        network="a",
+        column="cell",
         paper_value=None,
         epsilon_target=None,
         accountant="rdp",
@@ -181,10 +187,10 @@ def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fiel
 def test_a_seed_sets_the_start_and_never_the_noise(tiny_spec, tiny_data):
     # Every example is in every lot (q = 1): nothing but the noise can differ.
     spec = tiny_spec(norm="none", expected_batch_size=64, steps=1, ema_decay=None, seed=3)
-    start = runner.build_private(spec, tiny_data).model.get_weights()
-    assert same(start, runner.build_private(spec, tiny_data).model.get_weights())
+    start = PrivateRun(spec, tiny_data).model.model.get_weights()
+    assert same(start, PrivateRun(spec, tiny_data).model.model.get_weights())
     other = dataclasses.replace(spec, seed=4)
-    assert not same(start, runner.build_private(other, tiny_data).model.get_weights())
+    assert not same(start, PrivateRun(other, tiny_data).model.model.get_weights())
 
     first, second = Run(spec, tiny_data), Run(spec, tiny_data)
     for a, b in zip(weights(first), weights(second), strict=True):
@@ -194,9 +200,10 @@ def test_a_seed_sets_the_start_and_never_the_noise(tiny_spec, tiny_data):
 
 def test_epsilon_is_calibrated_to_the_target(tiny_spec, tiny_data):
     spec = tiny_spec(epsilon=2.0)
-    private = runner.build_private(spec, tiny_data)
+    run = PrivateRun(spec, tiny_data)
+    private = run.model
     assert 1.9 < private.plan.epsilon_after(3) <= 2.0
-    text = runner.describe(spec, tiny_data, private)
+    text = run.describe()
     shown = float(re.search(r"epsilon after all updates: (\S+)", text)[1])
     assert private.plan.epsilon_after(3) <= shown <= 2.0
     assert f"z = {private.plan.noise_multiplier:.4f}" in text and "T = 3 updates" in text
@@ -206,8 +213,8 @@ def test_a_folder_without_access_is_refused_before_training(tiny_spec, tiny_data
     place = tmp_path / "results"
     place.write_text("a file")
     lines = []
-    with pytest.raises(OSError, match="it is no folder"):
-        runner.run(tiny_spec(), data=tiny_data, output_dir=place, echo=lines.append)
+    with pytest.raises(OSError, match="it is not a folder"):
+        run_cell(tiny_spec(), data=tiny_data, output_dir=place, echo=lines.append)
     assert lines == []
 
 
@@ -240,13 +247,14 @@ def test_an_estimate_spends_nothing_and_looks_at_nothing(
     )
     # delta is below 1 / N, and above 1 / 8 of the rows of the trial: no warning is due.
     spec = tiny_spec(engine=engine, physical_batch_size=8, delta=1 / 65, steps=30)
-    private = runner.build_private(spec, data)
+    run = PrivateRun(spec, data)
+    private = run.model
     before = private.model.get_weights()
     ticks = iter(range(10**6))
     monkeypatch.setattr(
-        runner, "time", types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+        dry_run, "time", types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
     )
-    seconds, held = runner.estimate_cost(spec, data, private)
+    seconds, held = dry_run.estimate_cost(run)
     # One second by this clock for 8 rows, so 2 for a lot of 16, 30 times.
     assert math.isclose(seconds, 60.0)
     if megabytes is not None:
@@ -258,7 +266,6 @@ def test_an_estimate_spends_nothing_and_looks_at_nothing(
 
 def test_half_precision_is_in_the_record(tiny_spec, tiny_data):
     keras.mixed_precision.set_global_policy("mixed_float16")
-    spec = tiny_spec()
-    private = runner.build_private(spec, tiny_data)
-    record = runner.make_record(spec, tiny_data, private, 50.0, None, [], seconds=1.0, made=0)
+    run = PrivateRun(tiny_spec(ema_decay=None), tiny_data)
+    record = make_record(run, seconds=1.0, examples=0)
     assert record["flags"]["precision"] == "mixed_float16"

@@ -10,19 +10,16 @@ import sys
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.experiments.runs import settings as run_settings
-from tfdpnorm.experiments.runs.settings import (
-    NOT_MEASURED,
-    claim_run_dir,
-    differences,
-    have_same_settings,
-)
+from tfdpnorm import files
+from tfdpnorm.experiments.runs.run_dir import claim_run_dir
+from tfdpnorm.experiments.runs.settings import differences, have_same_settings
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
 INF = float("inf")
 PRIVATE = ExperimentSpec(
     experiment="a_table",
-    cell="public_batch/eps=1",
+    network="public_batch",
+    column="eps=1",
     dataset="mnist",
     norm="public_batch",
     epsilon=1.0,
@@ -37,8 +34,11 @@ PRIVATE = ExperimentSpec(
 OTHER = {float: 0.0625, int: 77, str: "another", bool: True, tuple: [["pooling", "max"]]}
 SPECS = {
     "private": PRIVATE,
-    "noise": WeightNoiseSpec(experiment="t", cell="c", dataset="mnist", epochs=3),
+    "noise": WeightNoiseSpec(experiment="t", network="n", column="c", dataset="mnist", epochs=3),
 }
+NOT_MEASURED = (
+    "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
+)  # fmt: skip
 FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
 
 
@@ -114,13 +114,15 @@ def test_records_are_compared_as_specs_are(make_record):
     flags = dataclasses.asdict(PRIVATE)
     old = {name: value for name, value in flags.items() if name != "vocabulary"}
     records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
-    assert have_same_settings(records[:1]) and have_same_settings(records)
-    assert not have_same_settings([*records, make_record(flags={**flags, "epochs": 3})])
+    assert have_same_settings(records[:1], ExperimentSpec)
+    assert have_same_settings(records, ExperimentSpec)
+    other = make_record(flags={**flags, "epochs": 3})
+    assert not have_same_settings([*records, other], ExperimentSpec)
     noisy = dataclasses.asdict(SPECS["noise"])
     # 0.001 is the learning rate that the fields have here, and not that of private training.
     short = {name: value for name, value in noisy.items() if name != "learning_rate"}
     records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
-    assert have_same_settings(records)
+    assert have_same_settings(records, WeightNoiseSpec)
 
 
 # --- whose run a folder holds ---
@@ -168,7 +170,7 @@ def test_the_same_run_goes_on(tmp_path, epsilon):
     [
         ({"learning_rate": 0.5}, "learning_rate"),
         ({"seed": 1}, "seed"),
-        ({"cell": "none/eps=2", "epsilon": 2.0, "seed": 3}, "cell, epsilon, seed"),
+        ({"network": "none", "column": "eps=2", "seed": 3}, "network, column, seed"),
         ({"experiment": "another_table"}, "experiment"),
         ({"ema_decay": None}, "ema_decay"),
         ({"model_options": ()}, "model_options"),
@@ -189,7 +191,7 @@ def test_other_settings_are_refused_by_name(tmp_path, fields, names):
 
 def test_another_precision_and_another_kind_of_run_are_refused(tmp_path):
     begin(tmp_path)
-    with pytest.raises(ValueError, match="with other experiment, cell,"):
+    with pytest.raises(ValueError, match="with other experiment, network, column,"):
         enter(tmp_path, SPECS["noise"], True)
     keras.mixed_precision.set_global_policy("mixed_float16")  # the fixture undoes it
     with pytest.raises(ValueError, match="with other precision. Move"):
@@ -240,6 +242,17 @@ def test_settings_without_a_seed_are_of_another_run(tmp_path):
         enter(tmp_path, PRIVATE, True)
 
 
+def test_a_run_of_an_older_version_is_resumed(tmp_path):
+    """It noted the cell's name in place of network and column."""
+    begin(tmp_path)
+    held = json.loads((tmp_path / "settings.json").read_text())
+    del held["network"], held["column"]
+    (tmp_path / "settings.json").write_text(json.dumps(held | {"cell": "public_batch/eps=1"}))
+    enter(tmp_path, PRIVATE, True)
+    with pytest.raises(ValueError, match="with other column. Move"):
+        enter(tmp_path, dataclasses.replace(PRIVATE, column="eps=2"), True)
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_a_death_before_the_run_leaves_is_no_run(tmp_path, resume):
     (tmp_path / "settings.json").write_text(json.dumps({"learning_rate": 99.0}))
@@ -276,10 +289,9 @@ def test_settings_are_written_whole_or_not_at_all(tmp_path):
     """A process that is killed before the last step leaves what counts as nothing."""
     program = (
         "import os, sys\n"
-        "from tfdpnorm.experiments import run_settings\n"
-        "run_settings.os.replace = lambda *_: os._exit(9)\n"
-        "import pathlib\n"
-        "run_settings._write(pathlib.Path(sys.argv[1]), {'learning_rate': 1.0})\n"
+        "from tests.experiments.runs.test_run_settings import PRIVATE, enter, files\n"
+        "files.os.replace = lambda *_: os._exit(9)\n"
+        "enter(sys.argv[1], PRIVATE, False)\n"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert killed.returncode == 9
@@ -292,7 +304,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_settings.os, "fsync", full)
+    monkeypatch.setattr(files, "_TO_DISK", full)
     with pytest.raises(OSError, match="No space left"):
         enter(tmp_path / "run", PRIVATE, False)
     monkeypatch.undo()

@@ -6,9 +6,11 @@ import pytest
 from tfdpnorm import models
 from tfdpnorm.data import Examples, hash_tokens, word_ids
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.runs import data as datasets
-from tfdpnorm.experiments.runs import private as runner
 from tfdpnorm.experiments.runs.data import PRIVATE_VOCABULARY, load_experiment_data
+from tfdpnorm.experiments.runs.dry_run import estimate_cost
+from tfdpnorm.experiments.runs.private import PrivateRun
 
 TEXTS = [f"word{i} story number {i % 3}" for i in range(40)]
 SIZES = dict(vocabulary_size=30, sequence_length=6)
@@ -72,7 +74,7 @@ def test_a_file_that_is_not_there_is_named(texts, tmp_path):
 def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
     spec = davody.spec("ag_news", "layer", 3.0, vocabulary=vocabulary, **SIZES, **SMALL)
     data, lines = load_experiment_data(spec), []
-    record = runner.run(spec, data=data, echo=lines.append).record
+    record = run_cell(spec, data=data, echo=lines.append).record
     private = vocabulary == "private"
     assert record["guarantee_holds"] is not private
     assert (PRIVATE_VOCABULARY in record["no_guarantee_because"]) is private
@@ -87,9 +89,9 @@ def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
 def test_cost_is_estimated_on_made_up_words(texts):
     spec = davody.spec("ag_news", "none", 3.0, **SIZES, **SMALL)
     data = load_experiment_data(spec)
-    private = runner.build_private(spec, data)
-    seconds, _ = runner.estimate_cost(spec, data, private)
-    assert seconds > 0 and private.ledger.updates == 0
+    run = PrivateRun(spec, data)
+    seconds, _ = estimate_cost(run)
+    assert seconds > 0 and run.model.ledger.updates == 0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.experiments import read_records
 from tfdpnorm.experiments import registry as cells
-from tfdpnorm.experiments.records.record import FIELDS
+from tfdpnorm.experiments.records.fields import FIELDS
 from tfdpnorm.experiments.runs import weight_noise
 from tfdpnorm.experiments.spec import WeightNoiseSpec
 from tfdpnorm.layers import WeightNoise
@@ -25,7 +25,8 @@ def noisy_spec():
         return WeightNoiseSpec(
             **{
                 "experiment": "tiny",
-                "cell": "a/stddev=0.5",
+                "network": "a",
+                "column": "stddev=0.5",
                 "dataset": "synthetic",
                 "model": "lenet_300_100",
                 "norm": "batch",
@@ -73,11 +74,11 @@ def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
 def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
     """The same start, batches and optimizer by hand give the same weights."""
     spec = noisy_spec(weight_noise_stddev=0.0, norm="none", optimizer="sgd", learning_rate=0.1)
-    trained = weight_noise.run(spec, data=held_out, echo=silent).model
-    model = weight_noise.build(spec, held_out)
+    trained = cells.run_cell(spec, data=held_out, echo=silent).model
+    model = weight_noise.WeightNoiseRun(spec, held_out).model
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss_fn)
-    batches = iter(weight_noise._batches(held_out, spec))
+    batches = iter(weight_noise.batches(held_out, spec))
     for _ in range(8):
         model.train_on_batch(*next(batches))
     for ours, by_hand in zip(trained.get_weights(), model.get_weights(), strict=True):
@@ -86,7 +87,7 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
 
 def test_noise_is_on_in_testing(noisy_spec, held_out):
     spec = noisy_spec(weight_noise_stddev=5.0, steps=1, epochs=None)
-    result = weight_noise.run(spec, data=held_out, echo=silent)
+    result = cells.run_cell(spec, data=held_out, echo=silent)
     x = held_out.test_x
     first, second = result.model.predict(x, verbose=0), result.model.predict(x, verbose=0)
     assert not np.allclose(first, second)
@@ -94,7 +95,7 @@ def test_noise_is_on_in_testing(noisy_spec, held_out):
 
 
 def test_validation_rows_are_optional(noisy_spec, tiny_data):
-    result = weight_noise.run(noisy_spec(), data=tiny_data, echo=silent)
+    result = cells.run_cell(noisy_spec(), data=tiny_data, echo=silent)
     assert result.curve == [] and result.record["curve"] == []
 
 
@@ -121,13 +122,13 @@ def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path,
     with monkeypatch.context() as patch:
         interrupted_after(2, patch)
         with pytest.raises(Killed):
-            weight_noise.run(spec, data=held_out, echo=silent, run_dir=folder)
+            cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
     with pytest.raises(ValueError, match="hold no run yet"):
-        weight_noise.run(spec, data=held_out, echo=silent, run_dir=folder)
+        cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
     with pytest.raises(ValueError, match="with other epochs"):
-        weight_noise.run(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
+        cells.run_cell(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
     lines = []
-    result = weight_noise.run(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)
+    result = cells.run_cell(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)
     assert [point["epoch"] for point in result.curve] == [1, 2, 3, 4]
     assert int(result.model.optimizer.iterations.numpy()) == 16
     assert [line.split()[1] for line in lines if line.startswith("  epoch")] == ["3/4", "4/4"]
@@ -135,7 +136,7 @@ def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path,
 
 
 def test_curves_are_plain_numbers(noisy_spec, held_out):
-    record = weight_noise.run(noisy_spec(), data=held_out, echo=silent).record
+    record = cells.run_cell(noisy_spec(), data=held_out, echo=silent).record
     assert json.loads(json.dumps(record["curve"])) == record["curve"]
 
 
@@ -145,10 +146,10 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
         (dict(norm="public_batch"), 'norm="batch" without privacy'),
         (dict(norm="noised_batch"), 'norm="batch" without privacy'),
         (dict(weight_noise_stddev=-1.0), "weight_noise_stddev >= 0"),
-        (dict(weight_noise_stddev=INF), "weight_noise_stddev to be finite"),
+        (dict(weight_noise_stddev=INF), "weight_noise_stddev >= 0 and finite, got inf"),
         (dict(weight_noise_stddev=float("nan")), "weight_noise_stddev >= 0"),
-        (dict(batch_size=0), "batch_size > 0"),
-        (dict(validation_examples=-1), "validation_examples >= 0"),
+        (dict(batch_size=0), "batch_size to be a whole number >= 1, got 0"),
+        (dict(validation_examples=-1), "validation_examples to be a whole number >= 0, got -1"),
         (dict(vocabulary="public"), "vocabulary_file with vocabulary='public'"),
         (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
     ],

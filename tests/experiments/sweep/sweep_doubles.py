@@ -8,23 +8,28 @@ import types
 from concurrent.futures.process import BrokenProcessPool
 
 from tfdpnorm.experiments import write_record
-from tfdpnorm.experiments.runs.settings import claim_run_dir
+from tfdpnorm.experiments.runs.run_dir import claim_run_dir
 from tfdpnorm.experiments.spec import ExperimentSpec
-from tfdpnorm.experiments.sweep import sweep
 from tfdpnorm.experiments.sweep.runs import run_name
+from tfdpnorm.experiments.sweep.sweep import sweep
 
 INF = float("inf")
 TABLE = [
     ExperimentSpec(
         experiment="a_table",
-        cell=cell,
+        network=network,
+        column=column,
         dataset="mnist",
         epsilon=epsilon,
         epochs=2,
         model_options=(("pooling", "average"), ("activation", "tanh")),
         expected_batch_size=50,
     )
-    for cell, epsilon in (("none/eps=inf", INF), ("none/eps=1", 1.0), ("layer/eps=1", 1.0))
+    for network, column, epsilon in (
+        ("none", "eps=inf", INF),
+        ("none", "eps=1", 1.0),
+        ("layer", "eps=1", 1.0),
+    )
 ]
 
 
@@ -35,7 +40,8 @@ def changed(spec, **fields):
 def record_of(spec, **fields):
     """What a runner writes for a spec: by hand, not by the code that is tested."""
     return {
-        "experiment": spec.experiment, "cell": spec.cell, "paper_value": None,
+        "experiment": spec.experiment, "kind": spec.kind, "cell": spec.cell,
+        "network": spec.network, "column": spec.column, "paper_value": None,
         "test_accuracy": 95.25, "test_accuracy_ema": None, "epsilon": 0.98765,
         "epsilon_target": 1.0, "epsilon_rdp": 0.98765, "epsilon_pld": 0.9, "epsilon_claimed": None,
         "accountant": "rdp", "delta": 1e-5, "guarantee_holds": True, "no_guarantee_because": [],

@@ -23,8 +23,8 @@ from tests.experiments.sweep.sweep_doubles import (
     write,
 )
 from tfdpnorm.experiments import read_records
-from tfdpnorm.experiments.sweep import sweep
 from tfdpnorm.experiments.sweep.runs import run_folder, select
+from tfdpnorm.experiments.sweep.sweep import sweep
 from tfdpnorm.experiments.sweep.worker import Job, train
 
 # --- a sweep ---
@@ -234,7 +234,7 @@ def test_folders_that_cannot_be_made_are_refused_before_training(place, tmp_path
         setattr(broken, option, tmp_path / "file" / "below")
         with pytest.raises(OSError, match="Expected (output|runs)_dir to be a folder"):
             broken.sweep(trainer)
-    with pytest.raises(ValueError, match="workers >= 1, got 0"):
+    with pytest.raises(ValueError, match="workers to be a whole number >= 1, got 0"):
         place.sweep(trainer, workers=0)
     place.results.mkdir(exist_ok=True)
     (place.results / "notes.json").write_text("[]")

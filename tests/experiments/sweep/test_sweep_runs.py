@@ -38,15 +38,15 @@ def test_patterns_choose_cells_in_the_tables_order(patterns, chosen):
 
 
 def test_a_name_with_a_bracket_is_itself():
-    odd = [changed(TABLE[0], cell="none/eps=[1]"), TABLE[1]]
+    odd = [changed(TABLE[0], column="eps=[1]"), TABLE[1]]
     assert select(odd, 1, ["none/eps=[1]"]) == odd
 
 
 @pytest.mark.parametrize(
     "seeds, patterns, part",
     [
-        (0, [], "seeds >= 1, got 0"),
-        (-2, [], "seeds >= 1, got -2"),
+        (0, [], "seeds to be a whole number >= 1, got 0"),
+        (-2, [], "seeds to be a whole number >= 1, got -2"),
         (1, ["*/eps=1", "NONE/eps=1"], "'NONE/eps=1', which matches none of none/eps=inf, none/"),
         (1, [""], "got ''"),
     ],
@@ -66,7 +66,7 @@ def test_what_is_left_is_all_minus_what_is_done(place, bits):
     write(place.results, changed(TABLE[0], experiment="another_table"))
     write(place.results, changed(TABLE[0], seed=7))
     write(place.results, changed(TABLE[1], learning_rate=0.123))
-    write(place.results, changed(TABLE[1], cell="gone/eps=1"))
+    write(place.results, changed(TABLE[1], network="gone"))
     before = sorted(place.results.iterdir())
 
     trainer = Trainer()
@@ -131,14 +131,14 @@ def test_the_estimate_is_the_mean_of_the_same_runs():
 
 
 def test_the_estimate_prefers_the_same_network():
-    other = changed(TABLE[0], cell="other", model="resnet9", model_options=())
+    other = changed(TABLE[0], column="other", model="resnet9", model_options=())
     records = [record_of(TABLE[0], seconds=10.0), record_of(other, seconds=90.0)]
     assert estimate(TABLE[1], records) == pytest.approx(10.0)
     assert estimate(TABLE[1], records[1:]) == pytest.approx(90.0)
 
 
 def test_views_take_their_time():
-    views = changed(TABLE[1], cell="views", augmentation_multiplicity=5)
+    views = changed(TABLE[1], column="views", augmentation_multiplicity=5)
     assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
     assert estimate(TABLE[1], [record_of(views, seconds=50.0)]) == pytest.approx(10.0)
 
@@ -148,19 +148,21 @@ def test_work_that_is_not_known_is_not_scaled_by():
     assert estimate(changed(TABLE[1], epochs=20), [record]) == 10.0
 
 
-def test_a_run_that_was_taken_up_again_counts_whole():
+def test_a_resumed_run_counts_whole():
     spec = TABLE[1]
     # 40 updates of 50 at 200 per second, of which the last two seconds were recorded.
     records = [record_of(spec, resumes=1, seconds=2.0, examples_per_second=200.0)]
     assert estimate(spec, records) == pytest.approx(10.0)
-    # Taken up after the last update: says nothing.
+    # Resumed after the last update: says nothing.
     nothing = record_of(spec, resumes=1, seconds=0.0, examples_per_second=0.0)
     assert estimate(spec, [nothing]) is None
     assert estimate(spec, [nothing, *records]) == pytest.approx(10.0)
 
 
 def test_runs_without_privacy_are_scaled_by_their_own_batches():
-    short = WeightNoiseSpec(experiment="t", cell="a", dataset="mnist", epochs=2, batch_size=100)
+    short = WeightNoiseSpec(
+        experiment="t", network="n", column="a", dataset="mnist", epochs=2, batch_size=100
+    )
     record = record_of(
         short,
         seconds=12.0,
@@ -169,7 +171,7 @@ def test_runs_without_privacy_are_scaled_by_their_own_batches():
         updates=20,
         examples_per_second=2000 / 12,
     )
-    long = changed(short, cell="b", epochs=6, batch_size=50)
+    long = changed(short, column="b", epochs=6, batch_size=50)
     assert estimate(long, [record]) == pytest.approx(36.0)
 
 

@@ -4,20 +4,20 @@ import dataclasses
 
 from tfdpnorm.experiments.davody import published as paper
 from tfdpnorm.experiments.davody.settings import (
-    CURVES,
-    STATISTICS,
+    OWN_NETWORKS,
+    STATISTICS_TABLE,
     private_settings,
-    weight_noise_settings,
 )
+from tfdpnorm.experiments.davody.weight_noise_settings import CURVES, weight_noise_settings
 from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 
-# By what the trainers call a dataset: the experiment, its network by default, the paper's table.
+# By what the trainers call a data set: the experiment, its own network, the paper's table.
 _PRIVATE = {
-    "mnist": ("davody_table5", "lenet5", paper.TABLE5),
-    "cifar10": ("davody_table6", "tf_tutorial", paper.TABLE6),
-    "ag_news": ("davody_table7", "bilstm", paper.TABLE7),
+    "mnist": ("davody_table5", OWN_NETWORKS["mnist"], paper.TABLE5),
+    "cifar10": ("davody_table6", OWN_NETWORKS["cifar10"], paper.TABLE6),
+    "ag_news": ("davody_table7", OWN_NETWORKS["ag_news"], paper.TABLE7),
     # Ours, for the demonstration.
-    "digits": ("davody_digits", "lenet5", {}),
+    "digits": ("davody_digits", OWN_NETWORKS["digits"], {}),
 }
 _WEIGHT_NOISE = {
     "mnist": ("davody_table2", "lenet5", paper.TABLE2),
@@ -30,34 +30,30 @@ _NO_VIEWS = dict(augmentation_multiplicity=1)
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
-def spec(dataset, norm, epsilon=None, *, model=None, **values):
+def spec(dataset, norm, epsilon=None, *, model=None, **settings):
     """The `ExperimentSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
         dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
         norm: Normalisation of the network.
-        epsilon: Target epsilon, or None if `noise_multiplier` is among `values`.
+        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
-        **values: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
     """
-    experiment, default, table = _of_dataset(_PRIVATE, dataset)
-    model = default if model is None else model
+    experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
+    model = own_model if model is None else model
     ours = private_settings(dataset, model, norm, epsilon)
-    if values.get("statistics") in ("lot", "example"):
-        ours |= _NO_VIEWS  # which are not for these (`make_private`)
-    settings = _settled(ours, values)
-    privacy = f"eps={epsilon:g}" if epsilon is not None else None
-    if privacy is None:
-        amount = settings.get("noise_multiplier")
-        privacy = "z=none" if amount is None else f"z={amount:g}"
-    settings.setdefault("delta", paper.DELTA)
+    if settings.get("statistics") in ("lot", "example"):
+        ours |= _NO_VIEWS  # `make_private` has none for these statistics
+    settings = {"delta": paper.DELTA, **_settled(ours, settings)}
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
-    variant = _variant(settings, ours) + ("" if model == default else f"-{model}")
+    variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
     return ExperimentSpec(
         **{
             "experiment": experiment,
-            "cell": f"{norm}{variant}/{privacy}",
+            "network": f"{norm}{variant}",
+            "column": _column(epsilon, settings.get("noise_multiplier")),
             "paper_value": table.get((model, norm), {}).get(epsilon) if as_in_the_paper else None,
             **settings,
         },
@@ -68,7 +64,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **values):
     )
 
 
-def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **values):
+def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
     """The `WeightNoiseSpec` of a cell of Tables 2 to 4, with our settings.
 
     Args:
@@ -78,18 +74,19 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model: Name of the network; None for the table's own.
         norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
             they are, "mod" for these without their last normalisation.
-        **values: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
     """
-    experiment, default, table = _of_dataset(_WEIGHT_NOISE, dataset)
-    model = default if model is None else model
-    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), values)
+    experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
+    model = own_model if model is None else model
+    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
     return WeightNoiseSpec(
         **{
             "experiment": experiment,
-            "cell": f"{network}/stddev={stddev:g}",
+            "network": network,
+            "column": f"stddev={stddev:g}",
             "paper_value": table.get((model, norm, norm_placement), {}).get(stddev),
             **settings,
         },
@@ -142,7 +139,7 @@ def statistics_cells():
     )
     return [
         dataclasses.replace(
-            spec("mnist", epsilon=epsilon, **variant, **STATISTICS),
+            spec("mnist", epsilon=epsilon, **variant, **STATISTICS_TABLE),
             experiment="davody_statistics",
             paper_value=None,
             ema_decay=None,
@@ -172,13 +169,19 @@ def _of_dataset(experiments, dataset):
     return experiments[dataset]
 
 
-def _settled(settings, values):
-    """Our settings with the `values` that are not None in their place."""
-    values = {name: value for name, value in values.items() if value is not None}
-    settings = {**settings, **values}
-    if "steps" in values and "epochs" not in values:
-        settings.pop("epochs", None)
-    return settings
+def _settled(ours, settings):
+    """Our settings with those of `settings` that are not None in their place."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    settled = {**ours, **given}
+    if "steps" in given and "epochs" not in given:
+        settled.pop("epochs", None)
+    return settled
+
+
+def _column(epsilon, noise_multiplier):
+    if epsilon is not None:
+        return f"eps={epsilon:g}"
+    return "z=none" if noise_multiplier is None else f"z={noise_multiplier:g}"
 
 
 def _variant(settings, ours):
@@ -192,3 +195,15 @@ def _variant(settings, ours):
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
     ]
     return "".join(f"-{mark}" for mark in marks if mark)
+
+
+EXPERIMENTS = {
+    "davody_table2": lambda: weight_noise_cells("mnist"),
+    "davody_table3": lambda: weight_noise_cells("cifar10"),
+    "davody_table4": lambda: weight_noise_cells("ag_news"),
+    "davody_table5": lambda: private_cells("mnist"),
+    "davody_table6": lambda: private_cells("cifar10"),
+    "davody_table7": lambda: private_cells("ag_news"),
+    "davody_figure1": curve_cells,
+    "davody_statistics": statistics_cells,
+}

@@ -1,1 +1,1 @@
-"""The records of runs."""
+"""The records of runs: their fields, files, provenance, and what older versions wrote."""

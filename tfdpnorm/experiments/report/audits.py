@@ -2,7 +2,7 @@
 
 import pathlib
 
-from tfdpnorm.experiments.runs.audits import path_name
+from tfdpnorm.experiments.spec import path_name
 from tfdpnorm.privacy.rounding import ceil_text
 
 _NOT_PRIVATE = "**not private**"
@@ -70,7 +70,7 @@ def sensitivity_table(rows):
 
 
 def rounding_summary(rows):
-    """Returns in words how far above its promise rounding brought a sum that keeps it.
+    """Returns in words how far rounding took sums beyond the bound that they keep.
 
     Args:
         rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
@@ -99,7 +99,7 @@ def audit_summary(record):
     elif record["guarantee_holds"]:
         shown += ", which agrees with the claim and proves nothing"
     else:
-        shown += ", which does not show the violation that there is"
+        shown += ", which does not reveal the violation"
     return f"{claim}. {shown}."
 
 
@@ -149,16 +149,16 @@ def _verdict(record):
 
 
 def sensitivity_column(records, rows):
-    """Returns a column for `experiment_table`: how far one added row moves the clipped sum.
+    """Returns a column for `experiment_table`: how far one added example moves the clipped sum.
 
     Args:
         records: Records of runs.
         rows: The "rows" of records with `SENSITIVITY_FIELDS`.
 
     Returns:
-        Dict from the column's heading to a dict from a network to the largest change that was
-        measured for its model and statistics; empty where all runs have the same statistics, or
-        nothing was measured for them.
+        Dict from the column's heading to a dict from a network to the largest change measured for
+        its model and statistics; empty if all runs have the same statistics, or nothing was
+        measured.
     """
     if len({record["flags"].get("statistics") for record in records}) < 2:
         return {}
@@ -171,8 +171,7 @@ def sensitivity_column(records, rows):
         path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
         found = measured.get((flags["model"], path))
         if found:
-            network = record["cell"].split("/")[0]
-            column[network] = f"{max(row['add_remove'] for row in found):.4g} C"
+            column[record["network"]] = f"{max(row['add_remove'] for row in found):.4g} C"
             lots.update(row["expected_batch_size"] for row in found)
     of_lots = " and ".join(map(str, sorted(lots)))
     return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}

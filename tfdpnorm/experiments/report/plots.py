@@ -20,7 +20,7 @@ def plot_runs(curves, path, title):
 
     Args:
         curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
-            without a finite epsilon are drawn against nothing and therefore left out.
+            without a finite epsilon are left out.
         path: File to write.
         title: Title of the plot.
     """
@@ -41,7 +41,7 @@ def plot_experiment(records, path, title, networks=()):
         records: Records of one experiment.
         path: File to write.
         title: Title of the plot.
-        networks: Networks in the order in which they are to come; the others follow.
+        networks: Networks in their order; others follow.
     """
     figure, axes = _figure()
     cells = by_cell(records, networks)
@@ -87,14 +87,14 @@ def plot_experiment(records, path, title, networks=()):
 def plot_weight_noise(records, path, title, networks=()):
     """Draws test accuracy against the noise in the weights, the paper's figures beside ours.
 
-    The steps of the noise are drawn at equal distances. What did not converge in the paper is not
-    in its curve.
+    The levels of the noise are drawn at equal distances. The paper's curve leaves out what did not
+    converge.
 
     Args:
         records: Records of one experiment, all with a `weight_noise_stddev`.
         path: File to write.
         title: Title of the plot.
-        networks: Networks in the order in which they are to come; the others follow.
+        networks: Networks in their order; others follow.
 
     Returns:
         The path.
@@ -129,6 +129,10 @@ def plot_weight_noise(records, path, title, networks=()):
     axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
     axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
     return _saved(figure, axes, path)
+
+
+# By the kind of the runs that are drawn.
+PLOTS = {"private": plot_experiment, "weight_noise": plot_weight_noise}
 
 
 def plot_curves(records, path, title):
@@ -180,9 +184,9 @@ def _saved(figure, axes, path):
 
 
 def _make_room_at_the_top(axes):
-    """Draws accuracies by the log of the error, where they reach from low ones to nearly 100 %.
+    """Scales the axis by the log of the error where accuracies range from low to nearly 100 %.
 
-    98 and 99 % are as far apart then as 80 and 90 %, of which a linear axis would show one line.
+    98 and 99 % are then as far apart as 80 and 90 %; a linear axis would draw them as one line.
     """
     low, high = axes.dataLim.intervaly
     if not (high > 85 and high - low > 15):

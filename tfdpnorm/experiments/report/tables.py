@@ -4,10 +4,13 @@ import collections
 import math
 import statistics
 
-from tfdpnorm.experiments.records.record import paper_text
+from tfdpnorm.experiments.records.fields import paper_text
+from tfdpnorm.experiments.registry import spec_class
 from tfdpnorm.experiments.runs.settings import have_same_settings
 from tfdpnorm.privacy.rounding import ceil_text
 
+# What a table says first, by the kind of its runs.
+CAPTIONS = {"weight_noise": "Trained without privacy, with noise in the weights. "}
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 
 
@@ -34,14 +37,14 @@ def run_table(records):
 def experiment_table(records, networks=(), more=None):
     """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
 
-    Or per standard deviation of the noise in the weights. An entry is the mean over seeds of the
-    last weights' test accuracy, +- the standard deviation, the mean of the weight average's in
-    brackets where there is one, and the paper's figure.
+    Or a column per standard deviation of the noise in the weights. An entry has the mean over seeds
+    of the last weights' test accuracy, +- the standard deviation, the mean of the weight average's
+    in brackets where there is one, and the paper's figure.
 
     Args:
         records: Records of one experiment.
-        networks: Networks in the order in which they are to come; the others follow.
-        more: Dict from the heading of a further column to a dict from a network to its entry.
+        networks: Networks in their order; others follow.
+        more: Further columns: dict from a heading to a dict from a network to its entry.
 
     Raises:
         ValueError: if there are none.
@@ -74,7 +77,7 @@ def _entry(records):
     if paper_text(records[0]):
         text += f"; paper {paper_text(records[0])}"
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
-    if not have_same_settings(records):
+    if not have_same_settings(records, spec_class(records[0]["kind"])):
         text += "; settings differ"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
@@ -88,23 +91,22 @@ def _entry(records):
 
 
 def _over_target(records):
-    """Says so if runs spent more than their column's epsilon, as one taken up again may have."""
+    """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
     spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
     return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
 
 
 def _is_as_promised(record):
-    """False for a run that gives less privacy than its column says; an infinite epsilon says it."""
-    promises_none = record["weight_noise_stddev"] is not None
-    return record["guarantee_holds"] or promises_none
+    """Whether a run gives the privacy that its column says; only private ones say any."""
+    return record["guarantee_holds"] or record["kind"] != "private"
 
 
 def by_cell(records, networks=()):
-    """Returns a dict from (network, column) of a cell's name to the records of that cell.
+    """Returns a dict from (network, column) to the records of that cell.
 
     Args:
         records: Records of one experiment.
-        networks: Networks in the order in which they are to come; the others follow.
+        networks: Networks in their order; others follow.
 
     Raises:
         ValueError: if there are none.
@@ -113,8 +115,7 @@ def by_cell(records, networks=()):
         raise ValueError("Expected at least one record, got none. Train a cell first.")
     cells = collections.defaultdict(list)
     for record in records:
-        network, _, column = record["cell"].partition("/")
-        cells[network, column].append(record)
+        cells[record["network"], record["column"]].append(record)
     place = {network: index for index, network in enumerate(networks)}
     return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
 

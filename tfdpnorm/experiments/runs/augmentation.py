@@ -1,4 +1,4 @@
-"""The views of an image that an experiment trains on."""
+"""Multi-view augmentation: the views of an image that an experiment trains on."""
 
 import functools
 
@@ -11,11 +11,11 @@ COUNTS = (1, 5, 9)
 
 
 def augmentations(count, shape):
-    """Returns what makes each view of an image: a list of functions of rows, or None for 1.
+    """Returns the functions that make the views of images, a list; None for one view.
 
-    The first view is the image itself; the others are it moved by a pixel, along one axis or both,
-    and mirrored at the border. They are the same at every update: with random views, each row's
-    would depend on its place in the lot, and so on which other rows are there, for anybody who
+    The first view is the image itself; in the others it is moved by a pixel, along one axis or
+    both, and mirrored at the border. They are the same at every update. Random views of an image
+    would depend on its place in the lot, and so on which other images are in it, for anybody who
     knows the random numbers.
 
     Args:
@@ -30,8 +30,8 @@ def augmentations(count, shape):
     if len(shape) != 3 or min(shape[:2]) < 2:
         raise ValueError(
             f"Expected images of 2 or more pixels in height and width with augmentation_"
-            f"multiplicity={count}, got rows of shape {tuple(shape)}. Texts, and networks of which "
-            "a part is frozen, take augmentation_multiplicity=1."
+            f"multiplicity={count}, got rows of shape {tuple(shape)}. For texts, and for networks "
+            "with a frozen part, set augmentation_multiplicity=1."
         )
     return [functools.partial(_moved, down=down, right=right) for down, right in _MOVES[:count]]
 

@@ -1,11 +1,11 @@
-"""The data of an experiment: private training rows, test rows, public rows."""
+"""The data of a run: private training rows, test rows, public rows. All are loaded here."""
 
 import dataclasses
 import pathlib
 
 import numpy as np
 
-from tfdpnorm import models
+from tfdpnorm import files, models
 from tfdpnorm.data import (
     common_words,
     hash_tokens,
@@ -15,11 +15,11 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
+from tfdpnorm.experiments.parts import HeldOut, Pretraining, PublicRows
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
-from tfdpnorm.experiments.spec import ExperimentSpec
 
 PRIVATE_VOCABULARY = (
-    "the vocabulary was counted in the private texts, un-noised, and every row depends on it"
+    "the vocabulary was counted in the private texts without noise, and every row depends on it"
 )
 
 
@@ -30,10 +30,10 @@ class ExperimentData:
     Attributes:
         train_x: [N, ...] training rows, private if anything is.
         train_y: [N] labels.
-        test_x: [N_test, ...].
+        num_classes: Number of labels.
+        test_x: [N_test, ...]; None where nothing is tested.
         test_y: [N_test].
         public_x: [M, ...] public rows, or None.
-        num_classes: Number of labels.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
         validation_x: [N_validation, ...] rows held out of the training rows, or None.
@@ -45,12 +45,12 @@ class ExperimentData:
 
     train_x: np.ndarray
     train_y: np.ndarray
-    test_x: np.ndarray
-    test_y: np.ndarray
-    public_x: np.ndarray | None
     num_classes: int
-    scale: str
-    public_source: str | None
+    test_x: np.ndarray | None = None
+    test_y: np.ndarray | None = None
+    public_x: np.ndarray | None = None
+    scale: str = "full"
+    public_source: str | None = None
     validation_x: np.ndarray | None = None
     validation_y: np.ndarray | None = None
     model_options: dict = dataclasses.field(default_factory=dict)
@@ -71,7 +71,8 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     """Loads what a spec asks for.
 
     Args:
-        spec: `ExperimentSpec` or `WeightNoiseSpec`.
+        spec: Spec with the parts `Network`, `TrainingSet`, `Texts` and `Cell`; the other parts
+            that say what to load are `PublicRows`, `HeldOut` and `Pretraining`.
         data_dir: TFDS directory, or None for its default.
         cache_dir: Folder for pre-trained networks and their features.
         echo: Function that shows a line, should something have to be pre-trained.
@@ -86,13 +87,13 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     public = source = None
-    if isinstance(spec, ExperimentSpec):
+    if isinstance(spec, PublicRows):
         public, train, source = _public_rows(spec, train, data_dir)
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
     held_out = None
-    if getattr(spec, "validation_examples", 0):
+    if isinstance(spec, HeldOut) and spec.validation_examples:
         # By row number and seed, as public rows are: nothing is looked at.
         held_out, train = split_public(train, spec.validation_examples, seed=spec.seed)
     rows, more = _row_maker(spec, train)
@@ -103,7 +104,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         "validation_x": None if held_out is None else held_out.x,
     }
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if getattr(spec, "pretraining_dataset", None) is not None:
+    if _is_pretrained(spec):
         arrays, what = frozen_features(
             spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
         )
@@ -131,11 +132,15 @@ def _check_fits(spec, *, is_text):
             f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
             f"{spec.dataset}. Leave it out."
         )
-    if getattr(spec, "pretraining_dataset", None) is not None and "part" not in takes:
+    if _is_pretrained(spec) and "part" not in takes:
         raise ValueError(
             f"Expected a network with parts to freeze (tf_tutorial, vgg) with pretraining_dataset="
             f"{spec.pretraining_dataset!r}, got model {spec.model!r}."
         )
+
+
+def _is_pretrained(spec):
+    return isinstance(spec, Pretraining) and spec.pretraining_dataset is not None
 
 
 def _public_rows(spec, train, data_dir):
@@ -175,5 +180,56 @@ def _lines(path):
     except OSError as error:
         raise OSError(
             f"Expected vocabulary_file to be a text file, got {path}: "
-            f"{error.strerror or error}. Name another one."
+            f"{files.reason(error)}. Name another one."
         ) from error
+
+
+# --- audits ---
+
+_IMAGE, _WORDS = (28, 28, 1), (64,)
+_AUDIT_SHAPES = {
+    "bilstm": _WORDS,
+    "transformer": _WORDS,
+    **dict.fromkeys(("resnet9", "resnet18", "tf_tutorial", "vgg", "wrn_16_4"), (32, 32, 3)),
+}
+_AUDIT_OPTIONS = {"mlp": {"hidden_units": (100,)}}
+_BRIGHTNESS_LEVELS = 16
+
+
+def load_audit_data(spec, count, data_dir=None):
+    """Loads examples in the form that the model of a spec takes.
+
+    Models of words get images as 64 words: the brightness of each pixel, in steps of a sixteenth.
+
+    Args:
+        spec: `AuditSpec`.
+        count: How many private examples.
+        data_dir: TFDS directory, or None for its default.
+
+    Raises:
+        DatasetNotFoundError: if the set is not there and cannot be downloaded.
+        ValueError: if it has too few examples.
+    """
+    examples = load_examples(spec.dataset, "train", data_dir)
+    public, private = split_public(examples, spec.public_batch_size, seed=spec.seed)
+    if not 2 <= count <= len(private):
+        raise ValueError(
+            f"Expected 2 to {len(private)} private rows of {spec.dataset}, got {count}. Choose a "
+            "smaller lot, or fewer canaries."
+        )
+    shape = _AUDIT_SHAPES.get(spec.model, _IMAGE)
+    return ExperimentData(
+        train_x=_inputs(private.x[:count], shape),
+        train_y=private.y[:count],
+        num_classes=examples.num_classes,
+        public_x=_inputs(public.x, shape),
+        model_options=_AUDIT_OPTIONS.get(spec.model, {}),
+    )
+
+
+def _inputs(images, shape):
+    if shape != _WORDS:
+        return match_images(images, shape)
+    side = int(np.sqrt(shape[0]))
+    small = match_images(images, (side, side, 1)).reshape(len(images), -1)
+    return np.rint(_BRIGHTNESS_LEVELS * small).astype(np.int32)

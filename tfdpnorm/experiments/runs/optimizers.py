@@ -14,7 +14,12 @@ _CLASSES = {
 
 
 def make_optimizer(spec, updates):
-    """Returns the Keras optimizer that an `ExperimentSpec` describes, for `updates` updates."""
+    """Returns the Keras optimizer that a spec describes.
+
+    Args:
+        spec: Spec with the part `Optimizer`.
+        updates: How many updates the run makes.
+    """
     rate = float(spec.learning_rate)
     if spec.learning_rate_schedule == "cosine":
         rate = keras.optimizers.schedules.CosineDecay(rate, updates)

@@ -3,8 +3,8 @@
 Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
 pre-trained on CIFAR-100, and only the linear layers are trained privately.
 
-Privacy: what is learnt here depends on public images alone, and the features of a row on that row
-besides, so that a guarantee for the rows' features is one for the rows.
+Privacy: what is learnt here depends on public images alone, and the features of an image on those
+and on that image. A guarantee for the features is therefore one for the images.
 """
 
 import contextlib
@@ -13,20 +13,14 @@ import functools
 import hashlib
 import os
 import pathlib
-import tempfile
 import time
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import models
-from tfdpnorm.data import Examples, load_examples, match_images
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks.
-    fcntl = None
+from tfdpnorm import files, models
+from tfdpnorm.data import load_examples, match_images
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
@@ -45,7 +39,7 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
     features and divided by their root mean square, both constants of public data.
 
     Args:
-        spec: `ExperimentSpec` with a `pretraining_dataset`.
+        spec: Spec with the parts `Network` and `Pretraining`, and a `pretraining_dataset`.
         arrays: Dict from a name to images [N, height, width, channels], or to None.
         data_dir: TFDS directory.
         cache_dir: Folder for weights and features. Those of private images are as private as
@@ -75,7 +69,7 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
 
 @dataclasses.dataclass
 class _PublicTraining:
-    """A network trained on a public set, and the folder that keeps what came of it."""
+    """A network trained on a public set, and the folder that keeps its weights and features."""
 
     spec: object
     shape: tuple
@@ -84,7 +78,7 @@ class _PublicTraining:
     echo: object
 
     @functools.cached_property
-    def public(self) -> Examples:
+    def public(self):
         return load_examples(self.spec.pretraining_dataset, "train", self.data_dir)
 
     @functools.cached_property
@@ -133,7 +127,7 @@ class _PublicTraining:
                 if layer.weights:
                     layer.set_weights(whole.get_layer(layer.name).get_weights())
 
-        self._make_once(path, train, lambda temporary, _: network.save_weights(temporary))
+        self._make_once(path, train, lambda partial, _: network.save_weights(partial))
         network.load_weights(path)
         return network
 
@@ -158,7 +152,7 @@ class _PublicTraining:
     def _make_once(self, path, compute, save):
         """Writes the file `path` unless it is there, whole or not at all.
 
-        Of processes that want it at the same time one computes it, and the others wait.
+        If several processes want it at the same time, one computes it and the others wait.
         """
         if path.exists():
             return
@@ -166,10 +160,9 @@ class _PublicTraining:
             if path.exists():
                 return
             value = compute()
-            with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-                temporary = pathlib.Path(scratch) / path.name
-                save(temporary, value)
-                os.replace(temporary, path)
+            with files.scratch_file(path) as partial:
+                save(partial, value)
+                os.replace(partial, path)
 
     def _build(self, part):
         return models.build(
@@ -207,19 +200,14 @@ class _PublicTraining:
 
 @contextlib.contextmanager
 def _locked(folder, echo):
-    """Locks a folder itself; where such locks are not to be had, goes on without."""
-    if fcntl is None:
-        yield
-        return
+    """Locks a folder itself; where there are no such locks, goes on without."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.lock(descriptor)
         except BlockingIOError:
             echo(f"  another process is at work in {folder}: waiting for it")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError:  # some network file systems
-            pass
+            files.lock(descriptor, wait=True)
         yield
     finally:
         os.close(descriptor)

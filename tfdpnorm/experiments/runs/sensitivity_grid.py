@@ -3,12 +3,13 @@
 import dataclasses
 import time
 
-from tfdpnorm.experiments.records.record import provenance
-from tfdpnorm.experiments.runs.audits import AuditSpec, run_sensitivity
+from tfdpnorm.experiments.records.provenance import provenance
+from tfdpnorm.experiments.runs.audits import run_sensitivity
+from tfdpnorm.experiments.spec import AuditSpec
 
-# Small enough to be measured in every way; of the others the main paths.
+# Small enough to be measured in every way.
 _THOROUGH = ("lenet5", "mlp")
-# Differentiating an engine takes longer than everything else.
+# Gradient ascent through an engine takes longer than everything else.
 _ASCENT_STEPS = {"mlp": 5}
 _OWN_NORMS = {"resnet9": "group", "resnet18": "group", "vgg": "group", "wrn_16_4": "group"}
 _LOTS = {"mlp": 32, "lenet5": 16, "bilstm": 16, "transformer": 16}
@@ -18,8 +19,8 @@ _LARGE_MODEL_LOT = 8
 def sensitivity_grid(names):
     """Returns the `AuditSpec`s to measure.
 
-    Of the small models, every engine, way of clipping, physical batch size and augmentation is
-    tried beside the default of all others, and every kind of statistics; of the others the default.
+    For small models these are every engine, way of clipping, physical batch size, augmentation and
+    kind of statistics, one at a time; for other models the defaults alone.
 
     Args:
         names: Names of models.
@@ -71,14 +72,15 @@ def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
         rows.append(_measured(spec, steps, data_dir))
         echo(describe(rows[-1]))
     names = list(dict.fromkeys(spec.model for spec in specs))
-    flags = {"ascent_steps": ascent_steps, "specs": [dataclasses.asdict(s) for s in specs]}
+    settings = {"ascent_steps": ascent_steps, "specs": [dataclasses.asdict(s) for s in specs]}
     return {
         "experiment": "audit_sensitivity",
+        "kind": "sensitivity",
         "cell": "+".join(names),
         "rows": rows,
         "seed": specs[0].seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance(flags),
+        **provenance(settings),
     }
 
 

@@ -1,4 +1,4 @@
-"""The worker processes of a sweep: how they start and end, and what becomes of runs they die of."""
+"""The worker processes of a sweep: how they start and end, and what happens if one dies."""
 
 import collections
 import concurrent.futures

@@ -3,8 +3,9 @@
 import dataclasses
 import fnmatch
 import pathlib
-import re
 
+from tfdpnorm import arguments
+from tfdpnorm.experiments.records.store import file_name
 from tfdpnorm.experiments.runs.settings import differences
 
 
@@ -19,13 +20,13 @@ def select(specs, seeds, patterns=()):
     Raises:
         ValueError: for `seeds` below 1, or a pattern that no cell matches.
     """
-    at_least_one("seeds", seeds)
+    arguments.whole("seeds", seeds, at_least=1)
     chosen = [s for s in specs if not patterns or any(_matches(s.cell, p) for p in patterns)]
     for pattern in patterns:
         if not any(_matches(spec.cell, pattern) for spec in specs):
             raise ValueError(
                 f"Expected cells to name some of {specs[0].experiment}, got {pattern!r}, which "
-                f"matches none of {', '.join(spec.cell for spec in specs)}. Mend it."
+                f"matches none of {', '.join(spec.cell for spec in specs)}. Choose some of these."
             )
     return [dataclasses.replace(spec, seed=seed) for seed in range(seeds) for spec in chosen]
 
@@ -48,14 +49,7 @@ def run_name(spec):
 
 def run_folder(runs_dir, spec):
     """Path of the folder of a run."""
-    slug = re.sub(r"[^A-Za-z0-9.=_-]+", "-", spec.cell)
-    return pathlib.Path(runs_dir) / spec.experiment / f"{slug}-seed{spec.seed}"
-
-
-def at_least_one(name, value):
-    """Raises ValueError for a number below 1."""
-    if value < 1:
-        raise ValueError(f"Expected {name} >= 1, got {value!r}.")
+    return pathlib.Path(runs_dir) / spec.experiment / f"{file_name(spec.cell)}-seed{spec.seed}"
 
 
 def _matches(cell, pattern):

@@ -1,23 +1,23 @@
-"""Trains those runs of a table whose records are missing; stopped, it goes on where it was.
+"""Trains those runs of a table whose records are missing; a stopped sweep can be resumed.
 
 A run is a cell of an experiment with a seed, hence a spec. It is done once the output folder holds
 a record of it with the spec's settings. Until then it has, below `runs_dir/<experiment>/`:
 
-- `<run>/`, the folder that its runner takes it up from, removed after the record is written;
+- `<run>/`, the folder from which it is resumed, removed after the record is written;
 - `<run>.lock`, locked by the process that trains it;
-- `<run>.log`, what the runner showed, and the traceback of a failure.
+- `<run>.log`, what the run showed, and the traceback of a failure.
 
-Locks are those of POSIX systems (`flock`); on network file systems without them no run begins.
+Locks are those of `tfdpnorm.files`; where there are none no run begins.
 """
 
 import contextlib
-import pathlib
 import signal
 import threading
 
-from tfdpnorm.experiments.records.record import make_folder, read_records
+from tfdpnorm import arguments, files
+from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.experiments.sweep.pool import ProcessPool, Workers
-from tfdpnorm.experiments.sweep.runs import at_least_one, is_done, run_name, select
+from tfdpnorm.experiments.sweep.runs import is_done, run_name, select
 from tfdpnorm.experiments.sweep.times import duration, listing, time_left
 from tfdpnorm.experiments.sweep.worker import Job
 from tfdpnorm.privacy.rounding import ceil_text
@@ -62,18 +62,18 @@ def sweep(
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
 
     Raises:
-        ValueError: for values that make no sense, or a file among the records that is none.
+        ValueError: for `seeds` or `workers` below 1, unknown cells, or a file that is no record.
         OSError: before training, if a folder cannot be written to.
     """
     runs = select(specs, seeds, patterns)
-    at_least_one("workers", workers)
+    arguments.whole("workers", workers, at_least=1)
     records = read_records(output_dir, runs[0].experiment)
     show(listing(runs, records, workers))
     if dry_run:
         show("Nothing was trained.")
         return 0
-    make_folder(output_dir)
-    _make_runs_dir(runs_dir)
+    files.make_folder(output_dir, "output_dir")
+    files.make_folder(runs_dir, "runs_dir")
     job = Job(run_cell, data_dir, output_dir, runs_dir)
     state = _Sweep(runs, records, Workers(job, workers, make_pool, show), workers, show)
     try:
@@ -82,7 +82,7 @@ def sweep(
     except (KeyboardInterrupt, _TerminatedError) as stop:
         show(
             f"Stopped with {state.progress()}. What was begun is kept in {runs_dir}: the same "
-            "command goes on with it."
+            "command resumes it."
         )
         return 143 if isinstance(stop, _TerminatedError) else 130
     if state.failed:
@@ -173,12 +173,3 @@ def _sigterm_raises():
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _make_runs_dir(path):
-    try:
-        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(
-            f"Expected runs_dir to be a folder, got {path}: {error.strerror}. Name another one."
-        ) from error

@@ -1,4 +1,4 @@
-"""What is left of a sweep, and how long it takes by the records of what is done."""
+"""How long the rest of a sweep takes, judged by the records of what is done."""
 
 import statistics
 
@@ -88,12 +88,11 @@ def _scale(spec):
 
     def factor(record):
         work, examples = _work(record), record["num_examples"]
-        batch = getattr(spec, "expected_batch_size", None) or getattr(spec, "batch_size", None)
-        if not work or not examples or not batch:
+        if not work or not examples:
             return 1.0
         views = getattr(spec, "augmentation_multiplicity", 1)
         their_views = record["flags"].get("augmentation_multiplicity", 1)
-        return spec.updates(examples) * batch * views / (work * their_views)
+        return spec.updates(examples) * spec.examples_per_update * views / (work * their_views)
 
     return factor
 
@@ -108,7 +107,7 @@ def _whole_seconds(record):
     """Seconds of a recorded run, or None if it does not say."""
     if record["resumes"] == 0:
         return record["seconds"]
-    # Its seconds are those since it was last taken up; its speed holds for all of it.
+    # Its seconds are those since it was last resumed; its speed holds for all of it.
     work, speed = _work(record), record["examples_per_second"]
     return work / speed if work and speed else None
 

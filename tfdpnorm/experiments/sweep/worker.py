@@ -1,14 +1,14 @@
 """One run of a sweep, trained by the process that got it, and how it ended."""
 
 import contextlib
-import fcntl
 import shutil
 import time
 import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tfdpnorm.experiments.records.record import read_records
+from tfdpnorm import files
+from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.experiments.runs.settings import differences
 from tfdpnorm.experiments.sweep.runs import is_done, run_folder, run_name
 
@@ -62,9 +62,14 @@ def train(spec, job):
         # Never removed: who locks a removed file and who locks its successor both go ahead.
         with open(folder.with_name(f"{folder.name}.lock"), "a") as lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_locked = files.lock(lock.fileno())
             except BlockingIOError:
                 return Outcome("locked")
+            if not is_locked:  # two processes could train the run, and spend its privacy twice
+                raise OSError(
+                    f"Expected runs_dir on a file system with locks, got {job.runs_dir}: it has "
+                    "none. Name another one."
+                )
             # Only now, for another process may have finished it just before.
             if is_done(spec, read_records(job.output_dir, spec.experiment)):
                 return Outcome("done elsewhere")
@@ -98,7 +103,7 @@ def _train_locked(spec, job, folder):
             f"Expected a record of {run_name(spec)} with its settings in {job.output_dir}, got "
             f"none; differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
         )
-    shutil.rmtree(folder, ignore_errors=True)  # a run without privacy has removed it itself
+    shutil.rmtree(folder, ignore_errors=True)  # it may have removed it itself
     return Outcome("done", record)
 
 

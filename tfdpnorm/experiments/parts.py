@@ -1,0 +1,350 @@
+"""The parts that specs are made of.
+
+A spec of a kind of run inherits its parts, so that all its fields are its own: `spec.norm`, not
+`spec.network.norm`; flags, JSON and Python have the same names. A part that needs the fields of
+another one inherits it.
+"""
+
+import dataclasses
+import functools
+import math
+
+from tfdpnorm import arguments
+from tfdpnorm.experiments.knobs import Part, knob
+from tfdpnorm.experiments.runs.augmentation import COUNTS
+from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
+from tfdpnorm.layers.public_moments_layer import STATISTICS
+from tfdpnorm.models import NORMS, names
+from tfdpnorm.privacy import ACCOUNTANTS
+from tfdpnorm.training import ENGINES
+from tfdpnorm.training.step.noise import GENERATORS
+
+OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
+SCHEDULES = ("constant", "cosine", "linear")
+VOCABULARIES = ("hashed", "public", "private")
+
+
+def _has_public_statistics(settings):
+    return settings["norm"] == "public_batch"
+
+
+def _has_public_rows(settings):
+    # Dataset that are split off are missing from everybody's training set.
+    return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell(Part):
+    """Which cell of which table a run is for, and what is said of it."""
+
+    experiment: str = knob(help="Which table, such as davody_table5.", flag=False)
+    network: str = knob(help="Row of the table, such as public_batch.", flag=False)
+    column: str = knob(help="Column of the table, such as eps=1.", flag=False)
+    reduced: str = knob(
+        "",
+        "What is smaller than in the paper, in words, apart from the number of examples.",
+        flag=False,
+        measured=False,
+    )
+    search: str = knob(
+        "not searched",
+        "How the settings were found, in words. No epsilon covers the search.",
+        flag=False,
+        measured=False,
+    )
+    paper_value: float | str | None = knob(
+        None,
+        "The paper's test accuracy in percent, or what it says instead, such as 'no convergence'; "
+        "None if it has no such cell.",
+        flag=False,
+        measured=False,
+    )
+
+    @property
+    def cell(self):
+        """Name of the cell, such as "public_batch/eps=1"."""
+        return f"{self.network}/{self.column}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dataset(Part):
+    """Where the examples come from, and the seed of what is drawn that need not be secret."""
+
+    dataset: str = knob(
+        help="Name of the training set (`tfdpnorm.data.load_examples`).", flag=False
+    )
+    seed: int = knob(
+        0,
+        "Seeds initial weights and public rows; never lots or the noise of privacy.",
+        at_least=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSet(Dataset):
+    """How much of the data set is trained on."""
+
+    max_examples: int | None = knob(None, "Use only the first training examples.", at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeldOut(Dataset):
+    """Examples to look at during training."""
+
+    validation_examples: int = knob(5_000, "Training examples held out, for the curve.", at_least=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Texts(Part):
+    """How texts become token ids."""
+
+    vocabulary: str = knob(
+        "hashed",
+        "For texts: how words get token ids. private: the commonest words of the training texts, "
+        "NO GUARANTEE; public: those of --vocabulary_file.",
+        choices=VOCABULARIES,
+    )
+    vocabulary_size: int = knob(10_000, "For texts: number of token ids, padding included.")
+    vocabulary_file: str | None = knob(
+        None, "For --vocabulary=public: a text file that is nobody's secret."
+    )
+    sequence_length: int = knob(64, "For texts: tokens kept of each.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.vocabulary_file is None) == (self.vocabulary == "public"):
+            raise ValueError(
+                "Expected vocabulary_file with vocabulary='public' and only there, got "
+                f"vocabulary={self.vocabulary!r} and vocabulary_file={self.vocabulary_file!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network(Part):
+    """The network."""
+
+    norm: str = knob("none", "Normalisation of the network.", choices=NORMS)
+    model: str = knob("lenet5", "Network.", choices=names)
+    model_options: tuple[tuple[str, object], ...] = knob(
+        (), "Pairs of further options of the model, such as (('activation', 'tanh'),).", flag=False
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimizer(Part):
+    """How long the network is trained, and by which steps.
+
+    A spec with this part has a property `examples_per_update`.
+    """
+
+    epochs: float | None = knob(None, "Passes over the data; or --steps.", check=arguments.positive)
+    steps: int | None = knob(None, "Updates; or --epochs.", at_least=1, instead_of="epochs")
+    optimizer: str = knob("sgd", "Keras optimizer.", choices=OPTIMIZERS)
+    learning_rate: float = knob(1.0, "Learning rate at the start.", check=arguments.positive)
+    learning_rate_schedule: str = knob(
+        "constant",
+        "Course of the learning rate; cosine and linear go down to 0 at the last update.",
+        choices=SCHEDULES,
+    )
+    momentum: float = knob(0.9, "Momentum of sgd.")
+
+    def updates(self, num_examples):
+        """The number of updates T on `num_examples` examples."""
+        if self.steps is not None:
+            return self.steps
+        return max(1, round(self.epochs * num_examples / self.examples_per_update))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClippedLots(Part):
+    """Poisson-sampled lots, and how their clipped sums are computed."""
+
+    expected_batch_size: int = knob(1024, "Expected lot size L.", at_least=1, make_private=True)
+    physical_batch_size: int | None = knob(
+        None,
+        "Dataset that go through the network at once; default: the whole lot.",
+        at_least=1,
+        make_private=True,
+        measured=False,
+    )
+    l2_norm_clip: float = knob(
+        1.0,
+        "Clipping norm C of each example's gradient.",
+        check=functools.partial(arguments.positive, allow_inf=True),
+        make_private=True,
+    )
+    engine: str | None = knob(
+        None,
+        "How clipped sums are computed; default: the fastest that can.",
+        choices=ENGINES,
+        make_private=True,
+        measured=False,
+    )
+
+    @property
+    def examples_per_update(self):
+        """How many examples an update takes, in expectation."""
+        return self.expected_batch_size
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Claim(Part):
+    """The guarantee that is aimed at."""
+
+    epsilon: float | None = knob(
+        None,
+        "Target epsilon; the noise is calibrated to it. inf: without privacy, noise or clipping. "
+        "Or --noise_multiplier.",
+        check=functools.partial(arguments.positive, allow_inf=True),
+    )
+    delta: float = knob(1e-5, "Delta of the guarantee.", check=arguments.open_unit)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Noise(Claim, Network):
+    """The noise of private training, and how what it costs is counted."""
+
+    noise_multiplier: float | None = knob(
+        None,
+        "Noise multiplier z: standard deviation of the noise on the clipped sum, over the clipping "
+        "norm. Or --epsilon.",
+        check=arguments.nonnegative,
+        instead_of="epsilon",
+    )
+    accountant: str = knob("rdp", "Accountant.", choices=ACCOUNTANTS, make_private=True)
+    noise_generator: str = knob(
+        "philox",
+        "Where noise comes from; shake256 is a cryptographic generator.",
+        choices=GENERATORS,
+        make_private=True,
+    )
+    insecure_seed: int | None = knob(
+        None,
+        "For tests: repeatable noise and lots. No guarantee holds. Default: none.",
+        at_least=0,
+        make_private=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.norm == "batch":
+            raise ValueError(
+                'Expected a normalisation that treats each example by itself, got norm="batch": '
+                "ordinary batch normalisation mixes the examples of a lot and cannot be trained "
+                'privately. Use norm="public_batch", "group" or "layer".'
+            )
+
+    @property
+    def is_unclipped(self):
+        """Whether this is the baseline without privacy (epsilon infinite)."""
+        return self.epsilon is not None and math.isinf(self.epsilon)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Views(Part):
+    """Multi-view augmentation: several views of each example behind one clipped gradient."""
+
+    augmentation_multiplicity: int = knob(
+        1,
+        "Views of each image, moved by a pixel, behind one clipped gradient: 1, 5 or 9.",
+        choices=COUNTS,
+        make_private=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Statistics(Network):
+    """Whose moments public-batch normalisation takes."""
+
+    statistics: str = knob(
+        "public",
+        "Whose moments public-batch normalisation takes; lot is the paper's Algorithm 1 as "
+        "printed, which is NOT private.",
+        choices=STATISTICS,
+        only_if=_has_public_statistics,
+    )
+    statistics_gradient: str = knob(
+        "full",
+        "Gradient through the public statistics.",
+        choices=STATISTICS_GRADIENTS,
+        only_if=_has_public_statistics,
+    )
+    public_batch_size: int = knob(
+        128,
+        "Number of public rows M.",
+        check=functools.partial(
+            arguments.whole,
+            at_least=2,
+            remedy="One row alone has variance 0. Take some 128 rows.",
+        ),
+        only_if=_has_public_rows,
+    )
+
+    @property
+    def needs_public_rows(self):
+        """Whether the network has public-batch normalisation."""
+        return self.norm == "public_batch"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicRows(Statistics):
+    """Where public rows come from, and the weight of what is learnt through them."""
+
+    public_dataset: str = knob(
+        "kmnist",
+        "Where the public rows come from: a data set, or split for a part of the private one, "
+        "which is taken out of it first.",
+        only_if=_has_public_rows,
+    )
+    pull_back_weight: float = knob(
+        1.0,
+        "Weight of public-batch gammas' and betas' gradients in the clip.",
+        check=arguments.positive,
+        make_private=True,
+        only_if=_has_public_statistics,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoisedStatistics(Network):
+    """What norm "noised_batch" spends on its statistics."""
+
+    statistics_budget_share: float | None = knob(
+        None,
+        "Share of the budget for the running averages of norm noised_batch; default: that of "
+        "`make_private`.",
+        make_private=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.statistics_budget_share is not None and self.norm != "noised_batch":
+            raise ValueError(
+                "Expected statistics_budget_share with norm='noised_batch' only, got "
+                f"{self.statistics_budget_share!r} with norm={self.norm!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pretraining(Part):
+    """Public training of the network's part "features", which is then frozen."""
+
+    pretraining_dataset: str | None = knob(
+        None,
+        "Public set to train convolutions on, which are then frozen, so that only the rest is "
+        "trained privately.",
+    )
+    pretraining_epochs: int = knob(40, "Passes over the public set.", at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation(Part):
+    """What is evaluated, and when."""
+
+    ema_decay: float | None = knob(0.99, "Decay of the weight average.", check=arguments.decay)
+    evaluations: int = knob(
+        10,
+        "About how many times to take the test accuracy during the run, for its curve.",
+        at_least=1,
+        measured=False,
+    )

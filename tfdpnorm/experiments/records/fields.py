@@ -1,0 +1,104 @@
+"""The fields of records: flat JSON objects, one for each run or audit.
+
+A record says its kind of run, and its cell's network (row of the table) and column.
+"""
+
+# Of a training run, whatever its kind; None where a field is not for the kind.
+FIELDS = (
+    "experiment",
+    "kind",
+    "cell",
+    "network",
+    "column",
+    "paper_value",
+    "test_accuracy",
+    "test_accuracy_ema",
+    "epsilon",
+    "epsilon_target",
+    "epsilon_rdp",
+    "epsilon_pld",
+    "epsilon_claimed",
+    "accountant",
+    "delta",
+    "guarantee_holds",
+    "no_guarantee_because",
+    "num_examples",
+    "expected_batch_size",
+    "sampling_rate",
+    "noise_multiplier",
+    "l2_norm_clip",
+    "updates",
+    "weight_noise_stddev",
+    "statistics",
+    "engine",
+    "noise_generator",
+    "insecure_seed",
+    "resumes",
+    "seed",
+    "scale",
+    "search",
+    "curve",
+    "seconds",
+    "examples_per_second",
+    "flags",
+    "versions",
+    "commit",
+)
+# What a record says of privacy unless its kind of run knows better.
+NO_GUARANTEE = {
+    "epsilon": float("inf"),
+    "epsilon_rdp": float("inf"),
+    "epsilon_pld": float("inf"),
+    "guarantee_holds": False,
+    "no_guarantee_because": ["trained without differential privacy"],
+}
+# Of an audit of epsilon.
+AUDIT_FIELDS = (
+    "experiment",
+    "kind",
+    "cell",
+    "network",
+    "column",
+    "check",
+    "claimed_epsilon",
+    "audited_epsilon",
+    "confidence",
+    "violation",
+    "delta",
+    "guarantee_holds",
+    "no_guarantee_because",
+    "model",
+    "statistics",
+    "engine",
+    "noise_multiplier",
+    "l2_norm_clip",
+    "expected_batch_size",
+    "sensitivity",
+    "samples",
+    "details",
+    "seed",
+    "seconds",
+    "flags",
+    "versions",
+    "commit",
+)
+# Of measured sensitivities, many in a record.
+SENSITIVITY_FIELDS = (
+    "experiment",
+    "kind",
+    "cell",
+    "rows",
+    "seed",
+    "seconds",
+    "flags",
+    "versions",
+    "commit",
+)
+
+
+def paper_text(record):
+    """Returns the paper's figure for a record's cell, or what it says instead; "" for nothing."""
+    value = record["paper_value"]
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.2f}"

@@ -1,0 +1,62 @@
+"""Upgrades what older versions wrote, when it is read: the one place that knows of them.
+
+Older records have neither kind nor network and column: their cells are named "network/column".
+"""
+
+# What runs were before a field was there to say it.
+_BEFORE = {
+    "epsilon_claimed": None,
+    "noise_generator": "philox",
+    "insecure_seed": None,
+    "resumes": 0,
+    "weight_noise_stddev": None,
+    "search": "on the test set, over a few runs",
+    "curve": [],
+}
+
+
+def upgraded(record, fields):
+    """Returns a record as the present version would have written it.
+
+    Args:
+        record: Dict, as read; it is not changed.
+        fields: Names of the fields of its kind of record; no others are added.
+
+    Raises:
+        ValueError: if it lacks a network and its cell is no name.
+    """
+    older = {**_BEFORE, "kind": _kind(record)}
+    if "network" in fields and "network" not in record and "cell" in record:
+        older |= _split(record["cell"], str.rpartition if "check" in record else str.partition)
+    record = {**{name: value for name, value in older.items() if name in fields}, **record}
+    if isinstance(record.get("flags"), dict):
+        record["flags"] = upgraded_settings(record["flags"])
+    return record
+
+
+def upgraded_settings(settings):
+    """Returns the settings of a run, a dict, as the present version would have noted them.
+
+    Raises:
+        ValueError: if they hold a cell that is no name.
+    """
+    if "network" in settings or "cell" not in settings:
+        return settings
+    others = {name: value for name, value in settings.items() if name != "cell"}
+    return others | _split(settings["cell"])
+
+
+def _kind(record):
+    if "check" in record:
+        return "audit"
+    if "rows" in record:
+        return "sensitivity"
+    return "private" if record.get("weight_noise_stddev") is None else "weight_noise"
+
+
+def _split(cell, at_slash=str.partition):
+    if not isinstance(cell, str):
+        raise ValueError(f"a cell named {cell!r}")
+    # In audits' names the network has a slash of its own: "lenet5/group/mechanism".
+    network, _, column = at_slash(cell, "/")
+    return {"network": network, "column": column}

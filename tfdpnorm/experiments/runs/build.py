@@ -1,0 +1,65 @@
+"""From a spec and its data to the model that is trained."""
+
+import math
+
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.experiments.knobs import make_private_arguments
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
+
+
+def build_network(spec, data, **options):
+    """Builds the network of a spec; nothing is trained yet.
+
+    Args:
+        spec: Spec with the parts `Network` and `Dataset`.
+        data: `ExperimentData`.
+        **options: Further options of the model.
+    """
+    keras.utils.set_random_seed(spec.seed)  # initial weights; never the noise of privacy, or lots
+    return models.build(
+        spec.model,
+        norm=spec.norm,
+        num_classes=data.num_classes,
+        input_shape=data.train_x.shape[1:],
+        **{**dict(spec.model_options), **data.model_options, **options},
+    )
+
+
+def build_private(spec, data, *, steps, **more):
+    """Builds the network of a spec and makes it private; nothing is trained yet.
+
+    Args:
+        spec: Spec with the parts `Network`, `Dataset`, `Statistics`, `ClippedLots` and `Claim`.
+        data: `ExperimentData`.
+        steps: T.
+        **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
+    """
+    statistics = {}
+    if spec.needs_public_rows:
+        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
+    private = make_private(
+        build_network(spec, data, **statistics),
+        **{
+            **make_private_arguments(spec),
+            **_amount_of_privacy(spec),
+            "num_examples": data.num_examples,
+            "steps": steps,
+            "public_batch": data.public_x if spec.needs_public_rows else None,
+            **more,
+        },
+    )
+    for reason in data.no_guarantee_because:
+        private.ledger.void(reason)
+    return private
+
+
+def _amount_of_privacy(spec):
+    if spec.epsilon is None:
+        return dict(noise_multiplier=spec.noise_multiplier, delta=spec.delta)
+    if math.isinf(spec.epsilon):
+        # The baseline without privacy goes the same way, with nothing clipped and no noise.
+        return dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)
+    return dict(budget=PrivacyBudget(epsilon=spec.epsilon, delta=spec.delta))

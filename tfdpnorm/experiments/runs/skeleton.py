@@ -1,0 +1,172 @@
+"""The skeleton of all training runs: a spec goes in, a record comes out.
+
+A kind of run is a subclass of `Run`, which has only what differs.
+"""
+
+import time
+from typing import NamedTuple
+
+from tensorflow import keras
+
+from tfdpnorm import files
+from tfdpnorm.experiments.records.fields import FIELDS, NO_GUARANTEE, paper_text
+from tfdpnorm.experiments.records.provenance import provenance
+from tfdpnorm.experiments.records.store import write_record
+from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
+from tfdpnorm.experiments.runs.run_dir import claim_run_dir
+from tfdpnorm.experiments.runs.settings import settings
+
+
+class RunResult(NamedTuple):
+    """What a run gives.
+
+    Attributes:
+        record: Dict with the fields of `tfdpnorm.experiments.records.fields.FIELDS`.
+        model: The trained model: a `PrivateModel`, or a Keras model trained without privacy.
+        curve: List of points during the run, in the form of its kind.
+    """
+
+    record: dict
+    model: keras.Model
+    curve: list
+
+
+class Run:
+    """One run, step by step: its model is built, described, restored, trained, measured, closed.
+
+    Args:
+        spec: Of the class `spec_class`.
+        data: `ExperimentData`.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
+        resume: Whether to resume the run that `run_dir` holds.
+        echo: Function that shows a line.
+        callbacks: Further Keras callbacks.
+
+    Attributes:
+        model: What is trained.
+        curve: List of points during the run.
+    """
+
+    spec_class = None
+
+    def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
+        self.spec, self.data, self.echo = spec, data, echo
+        self.run_dir, self.resume, self.callbacks = run_dir, resume, list(callbacks)
+        self.curve = []
+
+    def describe(self):
+        """Returns in words what is about to be trained."""
+        raise NotImplementedError
+
+    def restore(self):
+        """Makes the model ready to train, and brings it to where it was if it is resumed."""
+        raise NotImplementedError
+
+    def train(self):
+        """Trains to the end; returns how many examples went through the model."""
+        raise NotImplementedError
+
+    def measured(self):
+        """Returns the fields of the record that this kind of run fills in, a dict."""
+        raise NotImplementedError
+
+    def spent(self, record):
+        """Returns in words what the run cost in privacy; "" for nothing to say."""
+        return ""
+
+    def close(self):
+        """Ends the run, once its record is written."""
+        return
+
+
+def run(
+    kind,
+    spec,
+    *,
+    data_dir=None,
+    cache_dir=CACHE_DIR,
+    output_dir=None,
+    data=None,
+    echo=print,
+    run_dir=None,
+    resume=False,
+    **more,
+):
+    """Trains one cell and writes its record.
+
+    Args:
+        kind: Subclass of `Run`.
+        spec: Spec of its class.
+        data_dir: TFDS directory.
+        cache_dir: Folder for pre-trained networks and their features.
+        output_dir: Folder for the record; None writes none.
+        data: `ExperimentData` if already loaded.
+        echo: Function that shows a line.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
+        resume: Resume the run that `run_dir` holds.
+        **more: What the kind takes besides, such as `callbacks`.
+
+    Returns:
+        A `RunResult`; its seconds are those since the run was last resumed.
+
+    Raises:
+        ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
+        OSError: before training, if `output_dir` cannot be written to.
+    """
+    if output_dir is not None:
+        files.make_folder(output_dir, "output_dir")
+    with claim_run_dir(run_dir, spec, resume):
+        data = data or load_experiment_data(spec, data_dir, cache_dir=cache_dir, echo=echo)
+        training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
+    echo(training.describe())
+    training.restore()
+    started = time.perf_counter()
+    examples = training.train()
+    seconds = time.perf_counter() - started
+    record = make_record(training, seconds, examples)
+    echo(_summary(training, record))
+    if output_dir is not None:
+        echo(f"Record: {write_record(output_dir, record)}")
+    training.close()
+    return RunResult(record, training.model, training.curve)
+
+
+def make_record(training, seconds, examples):
+    """Returns the record of a finished run.
+
+    Fields that its kind does not fill in are None, and those of privacy say that there is none.
+
+    Args:
+        training: `Run`.
+        seconds: How long it trained, since it was last resumed.
+        examples: How many examples went through the model in that time.
+    """
+    spec = training.spec
+    return {
+        **dict.fromkeys(FIELDS),
+        **NO_GUARANTEE,
+        "experiment": spec.experiment,
+        "kind": spec.kind,
+        "cell": spec.cell,
+        "network": spec.network,
+        "column": spec.column,
+        "paper_value": spec.paper_value,
+        **training.measured(),
+        "seed": spec.seed,
+        "scale": training.data.scale,
+        "search": spec.search,
+        "seconds": round(seconds, 1),
+        "examples_per_second": round(examples / seconds, 1),
+        **provenance(settings(spec)),
+    }
+
+
+def _summary(training, record):
+    """Returns the result of a run in words, the paper's figure beside ours."""
+    ours = f"test accuracy {record['test_accuracy']:.2f} %"
+    if record["test_accuracy_ema"] is not None:
+        ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"
+    if paper_text(record):
+        ours += f"; the paper: {paper_text(record)}"
+    spent = training.spent(record)
+    return f"  {ours}" + (f"\n  {spent}" if spent else "") + f"; {record['seconds']:.0f} s"
