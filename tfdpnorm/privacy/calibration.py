@@ -125,7 +125,7 @@ def _search(reached, target, guess, aim, evaluations):
             if gap < 3e-6:  # Epsilon jumps here, or it would have been met by now.
                 break
             # False position in log-log coordinates, where the curve is nearly straight. Halve
-            # where an end has no logarithm, and at every third step, lest one end stay for ever.
+            # where an end has no logarithm, and at every third step, so that both ends move.
             fraction = 0.5
             if evaluation % 3 != 2 and high[3] > 0 and math.isfinite(low[3]):
                 fraction = min(max((low[1] - aimed_at) / (low[1] - high[1]), 0.01), 0.99)

@@ -12,7 +12,7 @@ is decided as follows.
   were cut differently. *Until then they are counted*. They stay counted if the run dies or passes
   the last known digest first.
 - A repetition that differs is counted, with those before it that are unconfirmed. Every further
-  update of that run is counted too. This presumes that another sum got other noise, which holds if
+  update of that run is counted too. This assumes that another sum got other noise, which holds if
   the noise is keyed by what it is added to: the same noise on two sums would be no protection.
 
 With new keys, lots and noise are new, and everything after the checkpoint is counted.
