@@ -14,13 +14,13 @@ LEARNING_RATE = 0.01
 
 
 class Engine(NamedTuple):
-    """Where an engine is found.
+    """Where an engine is, and what it needs.
 
     Attributes:
         module: Module with `prepare`.
         plain: The engine that makes the ordinary step of the same framework.
         peer: Whether it runs under --peer_python.
-        replaces_norm: Whether it can put a private normalisation in the place of a model's.
+        replaces_norm: Whether it can replace the normalisation of a model by a private one.
     """
 
     module: str
@@ -30,7 +30,7 @@ class Engine(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A training step, ready to be made.
+    """A training step, ready to run.
 
     Attributes:
         run: Function of nothing that makes one update of the weights and returns when it is done.

@@ -7,7 +7,7 @@ _PROC = pathlib.Path("/proc")
 
 
 def is_measurable():
-    """Whether this system tells the peak memory of a process and can start it anew."""
+    """Whether this system reports the peak memory of a process and can reset it."""
     return (_PROC / "self/clear_refs").exists()
 
 

@@ -3,9 +3,9 @@
     python -m benchmarks.step_time --models=lenet5,resnet9 --batch_sizes=64,256 \\
         --engines=keras,book_keeping --output=step_time.json
 
-Every engine has a process of its own, and they take turns within one run, so that a drift of the
-machine's speed meets all of them alike. Writes a JSON list of rows and a PNG beside it; what the
-columns mean is in benchmarks/README.md.
+Every engine has a process of its own. They take turns within one run, so that a drift of the
+machine's speed affects all of them alike. Writes a JSON list of rows and a PNG beside it;
+benchmarks/README.md says what the columns mean.
 """
 
 import json
@@ -142,7 +142,7 @@ def _sizes(texts):
 
 
 def run_app():
-    """Runs `main` with parsed flags; what a user can mend ends in one line, not a traceback."""
+    """Runs `main` with parsed flags; a mistake of the user ends in one line, not a traceback."""
 
     def guarded(argv):
         try:

@@ -77,7 +77,7 @@ def _registry():
 
 
 def _check_registered(model, registry):
-    # DPModel would fall back to its slow way without a word.
+    # DPModel would use its slow path silently.
     missing = {
         type(layer).__name__
         for layer in model.layers

@@ -126,7 +126,7 @@ class WorkerProcess:
 
 
 class Contender:
-    """One engine on one model and batch: its process, and the row that comes of it.
+    """One engine on one model and batch: its process, and its row of results.
 
     Args:
         model: Name in `benchmarks.workloads.WORKLOADS`.
@@ -171,7 +171,7 @@ class Contender:
         }
 
     def take_turn(self):
-        """Times a few steps, unless this engine has failed or had more than its time."""
+        """Times a few steps, unless this engine has failed or used up its time."""
         if self._worker is None or self._seconds > self._limits.seconds:
             return
         started = time.monotonic()

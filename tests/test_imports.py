@@ -1,4 +1,8 @@
-"""What importing loads, and the layers of the package, read from the imports of its source."""
+"""What importing loads, the layers of the package, and the private parts of Keras that it uses.
+
+Nothing outside of tfdpnorm/keras_compat leans on private or version-bound parts of Keras and
+TensorFlow: all three are read from the source.
+"""
 
 import ast
 import subprocess
@@ -7,7 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.private_parts import private_parts
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+COMPAT = "tfdpnorm.keras_compat"
+# These engines are made of tensorflow-privacy's parts, and import it in the functions that need it.
+TFP_ENGINES = [f"tfdpnorm.gradients.engines.tfp_{name}" for name in ("model", "vectorized")]
+# Files that still touch parts that belong to keras_compat. To be emptied.
+PENDING = {
+    "tfdpnorm.training.checks.settings",
+    "tfdpnorm.training.make_private",
+    "tfdpnorm.training.private_model",
+    "tfdpnorm.training.resume.checkpointing",
+}
 
 
 # --- what importing loads ---
@@ -132,11 +150,9 @@ def find_cycle(graph):
 def forbidden_imports(modules):
     """What breaks the layers, one line for each import."""
     foundation = set(sys.stdlib_module_names) | {"tensorflow", "numpy"}
-    # The engines of tensorflow-privacy import it in the functions that need it.
-    tfp_engines = [f"tfdpnorm.gradients.engines.tfp_{name}" for name in ("model", "vectorized")]
-    ground = ("tfdpnorm.arguments", "tfdpnorm.files", "tfdpnorm.keras_compat")
+    ground = ("tfdpnorm.arguments", "tfdpnorm.files", COMPAT)
     allowed = {
-        "tfdpnorm.keras_compat": ["tfdpnorm.keras_compat", "keras"],
+        COMPAT: [COMPAT, "keras"],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground],
         "tfdpnorm.gradients": ["tfdpnorm.gradients", "tfdpnorm.layers", *ground],
     }
@@ -151,7 +167,7 @@ def forbidden_imports(modules):
                     for m in sorted(imported)
                     if m.split(".")[0] not in foundation
                     and not any(within(m, o) for o in own)
-                    and not (name in tfp_engines and within(m, "tensorflow_privacy"))
+                    and not (name in TFP_ENGINES and within(m, "tensorflow_privacy"))
                 ]
     return faults
 
@@ -190,6 +206,13 @@ def test_no_circular_imports():
 
 def test_privacy_loads_no_tensorflow():
     assert tensorflow_loaded_by("tfdpnorm.privacy", modules_under(ROOT)) == []
+
+
+def test_only_keras_compat_leans_on_private_parts():
+    modules = modules_under(ROOT) | modules_under(ROOT, "trainers")
+    found = private_parts(modules, COMPAT, exempt=TFP_ENGINES)
+    assert [place for place in found if place.split(":")[0] not in PENDING] == []
+    assert PENDING <= {place.split(":")[0] for place in found}, "take what is mended off PENDING"
 
 
 @pytest.fixture
@@ -282,3 +305,74 @@ def test_imports_inside_functions_make_no_circle(small_package):
 def test_tensorflow_in_privacy_is_noticed(small_package, changes, place):
     modules = small_package(**changes)
     assert tensorflow_loaded_by("tfdpnorm.privacy", modules) == [f"tfdpnorm.{place}"]
+
+
+# --- private parts, planted ---
+
+SOUND = [
+    "class A:\n    def f(self, other):\n        self._x = other._x\n        return other._f()\n"
+    "    def _f(self): pass",
+    "class A:\n    def _f(self): pass\nclass B(A):\n    def _f(self):\n        return super()._f()",
+    "class A(B):\n    def f(self):\n        super().__init__()\n        self.__dict__['x'] = 1",
+    "import os\nos._exit(1)",
+    "def f(pair): return pair._replace(x=1)._asdict(), pair._fields",
+    "class A:\n    def f(self): object.__setattr__(self, 'x', 1)",
+    "def f(x): return getattr(x, 'name', None), hasattr(x, '__len__'), vars(x)['name']",
+    "import inspect\ndef f(builder): return inspect.signature(builder)",
+    "import numpy as np\nfrom tfdpnorm import experiments",
+]
+
+
+@pytest.mark.parametrize("text", SOUND)
+def test_parts_of_the_project_are_no_private_parts(small_package, text):
+    assert private_parts(small_package(**{"layers/scale": text}), COMPAT) == []
+
+
+LEANING = [
+    "def f(layer): return layer._losses",
+    "def f(layer): layer._trainable = False",
+    "def f(layer): return layer.inner()._losses",
+    "class A(Layer):\n    def f(self): return self._losses",
+    "class A(Layer):\n    def f(self): return super()._losses",
+    "class A(Layer):\n    def _f(self): return super()._f()",
+    "def f(layer): return getattr(layer, '_losses', ())",
+    "class A(Layer):\n    def f(self): return getattr(self, '_losses', ())",
+    "def f(layer): return hasattr(layer, '_hyper')",
+    "def f(layer): setattr(layer, '_losses', [])",
+    "def f(layer): vars(layer)['_losses'] = []",
+    "def f(layer): layer.__dict__['_losses'] = []",
+    "def f(layer): return exchanged(layer, _losses=[])",
+    "def f(layer): object.__setattr__(layer, 'call', None)",
+    "def f(layer): object.__delattr__(layer, 'call')",
+    "from tensorflow.python.ops import control_flow_util",
+    "import tensorflow.python.ops",
+    "from tensorflow import python\nimport tensorflow as tf\nf = tf.python.ops",
+    "from keras.src import backend",
+    "from tensorflow.keras import src\nfrom keras.src.backend import x",
+    "import keras\nf = keras.src.backend",
+    "import tensorflow as tf\nf = tf.__internal__.tracking",
+    "import tensorflow as tf\nf = tf.config.experimental",
+    "import tensorflow as tf\nf = tf.config.optimizer.get_experimental_options()",
+    "from tensorflow.keras.layers import experimental",
+    "class A(Layer):\n    def f(self): self.add_weight(experimental_autocast=False)",
+    "f = Layer.__mro__",
+    "import inspect\ndef f(layer): return inspect.signature(layer.call)",
+    "import inspect\ndef f(layer): return inspect.signature(getattr(layer, 'call'))",
+]
+
+
+@pytest.mark.parametrize("text", LEANING)
+def test_a_private_part_is_noticed(small_package, text):
+    found = private_parts(small_package(**{"layers/scale": text}), COMPAT)
+    assert found and all(place.startswith("tfdpnorm.layers.scale:") for place in found)
+
+
+@pytest.mark.parametrize("module", ["keras_compat/__init__", "keras_compat/walk"])
+def test_keras_compat_may_lean_on_private_parts(small_package, module):
+    assert private_parts(small_package(**{module: "\n".join(LEANING[:1])}), COMPAT) == []
+
+
+def test_what_keras_compat_names_is_no_part_of_the_project(small_package):
+    compat = "class A:\n    def f(self): self._losses = []"
+    changes = {"keras_compat/losses": compat, "layers/scale": LEANING[0]}
+    assert len(private_parts(small_package(**changes), COMPAT)) == 1

@@ -35,6 +35,15 @@ def real(name, value, expected="to be a number", remedy=""):
     return number
 
 
+def finite(name, value, *, remedy=""):
+    """Returns `value` as a finite float."""
+    expected = "to be finite"
+    number = real(name, value, expected, remedy)
+    if math.isinf(number):
+        raise refusal(name, expected, value, remedy)
+    return number
+
+
 def positive(name, value, *, allow_inf=False, remedy=""):
     """Returns `value` as a float > 0, infinite only where `allow_inf` says so."""
     expected = "> 0" + ("" if allow_inf else " and finite")
@@ -101,18 +110,31 @@ def whole(name, value, *, at_least, remedy=""):
     return number
 
 
-def integer(name, value, *, at_least, remedy=""):
-    """Returns `value` as an int >= `at_least`; refuses floats, whole ones as well."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < at_least:
-        raise refusal(name, f"to be an int >= {at_least}", value, remedy)
+def integer(name, value, *, at_least, remedy="", wrong_type=TypeError):
+    """Returns `value` as an int >= `at_least`, for a size, a seed or a count of rows.
+
+    Other than `whole`, it refuses whole floats.
+
+    Args:
+        name: Of the argument.
+        value: What came.
+        at_least: The least that it may be.
+        remedy: See `refusal`.
+        wrong_type: The exception for whatever is not an integer.
+    """
+    expected = f"to be an integer >= {at_least}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise wrong_type(str(refusal(name, expected, value, remedy)))
+    if value < at_least:
+        raise refusal(name, expected, value, remedy)
     return int(value)
 
 
 def updates(name, value, *, at_least):
-    """Returns `value` as an int in [at_least, 2**53], as many updates as floats can count."""
+    """Returns `value` as an int in [at_least, 2**53]: floats count no further."""
     number = whole(name, value, at_least=at_least)
     if number > 2**53:
-        raise refusal(name, "<= 2**53", value, "Nobody makes as many updates.")
+        raise refusal(name, "<= 2**53", value, "Nobody makes that many updates.")
     return number
 
 
@@ -120,6 +142,14 @@ def boolean(name, value, *, remedy=""):
     """Returns `value` if it is True or False."""
     if not isinstance(value, bool):
         raise refusal(name, "to be True or False", value, remedy)
+    return value
+
+
+def instance(name, value, kind, *, remedy=""):
+    """Returns `value` if it is an instance of the class `kind`."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise refusal(name, f"to be {article} {kind.__name__}", value, remedy)
     return value
 
 

@@ -1,7 +1,8 @@
 """Folders, files that are written whole or not at all, and locks.
 
-A writer that is killed leaves what was there before, or all of what it wrote. Where the file must
-also survive a power loss, `flush` has it on the disk.
+A writer that is killed leaves what was there before, or all of what it wrote, and perhaps a hidden
+file beside it. (Only `publish`, on a file system without hard links, may leave an empty file.) What
+must also survive a power loss is written with `durable`.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ def reason(error):
 
 
 def make_folder(path, name):
-    """Makes a folder, so that a run learns before it trains that it has none.
+    """Makes a folder and tries to write to it, so that a run fails before it trains.
 
     Args:
         path: Folder, made if absent.
@@ -42,8 +43,8 @@ def make_folder(path, name):
         path.mkdir(parents=True, exist_ok=True)
         probe.touch(exist_ok=False)
         probe.unlink()
-    except OSError as error:
-        is_file = path.exists() and not path.is_dir()
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name.
+        is_file = os.path.exists(path) and not os.path.isdir(path)
         why = "it is not a folder" if is_file else reason(error)
         raise OSError(
             f"Expected {name} to be a folder that can be written to, got {path}: {why}. Name "
@@ -64,7 +65,8 @@ def write_whole(path, data, *, durable=False):
         Its `pathlib.Path`.
 
     Raises:
-        OSError: if it cannot be written; then nothing has changed.
+        OSError: if it cannot be written. Then nothing has changed, unless the last step failed, to
+            flush the folder.
     """
     path = pathlib.Path(path)
     with scratch_file(path) as partial:
@@ -114,7 +116,9 @@ def scratch_file(path):
 
 
 def publish(partial, path):
-    """Gives the file `partial` the name `path`, unless something has it.
+    """Gives the file `partial` the name `path`, unless something has that name.
+
+    Without hard links, a process that is killed between two steps leaves an empty file there.
 
     Raises:
         FileExistsError: if something has the name.
@@ -134,15 +138,13 @@ def publish(partial, path):
 
 
 def write_all(descriptor, data):
-    """Writes bytes to an open file, to the disk."""
-    left = data
-    while left:
-        left = left[os.write(descriptor, left) :]
+    """Writes bytes to an open file; they are on the disk when the call returns."""
+    _write_bytes(descriptor, data)
     _TO_DISK(descriptor)
 
 
 def flush(path):
-    """Has the operating system write a file, or the names in a folder, to the disk."""
+    """Makes the operating system write a file, or the names in a folder, to the disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:  # Windows opens no folders, and a folder may be write-only.
@@ -160,7 +162,7 @@ def lock(descriptor, *, wait=False):
 
     Args:
         descriptor: Of the file or folder.
-        wait: Whether to wait for another process to let go.
+        wait: Whether to wait until another process unlocks it.
 
     Returns:
         Whether it is locked now; False where there are no locks.
@@ -180,14 +182,18 @@ def lock(descriptor, *, wait=False):
 
 
 def _write(partial, data, durable):
-    data = data.encode() if isinstance(data, str) else data
+    # The view refuses what is neither text nor bytes, such as None.
+    data = data.encode() if isinstance(data, str) else bytes(memoryview(data))
     # With the mode that the umask leaves, as an ordinary file.
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
+        _write_bytes(descriptor, data)
         if durable:
-            write_all(descriptor, data)
-        else:
-            with open(descriptor, "wb", closefd=False) as file:
-                file.write(data)
+            _TO_DISK(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write_bytes(descriptor, data):
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -16,7 +16,7 @@ from benchmarks.peers.torch_models import WeightStandardizedConv2d, build_model
 
 def prepare(engine, model_name, x, y):
     """Prepares the step of "torch", "opacus_hooks" or "opacus_ghost"."""
-    # Opacus warns that its noise is not cryptographic, which it is not meant to be here.
+    # Opacus warns that its noise is not cryptographic, which does not matter here.
     warnings.filterwarnings("ignore")
     private = engine != "torch"
     model = build_model(model_name, private)
@@ -59,7 +59,7 @@ def prepare(engine, model_name, x, y):
 
 @register_grad_sampler(WeightStandardizedConv2d)
 def _weight_standardized_gradients(layer, activations, backprops):
-    """Per-example gradients by the kernel convolved with, led back through the standardisation."""
+    """Per-example gradients by the standardised kernel, pulled back through the standardisation."""
     patches = unfold2d(
         activations[0],
         kernel_size=(3, 3),

@@ -55,7 +55,11 @@ def test_hostile_texts():
 
 @pytest.mark.parametrize(
     "vocabulary,length,match",
-    [(1, 5, "vocabulary_size >= 2"), (5, 0, "sequence_length >= 1"), (2**31 + 1, 5, "int32")],
+    [
+        (1, 5, "vocabulary_size to be an integer >= 2"),
+        (5, 0, "sequence_length to be an integer >= 1"),
+        (2**31 + 1, 5, "int32"),
+    ],
 )
 def test_sizes_out_of_range(vocabulary, length, match):
     with pytest.raises(ValueError, match=match):

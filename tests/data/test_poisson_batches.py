@@ -235,14 +235,14 @@ def test_hostile_weights(weight, match):
 )
 def test_hostile_dataset_arguments(name, least):
     batches = poisson_batches(np.zeros(5), expected_batch_size=1)
-    with pytest.raises(ValueError, match=f"{name} >= {least}"):
+    with pytest.raises(ValueError, match=f"{name} to be an integer >= {least}, got"):
         batches.as_dataset(**{name: least - 1})
     for value in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"{name} to be an integer"):
             batches.as_dataset(**{name: value})
 
 
-def test_the_data_are_let_go_of():
+def test_the_dataset_keeps_no_data_alive():
     batches = poisson_batches(np.zeros((50, 2), "float32"), expected_batch_size=5)
     next(iter(batches.as_dataset()))
     held = weakref.ref(batches)

@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -91,11 +90,12 @@ DIGITS_TEST_LABELS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 3, 6, 5, 9, 2, 1, 7, 8, 4
 
 
 def test_unknown_names_and_splits():
+    all_names = "'ag_news_subset', 'cifar10', 'cifar100', 'digits', 'kmnist', 'mnist'"
     for name in ("mnits", None, ""):
-        with pytest.raises(ValueError, match="ag_news_subset, cifar10, cifar100, digits, kmnist"):
+        with pytest.raises(ValueError, match=f"name to be one of {all_names}, got"):
             load_examples(name, "train")
     for split in ("validation", "train[:10%]", None):
-        with pytest.raises(ValueError, match="split 'train' or 'test'"):
+        with pytest.raises(ValueError, match="split to be one of 'train', 'test'"):
             load_examples("mnist", split)
     assert len(known_names()) == 6
 
@@ -117,11 +117,11 @@ def no_network(*args, **kwargs):
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
 def test_a_missing_set_without_network(tmp_path, monkeypatch, name):
     monkeypatch.setattr(socket, "create_connection", no_network)
-    start = time.perf_counter()
+    # TFDS retries for minutes.
+    monkeypatch.setattr(_tfds, "_prepare", lambda *_: pytest.fail("TFDS was asked"))
     with pytest.raises(DatasetNotFoundError, match="cannot be reached") as caught:
         load_examples(name, "train", tmp_path / "a" / "b", download=True)
     assert "tfds.load(" in str(caught.value) and caught.value.__cause__ is None
-    assert time.perf_counter() - start < 5
     assert list(tmp_path.iterdir()) == []
 
 

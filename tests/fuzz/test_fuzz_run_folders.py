@@ -1,4 +1,4 @@
-"""Damaged folders of runs that crashed: refused, or taken up again without spending unseen."""
+"""Damaged folders of runs that crashed: refused, or resumed without spending unseen."""
 
 import pathlib
 import shutil
@@ -147,11 +147,11 @@ def go_on(folder, true, key):
     assert held.epsilon() >= private.plan.epsilon_after(STEPS)
     if has_key:
         assert (held.updates, held.position, held.recounted) == (STEPS, STEPS, 0)
-        return "taken up"
+        return "resumed"
     # New keys: what the dead process had released is counted beside what was made anew.
     released = CRASHED_AFTER - start_of(held)
     assert held.recounted >= released and held.position == STEPS - held.recounted
-    return "taken up without key"
+    return "resumed without key"
 
 
 def start_of(ledger):

@@ -115,7 +115,7 @@ def test_initial_states_are_taken_as_the_layer_takes_them(rng):
     assert np.abs(model([inputs, *states]) - model([inputs, *states[::-1]])).max() > 1e-3
 
 
-# --- one draw per call, of what is to be drawn ---
+# --- one draw per call, of the right weights ---
 
 
 def test_all_rows_and_steps_see_one_draw():

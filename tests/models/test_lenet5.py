@@ -136,7 +136,7 @@ def test_layer_norm_is_over_all_units_of_an_example():
         ({"input_shape": (None, None, 1)}, "at least 12.*None, None, 1"),
         ({"norm": "instance"}, "Expected norm to be one of .*got 'instance'"),
         ({"norm": None}, "Expected norm to be one of .*got None"),
-        ({"pooling": "min"}, "Expected pooling to be 'max' or 'average', got 'min'"),
+        ({"pooling": "min"}, "Expected pooling to be one of 'max', 'average', got 'min'"),
         ({"norm": "public_batch", "statistics": "mine"}, "Expected statistics to be one of"),
         ({"kernel_initializer": "he"}, "Unknown initializer: 'he'"),
     ],

@@ -183,7 +183,7 @@ def test_the_scale_of_a_layer_matters_where_no_normalisation_follows(norm, place
 @pytest.mark.parametrize("name", sorted([*TRAINABLE, "bilstm"]))
 def test_an_unknown_placement_is_refused(name):
     for norm in ("none", "layer"):
-        with pytest.raises(ValueError, match=r"norm_placement to be one of \('hidden'.*got 'last'"):
+        with pytest.raises(ValueError, match=r"norm_placement to be one of 'hidden'.*got 'last'"):
             models.build(name, norm=norm, norm_placement="last")
 
 

@@ -115,7 +115,7 @@ def test_the_names_of_the_parts():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"part": "tail"}, r"part to be one of \('whole', 'features', 'head'\), got 'tail'"),
+        ({"part": "tail"}, "part to be one of 'whole', 'features', 'head', got 'tail'"),
         ({"part": None}, "part to be one of .* got None"),
         ({"part": "head"}, r"input_shape=\(units,\) with part=\"head\", got \(32, 32, 3\)"),
         ({"part": "head", "input_shape": (None,)}, r"input_shape=\(units,\).* got \(None,\)"),

@@ -57,7 +57,7 @@ def test_a_name_is_registered_once(empty_registry):
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        ({"name": "lenet6"}, r"Expected a model name of \[.*'lenet5'.*\], got 'lenet6'"),
+        ({"name": "lenet6"}, "Expected model name to be one of .*'lenet5'.*, got 'lenet6'"),
         ({"name": "lenet5", "depth": 3}, r"Expected options of .*'pooling'.*got \['depth'\]"),
         ({"name": "lenet5", "num_classes": 0}, "Expected num_classes to be a positive int, got 0"),
         ({"name": "lenet5", "num_classes": 10.0}, "positive int, got 10.0"),

@@ -201,7 +201,7 @@ def test_a_ledger_as_json(capsys, ledger):
 def test_a_torn_ledger(capsys, ledger):
     with open(ledger.path, "ab") as file:
         file.write(b'{"line":63,"ki')
-    assert "torn: what it was to announce has not happened" in of_ledger(capsys, ledger)[1]
+    assert "torn: what it announces has not happened" in of_ledger(capsys, ledger)[1]
     assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
 
 

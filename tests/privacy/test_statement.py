@@ -126,9 +126,7 @@ def resumed(digest, same_randomness=True):
 def test_a_resumed_run():
     text = privacy_statement(resumed(9))
     assert "T = 10 counted, of 4000 planned; the present weights have seen 9." in text
-    assert "resumed once; repeated updates used the same lots and noise and are counted once." in (
-        text
-    )
+    assert "resumed once. Repeated updates used the same lots and noise and count once." in (text)
 
 
 @pytest.mark.parametrize("arguments", [(77,), (9, False)])
@@ -137,7 +135,7 @@ def test_a_resumed_run_that_made_updates_again(arguments):
     ledger.resume(9, same_randomness=True)
     text = privacy_statement(ledger)
     assert "T = 11 counted, of 4000 planned; the present weights have seen 9." in text
-    assert "resumed 2 times" in text and "but for 1 of them" in text and "counted again" in text
+    assert "resumed 2 times" in text and "except for 1 of them" in text and "count again" in text
     assert f"epsilon = {ceil_text(ledger.epsilon())} (rounded up)" in text
 
 
@@ -150,9 +148,12 @@ def test_validation_examples_have_a_guarantee_of_their_own():
     second = ceil_text(ledger.validation_epsilon())
     assert second != trained
     assert f"epsilon = {trained} (rounded up) and delta" in text
-    assert f"(3 so far) and whatever was chosen by these, with epsilon = {second} (rounded" in text
-    assert "presumes that none of them is a training example" in text
-    assert "anything but the noisy answers" in text and "are not protected" not in text
+    assert (
+        f"(3 so far) and whatever was chosen by the answers, with epsilon = {second} (rounded"
+        in text
+    )
+    assert "assumes that no validation example is a training example" in text
+    assert "anything but the noisy answers" in text and "does not protect" not in text
 
 
 def test_answers_about_training_examples_are_included():

@@ -1,10 +1,10 @@
 """The 1797 handwritten digits that ship with scikit-learn, and a split of them.
 
-The split has no seed: it is part of the data set. Of each class, test images are taken at even
-distances through the order of the file, so that every class, and every stretch of the file (which
+The split has no seed: it is part of the data set. From each class, test images are taken at even
+distances through the order of the file. So every class, and every stretch of the file (which
 follows the writers), is in both parts in proportion. 360 images test and 1437 train. Published
-work on this set uses other splits: Ermis and Cemgil name 1439 training and 360 test images, which
-is two more than there are, and other libraries split at random.
+work on this set uses other splits: Ermis and Cemgil name 1439 training and 360 test images, two
+more than the set has, and other libraries split at random.
 """
 
 import numpy as np

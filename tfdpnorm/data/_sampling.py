@@ -53,12 +53,12 @@ def poisson_rows(num_examples, sampling_rate, bits):
     2^-53 of each probability, and takes work in proportion to the sample.
 
     Args:
-      num_examples: N >= 1.
-      sampling_rate: probability q of each row, 0 < q <= 1.
-      bits: function from a count to that many uniform uint64 words.
+        num_examples: N >= 1.
+        sampling_rate: probability q of each row, 0 < q <= 1.
+        bits: function from a count to that many uniform uint64 words.
 
     Returns:
-      The included row numbers, int64, ascending, shape [n], where n ~ Binomial(N, q).
+        The included row numbers, int64, ascending, shape [n], where n ~ Binomial(N, q).
     """
     if sampling_rate >= 1.0:
         return np.arange(num_examples, dtype=np.int64)

@@ -30,12 +30,12 @@ def prepared_folder(name, data_dir=None, *, download_from=None):
     """Returns the folder of the newest prepared version of a set, downloading it if allowed.
 
     Args:
-      name: TFDS's name of the set.
-      data_dir: folder that holds sets; None for TFDS_DATA_DIR, else TFDS's own default.
-      download_from: host that the download needs, or None to forbid downloading.
+        name: TFDS's name of the set.
+        data_dir: folder that holds sets; None for TFDS_DATA_DIR, else TFDS's own default.
+        download_from: host that the download needs, or None to forbid downloading.
 
     Raises:
-      DatasetNotFoundError: if there is no such folder in the end.
+        DatasetNotFoundError: if there is no such folder in the end.
     """
     root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
     root = root.expanduser()
@@ -51,16 +51,16 @@ def read(folder, split, kinds, num_classes):
     """Reads one split whole, in the order of its files.
 
     Args:
-      folder: folder of one version of a set.
-      split: name of the split.
-      kinds: what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is one.
-      num_classes: the number of labels.
+        folder: folder of one version of a set.
+        split: name of the split.
+        kinds: what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is one.
+        num_classes: the number of labels.
 
     Returns:
-      A dict from feature to array [N, ...].
+        A dict from feature to array [N, ...].
 
     Raises:
-      DatasetCorruptError: if a file is missing, cut short or altered.
+        DatasetCorruptError: if a file is missing, cut short or altered.
     """
     import tensorflow as tf
 

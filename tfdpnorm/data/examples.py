@@ -10,16 +10,16 @@ class Examples:
     """One split of a labelled data set, in memory.
 
     Attributes:
-      name: name of the set, such as "mnist".
-      split: name of the split, such as "train".
-      x: images: float32 in [0, 1], channels last, shape [N, H, W, C]; texts: `str`, shape [N].
-      y: int32 labels in [0, num_classes), shape [N].
-      num_classes: number of classes.
-      is_complete: whether N is the official size of the split. An epsilon is computed from the N
-        that is here, whether it is or not.
+        name: name of the set, such as "mnist".
+        split: name of the split, such as "train".
+        x: images: float32 in [0, 1], channels last, shape [N, H, W, C]; texts: `str`, shape [N].
+        y: int32 labels in [0, num_classes), shape [N].
+        num_classes: number of classes.
+        is_complete: whether N is the official size of the split. An epsilon is computed from the N
+            that is here, whether it is or not.
 
     Raises:
-      ValueError: if x and y differ in length, or a label is out of range.
+        ValueError: if x and y differ in length, or a label is out of range.
     """
 
     name: str

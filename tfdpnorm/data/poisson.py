@@ -7,10 +7,11 @@ import numbers
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.data import _arrays, _sampling
+from tfdpnorm import arguments
+from tfdpnorm.data import _sampling, arrays
 
-# TensorFlow sees only fixed shapes, so a lot is padded; more than 4 standard deviations above the
-# mean happens to one lot in about 30,000, which then takes a second physical batch.
+# TensorFlow sees only fixed shapes, so a lot is padded. About one lot in 30,000 is more than 4
+# standard deviations above the mean, and takes a second physical batch.
 _SPARE_STANDARD_DEVIATIONS = 4.0
 _ROWS_MULTIPLE = 8
 
@@ -19,11 +20,11 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
     """The examples of one update, laid out as K physical batches of P rows.
 
     Attributes:
-      x: structure of tensors, each [K, P, ...], in the types that were given.
-      y: likewise, or None if no y was given.
-      sample_weight: float32 [K, P]; ones if none were given, 0 in padding rows.
-      mask: float32 [K, P]; 1 for an example of the lot, 0 for padding. All padding is at the end,
-        and holds zeros in every array.
+        x: structure of tensors, each [K, P, ...], in the types that were given.
+        y: as x, or None if no y was given.
+        sample_weight: float32 [K, P]; ones if none were given, 0 in padding rows.
+        mask: float32 [K, P]; 1 for an example of the lot, 0 for padding. All padding is at the end,
+            and holds zeros in every array.
     """
 
     __slots__ = ()
@@ -33,20 +34,20 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
     """Prepares a private data set for Poisson sampling.
 
     Args:
-      x: array [N, ...], or dict or tuple (nested at will) of such arrays: NumPy, or anything
-        `np.asarray` takes. Types are kept.
-      y: likewise, or None.
-      expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
-        necessarily whole. Divide by this public number, never by the size of a lot.
-      sample_weight: finite and not negative, shape [N], or None for ones.
+        x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
+            `np.asarray` takes. Types are kept.
+        y: as x, or None.
+        expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
+            necessarily whole. Divide by this public number, never by the size of a lot.
+        sample_weight: finite and not negative, shape [N], or None for ones.
 
     Returns:
-      A `PoissonBatches`.
+        A `PoissonBatches`.
 
     Raises:
-      TypeError: if an array holds anything but booleans, integers and floats.
-      ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
-        expected_batch_size is out of range.
+        TypeError: if an array holds anything but booleans, integers and floats.
+        ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
+            expected_batch_size is out of range.
     """
     return PoissonBatches(
         x, y, expected_batch_size=expected_batch_size, sample_weight=sample_weight
@@ -61,27 +62,27 @@ class PoissonBatches:
     that the accountants assume; read q and N from here, so that they cannot disagree.
 
     The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
-    and `batch` are needless, `filter` and `shard` change q.
+    and `batch` are of no use, `filter` and `shard` change q.
 
     The arrays are copied once into memory of the host, and are not changed.
     """
 
     def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
-        x = _arrays.map_leaves(_arrays.numeric_array, x, "x")
+        x = arrays.map_leaves(arrays.numeric_array, x, "x")
         if y is not None:
-            y = _arrays.map_leaves(_arrays.numeric_array, y, "y")
+            y = arrays.map_leaves(arrays.numeric_array, y, "y")
         lengths = []
         for structure, name in ((x, "x"), (y, "y")):
             if structure is not None:
-                _arrays.map_leaves(
+                arrays.map_leaves(
                     lambda leaf, leaf_name: lengths.append((leaf_name, len(leaf))), structure, name
                 )
-        self._num_examples = _arrays.common_length(lengths)
+        self._num_examples = arrays.common_length(lengths)
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
         weights = _checked_weights(sample_weight, self._num_examples)
 
-        self._x = _arrays.map_leaves(_with_zero_row, x, "x")
-        self._y = None if y is None else _arrays.map_leaves(_with_zero_row, y, "y")
+        self._x = arrays.map_leaves(_with_zero_row, x, "x")
+        self._y = None if y is None else arrays.map_leaves(_with_zero_row, y, "y")
         self._weights = _with_zero_row(weights, "sample_weight")
 
     @property
@@ -112,14 +113,14 @@ class PoissonBatches:
         rounded up likewise. A smaller `physical_batch_size` takes its place, a larger one does not.
 
         Raises:
-          TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
+            TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
         """
         q, n = self.sampling_rate, self._num_examples
         enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
         rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
         if physical_batch_size is None:
             return rows
-        return min(rows, _arrays.integer_at_least(physical_batch_size, 1, "physical_batch_size"))
+        return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
 
     def as_dataset(
         self, physical_batch_size=None, insecure_seed=None, first_update=0, secret_key=None
@@ -131,25 +132,25 @@ class PoissonBatches:
         of padding. Every new iteration draws new lots.
 
         Args:
-          physical_batch_size: most rows that fit in memory at once, or None for no limit.
-          insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
-            number t depend on (insecure_seed, t) alone: repeatable, and no longer secret, so that
-            no privacy guarantee that counts on sampling holds.
-          first_update: number of the first lot. With `insecure_seed` or `secret_key` it resumes a
-            sequence; without, lots have no number and it changes nothing.
-          secret_key: bytes from the operating system's entropy that make lot number t depend on
-            (secret_key, t) alone, so that a run can be taken up again; as secret as the data.
+            physical_batch_size: most rows that fit in memory at once, or None for no limit.
+            insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
+                number t depend on (insecure_seed, t) alone: repeatable, and no longer secret, so
+                that no privacy guarantee that counts on sampling holds.
+            first_update: number of the first lot. With `insecure_seed` or `secret_key` it resumes a
+                sequence; without, lots have no number and it changes nothing.
+            secret_key: bytes from the operating system's entropy that make lot number t depend on
+                (secret_key, t) alone, so that a run can be resumed; as secret as the data.
 
         Returns:
-          A `tf.data.Dataset` with elements `Lot`.
+            A `tf.data.Dataset` with elements `Lot`.
 
         Raises:
-          TypeError, ValueError: if an argument is not an integer in its range.
+            TypeError, ValueError: if an argument is not an integer in its range.
         """
         rows_per_batch = self.physical_rows(physical_batch_size)
-        first_update = _arrays.integer_at_least(first_update, 0, "first_update")
+        first_update = arguments.integer("first_update", first_update, at_least=0)
         if insecure_seed is not None:
-            insecure_seed = _arrays.integer_at_least(insecure_seed, 0, "insecure_seed")
+            insecure_seed = arguments.integer("insecure_seed", insecure_seed, at_least=0)
 
         # TensorFlow keeps a function of NumPy for as long as its outermost graph, which can be
         # the process: `draw` holds numbers only, or the data would stay with it.
@@ -217,7 +218,7 @@ def _checked_batch_size(value, num_examples):
 def _checked_weights(sample_weight, num_examples):
     if sample_weight is None:
         return np.ones(num_examples, dtype=np.float32)
-    given = _arrays.numeric_array(sample_weight, "sample_weight")
+    given = arrays.numeric_array(sample_weight, "sample_weight")
     if given.shape != (num_examples,):
         raise ValueError(
             f"Expected sample_weight of shape [{num_examples}], one per example, "
@@ -226,7 +227,7 @@ def _checked_weights(sample_weight, num_examples):
     with np.errstate(over="ignore"):
         weights = given.astype(np.float32)
     # Again, since a float64 beyond the range of float32 has become infinite.
-    _arrays.require_finite(weights, "sample_weight (as float32)")
+    arrays.require_finite(weights, "sample_weight (as float32)")
     if (weights < 0).any():
         rows = np.flatnonzero(weights < 0)
         raise ValueError(

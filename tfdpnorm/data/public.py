@@ -7,7 +7,8 @@ seed, which is no secret. Only `check_public_batch` looks at private rows, and o
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.data import _arrays
+from tfdpnorm import arguments
+from tfdpnorm.data import arrays
 from tfdpnorm.data.examples import Examples
 
 # The variance over one row is 0 wherever a layer has one position per channel.
@@ -17,24 +18,23 @@ _WHY_TWO = (
     "divides by sqrt(epsilon) alone"
 )
 _KIND_NAMES = {"f": "float", "i": "integer", "u": "integer", "b": "boolean"}
-_ROWS_AT_A_TIME = 4096
 
 
 def take_public_batch(examples, size, *, seed):
     """Chooses rows of a public set, without replacement.
 
     Args:
-      examples: public `Examples`, or array [N, ...].
-      size: number of rows M, 2 <= M <= N.
-      seed: integer >= 0, the experiment's. The choice is repeatable and not secret, which is sound
-        for public rows only.
+        examples: public `Examples`, or array [N, ...].
+        size: number of rows M, 2 <= M <= N.
+        seed: integer >= 0, the experiment's. The choice is repeatable and not secret, which is
+            sound for public rows only.
 
     Returns:
-      The rows of x, shape [M, ...], in the type of x.
+        The rows of x, shape [M, ...], in the type of x.
 
     Raises:
-      TypeError: if `size` or `seed` is no integer.
-      ValueError: if `size` is below 2 or above N.
+        TypeError: if `size` or `seed` is no integer.
+        ValueError: if `size` is below 2 or above N.
     """
     x = examples.x if isinstance(examples, Examples) else np.asarray(examples)
     size = _checked_size(size, len(x), "size")
@@ -44,23 +44,23 @@ def take_public_batch(examples, size, *, seed):
 def split_public(examples, size, seed):
     """Splits public rows off a set that has no public counterpart.
 
-    A row goes to one part or the other by its number and the seed alone: a split that looked at an
-    image or a label (the best ones, or so many of each class) would release something of the
-    private rows. The people behind the public rows get no privacy at all, so that this simulates
-    public data on a benchmark. N shrinks: compute epsilon from the length of the private part.
+    A row's number and the seed alone decide in which part it is. A split that looked at an image or
+    a label (the best ones, or so many of each class) would release something of the private rows.
+    The people behind the public rows get no privacy at all: this simulates public data on a
+    benchmark. N shrinks: compute epsilon from the length of the private part.
 
     Args:
-      examples: `Examples` with N rows.
-      size: public rows M, 2 <= M < N.
-      seed: integer >= 0, the experiment's.
+        examples: `Examples` with N rows.
+        size: public rows M, 2 <= M < N.
+        seed: integer >= 0, the experiment's.
 
     Returns:
-      (public, private): `Examples` with M and N - M rows, each in the original order, with splits
-      named such as "train[public]" and "train[private]".
+        (public, private): `Examples` with M and N - M rows, each in the original order, with splits
+        named such as "train[public]" and "train[private]".
 
     Raises:
-      TypeError: if `size` or `seed` is no integer.
-      ValueError: if `size` is below 2, or leaves no private row.
+        TypeError: if `size` or `seed` is no integer.
+        ValueError: if `size` is below 2, or leaves no private row.
     """
     size = _checked_size(size, len(examples) - 1, "size (leaving a private row)")
     order = _permutation(len(examples), seed)
@@ -77,15 +77,15 @@ def match_images(images, shape):
     averages over the pixels it drops (antialiasing). A range of [0, 1] is kept.
 
     Args:
-      images: float array [M, H, W, C].
-      shape: (height, width, channels) to reach; channels is C, or one of the two is 1.
+        images: float array [M, H, W, C].
+        shape: (height, width, channels) to reach; channels is C, or one of the two is 1.
 
     Returns:
-      float32 [M, height, width, channels].
+        float32 [M, height, width, channels].
 
     Raises:
-      TypeError: if the images are not floats.
-      ValueError: if the images have no four dimensions, or the channels cannot be matched.
+        TypeError: if the images are not floats.
+        ValueError: if the images have no four dimensions, or the channels cannot be matched.
     """
     images = np.asarray(images)
     if images.dtype.kind != "f":
@@ -100,7 +100,7 @@ def match_images(images, shape):
             f"Add a missing channel with `images[..., np.newaxis]`."
         )
     height, width, channels = (
-        _arrays.integer_at_least(size, 1, "each entry of shape") for size in shape
+        arguments.integer("each entry of shape", size, at_least=1) for size in shape
     )
     given = images.shape[-1]
     if channels != given and 1 not in (channels, given):
@@ -123,19 +123,19 @@ def check_public_batch(public_x, private_x):
     """Raises unless a public batch can serve beside the private rows.
 
     It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
-    row that is exactly a private one: a private record among the public rows is used without any
-    protection. A record altered in the least (noise, crop, other scale) is not recognised.
+    row that equals a private one: training uses the public rows without any protection. The check
+    does not recognise an example that was altered in the least (noise, crop, other scale).
 
     Args:
-      public_x: array [M, ...].
-      private_x: array [N, ...].
+        public_x: array [M, ...].
+        private_x: array [N, ...].
 
     Raises:
-      TypeError: if the kinds of number differ, or are not booleans, integers or floats.
-      ValueError: for every other fault. The error gives the count and public numbers of rows that
-        are also private; it is for the data's curator, not for publication.
+        TypeError: if the kinds of number differ, or are not booleans, integers or floats.
+        ValueError: for every other fault. The error gives the count and public numbers of rows that
+            are also private; it is for the data's curator, not for publication.
     """
-    public = _arrays.numeric_array(public_x, "public_x")
+    public = arrays.numeric_array(public_x, "public_x")
     private = np.asarray(private_x)
     if public.shape[1:] != private.shape[1:]:
         raise ValueError(
@@ -171,28 +171,19 @@ def _shared_rows(public, private):
         min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f" else np.result_type(*both)
     )
     by_bytes = {}
-    for row, content in enumerate(row_bytes(public, dtype)):
+    for row, content in enumerate(arrays.row_bytes(public, dtype)):
         by_bytes.setdefault(content, []).append(row)
-    found = {content for content in row_bytes(private, dtype) if content in by_bytes}
+    found = {content for content in arrays.row_bytes(private, dtype) if content in by_bytes}
     return sorted(row for content in found for row in by_bytes[content])
 
 
-def row_bytes(array, dtype):
-    for start in range(0, len(array), _ROWS_AT_A_TIME):
-        rows = np.ascontiguousarray(array[start : start + _ROWS_AT_A_TIME], dtype=dtype)
-        if dtype.kind == "f":
-            rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
-        for row in rows:
-            yield row.tobytes()
-
-
 def _permutation(count, seed):
-    seed = _arrays.integer_at_least(seed, 0, "seed")
+    seed = arguments.integer("seed", seed, at_least=0)
     return np.random.default_rng(seed).permutation(count)
 
 
 def _checked_size(size, available, name):
-    size = _arrays.integer_at_least(size, 0, "size")
+    size = arguments.integer("size", size, at_least=0)
     if size < _LEAST_ROWS:
         raise ValueError(f"Expected {name} of at least {_LEAST_ROWS} rows, got {size}: {_WHY_TWO}.")
     if size > available:

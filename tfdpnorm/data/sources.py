@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 
+from tfdpnorm import arguments
 from tfdpnorm.data import _digits, _tfds
 from tfdpnorm.data.examples import Examples
 
 
 @dataclasses.dataclass(frozen=True)
 class _TfdsSource:
-    """What is known of a set that TensorFlow Datasets prepares: official sizes and first host."""
+    """A set that TensorFlow Datasets prepares: its official sizes, and the host to load it from."""
 
     train: int
     test: int
@@ -43,28 +44,28 @@ def load_examples(name, split, data_dir=None, *, download=False):
     one space; the label of cifar100 is the fine one.
 
     Args:
-      name: "mnist", "kmnist", "cifar10", "cifar100", "ag_news_subset" or "digits".
-      split: "train" or "test".
-      data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
-        and without it `~/tensorflow_datasets`.
-      download: whether a set that is missing may be downloaded into `data_dir`.
+        name: "mnist", "kmnist", "cifar10", "cifar100", "ag_news_subset" or "digits".
+        split: "train" or "test".
+        data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
+            and without it `~/tensorflow_datasets`.
+        download: whether a set that is missing may be downloaded into `data_dir`.
 
     Returns:
-      `Examples`.
+        `Examples`.
 
     Raises:
-      ValueError: if the name or the split is unknown.
-      DatasetNotFoundError: if the set is not in `data_dir` and was not, or could not be,
-        downloaded.
-      DatasetCorruptError: if its folder cannot be read.
+        ValueError: if the name or the split is unknown.
+        DatasetNotFoundError: if the set is not in `data_dir` and was not, or could not be,
+            downloaded.
+        DatasetCorruptError: if its folder cannot be read.
     """
-    if name not in known_names():
-        raise ValueError(f"Expected a data set out of {', '.join(known_names())}, got {name!r}.")
-    if split not in _SPLITS:
-        raise ValueError(
-            f"Expected split 'train' or 'test', got {split!r}. "
-            f"For a part of a split, load it and use `Examples.take`."
-        )
+    name = arguments.choice("name", name, known_names())
+    split = arguments.choice(
+        "split",
+        split,
+        _SPLITS,
+        remedy="For a part of a split, load it and use `Examples.take`.",
+    )
     if name == "digits":
         x, y = _digits.load(split)
         return Examples(name, split, x, y, num_classes=10, is_complete=True)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tfdpnorm.data import _arrays
+from tfdpnorm import arguments
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
@@ -22,21 +22,21 @@ def hash_tokens(texts, vocabulary_size, sequence_length):
     and in every process. Texts are cut after, and padded at the end to, `sequence_length` tokens.
 
     Privacy: every row depends on its own text alone. A vocabulary counted from private texts does
-    not: one text can bring a word in or push one out, and so change other rows, and the list of
-    words is itself a release. Hashing costs collisions instead: of two words, a share of
-    1 / (vocabulary_size - 1) meet in one id.
+    not: one text can add a word or push one out, and so change other rows. Besides, the list of
+    words is itself a release. Hashing costs collisions instead: two words get the same id with
+    probability 1 / (vocabulary_size - 1).
 
     Args:
-      texts: sequence or array of N `str`.
-      vocabulary_size: number of ids, padding included; at least 2.
-      sequence_length: tokens kept, at least 1.
+        texts: sequence or array of N `str`.
+        vocabulary_size: number of ids, padding included; at least 2.
+        sequence_length: tokens kept, at least 1.
 
     Returns:
-      int32 [N, sequence_length], each id in [0, vocabulary_size); 0 is padding.
+        int32 [N, sequence_length], each id in [0, vocabulary_size); 0 is padding.
 
     Raises:
-      TypeError: if `texts` is one string or holds anything but `str`, or a size is no integer.
-      ValueError: if a size is too small or too large for int32.
+        TypeError: if `texts` is one string or holds anything but `str`, or a size is no integer.
+        ValueError: if a size is too small or too large for int32.
     """
     vocabulary_size = _checked_size(vocabulary_size, 2)
     return _rows(texts, sequence_length, lambda token: _hashed(token, vocabulary_size))
@@ -45,20 +45,20 @@ def hash_tokens(texts, vocabulary_size, sequence_length):
 def common_words(texts, vocabulary_size):
     """Returns the commonest words of *public* texts, for `word_ids`.
 
-    Privacy: the list is a function of all texts, un-noised. Of private texts it is a release that
-    no epsilon covers.
+    Privacy: the list is a function of all texts, without noise. For private texts, it is a release
+    that no epsilon covers.
 
     Args:
-      texts: sequence of `str`.
-      vocabulary_size: number of ids that `word_ids` is to have, padding and unknown included; at
-        least 3.
+        texts: sequence of `str`.
+        vocabulary_size: number of ids that `word_ids` is to have, padding and unknown included; at
+            least 3.
 
     Returns:
-      Tuple of at most vocabulary_size - 2 words, the commonest first; equally common ones in
-      alphabetical order.
+        Tuple of at most vocabulary_size - 2 words, the commonest first; equally common ones in
+        alphabetical order.
 
     Raises:
-      TypeError, ValueError: as in `hash_tokens`; or if the texts hold no word.
+        TypeError, ValueError: as in `hash_tokens`; or if the texts hold no word.
     """
     vocabulary_size = _checked_size(vocabulary_size, 3)
     counts = collections.Counter()
@@ -79,15 +79,15 @@ def word_ids(texts, words, sequence_length):
     and on `words`, which must be public.
 
     Args:
-      texts: sequence or array of N `str`.
-      words: the words with an id of their own, without repetition, in lower case.
-      sequence_length: tokens kept, at least 1.
+        texts: sequence or array of N `str`.
+        words: the words with an id of their own, without repetition, in lower case.
+        sequence_length: tokens kept, at least 1.
 
     Returns:
-      int32 [N, sequence_length]: 0 is padding, 1 any other word, 2 + i is words[i].
+        int32 [N, sequence_length]: 0 is padding, 1 any other word, 2 + i is words[i].
 
     Raises:
-      TypeError, ValueError: as in `hash_tokens`; or if a word is listed twice.
+        TypeError, ValueError: as in `hash_tokens`; or if a word is listed twice.
     """
     ids = {word: index for index, word in enumerate(words, start=UNKNOWN_ID + 1)}
     if len(ids) != len(words):
@@ -99,7 +99,7 @@ def word_ids(texts, words, sequence_length):
 
 
 def _rows(texts, sequence_length, id_of):
-    sequence_length = _arrays.integer_at_least(sequence_length, 1, "sequence_length")
+    sequence_length = arguments.integer("sequence_length", sequence_length, at_least=1)
     rows = np.full((len(_checked_texts(texts)), sequence_length), PADDING_ID, dtype=np.int32)
     known = {}  # A text repeats words; each is looked up once.
     for row, text in enumerate(texts):
@@ -128,7 +128,7 @@ def _checked_texts(texts):
 
 
 def _checked_size(vocabulary_size, least):
-    vocabulary_size = _arrays.integer_at_least(vocabulary_size, least, "vocabulary_size")
+    vocabulary_size = arguments.integer("vocabulary_size", vocabulary_size, at_least=least)
     if vocabulary_size > 2**31:
         raise ValueError(
             f"Expected vocabulary_size <= 2**31, so that ids fit in int32, got "

@@ -8,14 +8,14 @@ import tensorflow as tf
 
 
 def map_rows(one, rows):
-    """`one` of each row, stacked: vectorised if its ops can be, else row after row.
+    """Applies a function to each row and stacks the results: vectorised, or row after row.
 
     Args:
         one: Function from a structure of single rows to a structure of tensors.
         rows: Structure of [rows, ...]; its last part is a tensor.
 
     Returns:
-        What `one` gives, [rows, ...] each.
+        The structure that `one` returns, of [rows, ...].
     """
     count = tf.shape(rows[-1])[0]
     may_be_empty = not rows[-1].shape[0]
@@ -25,7 +25,7 @@ def map_rows(one, rows):
         try:
             results = tf.vectorized_map(one, rows)
         except (NotImplementedError, TypeError, ValueError) as error:
-            # If it is the loss that fails, then it fails here again, with its own message.
+            # If the loss itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
             warnings.warn(
                 "Per-example gradients are taken row after row, which is slow: "
@@ -39,7 +39,7 @@ def map_rows(one, rows):
 
 
 def _at_least_one_row(rows):
-    """`rows`, or one row of zeros in place of none: several ops do not vectorise over nothing."""
+    """`rows`, or a row of zeros if there are none: several ops do not vectorise over no rows."""
     none = tf.cast(tf.equal(tf.shape(rows)[:1], 0), tf.int32)
     extra = tf.zeros(tf.concat([none, tf.shape(rows)[1:]], 0), rows.dtype)
     return tf.ensure_shape(tf.concat([rows, extra], 0), [None, *rows.shape[1:]])
@@ -54,13 +54,13 @@ def _looped(one, rows):
 
 
 def _in_short(error):
-    """The last line, which is the cause; AutoGraph and pfor put their stack traces before it."""
+    """The last line of an error, its cause; AutoGraph and pfor put their stack traces before it."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
 
 
 @contextlib.contextmanager
 def _quiet_vectorization():
-    """TensorFlow reports at length on every op that it does not vectorise; we say it shortly."""
+    """Context without TensorFlow's long reports on ops that it cannot vectorise."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel(logging.CRITICAL)

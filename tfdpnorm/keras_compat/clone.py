@@ -1,8 +1,8 @@
 """A copy of a model in which layers are exchanged for others.
 
-`keras.models.clone_model` makes the layers anew and leaves two things to do: it copies no weights,
-and what a layer's config does not say (a frozen part of a layer) is lost. Private part of Keras 2:
-`_trainable`, since the public setter of `trainable` also changes all layers inside.
+`keras.models.clone_model` makes new layers from the configs of the old ones, so that two things are
+missing: the weights, and what no config holds, such as which part of a layer is frozen. Private
+part of Keras 2: `_trainable`; the public setter of `trainable` also changes all layers inside.
 """
 
 from tensorflow import keras

@@ -41,9 +41,9 @@ def make_metric_variables(model, predictions, targets):
 
     Args:
         model: A compiled `keras.Model`.
-        predictions: Its output, one symbolic tensor. A structure of several is left to Keras, which
-            alone knows how it brings outputs and targets together.
-        targets: `tf.TensorSpec` of the targets; a structure of several likewise.
+        predictions: Its output, a symbolic tensor. For a structure of several outputs or targets
+            this does nothing: only Keras knows how it matches them.
+        targets: `tf.TensorSpec` of the targets, or a structure of them.
     """
     several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
     if not (several or model.compiled_metrics.built):

@@ -1,9 +1,9 @@
 """The variables of a Keras optimizer, and optimizers that are not plain.
 
-Private parts: of legacy optimizers `_name`, `_create_all_weights`, `_hyper` and
-`_compute_gradients`, of the others `_learning_rate`; publicly a learning rate can be read and set,
-but its variable not be saved. tensorflow-privacy marks its optimizers by `_was_dp_gradients_called`
-alone: each is a class made on the fly.
+Private parts: `_name`, `_create_all_weights` and `_hyper` of legacy optimizers, `_learning_rate` of
+the others. Publicly a learning rate can be read and set, but its variable cannot be saved.
+tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
+each.
 """
 
 import tensorflow as tf
@@ -54,18 +54,3 @@ def scales_losses(optimizer):
 def is_of_tensorflow_privacy(optimizer):
     """Whether an optimizer is one of tensorflow-privacy's, which clip and noise by themselves."""
     return hasattr(optimizer, "_was_dp_gradients_called")
-
-
-def legacy_gradients(optimizer, loss, variables, tape):
-    """The gradients that a legacy optimizer makes of a loss, before it applies them.
-
-    Args:
-        optimizer: A legacy Keras optimizer, or one of tensorflow-privacy's that derives from it.
-        loss: Function without arguments.
-        variables: To differentiate by.
-        tape: `tf.GradientTape`, or what stands in for one.
-
-    Returns:
-        List of pairs (gradient, variable).
-    """
-    return optimizer._compute_gradients(loss, variables, tape=tape)

@@ -2,8 +2,8 @@
 
 Private parts of Keras 2: `_always_use_reshape` of TimeDistributed; and of any layer `_autocast`
 (whether it casts its inputs), `_call_spec` (which arguments its call takes) and `_initial_weights`
-(those given as `weights=[...]`). A wrapper that is to be called exactly as the layer inside it has
-no public way to say so.
+(those given as `weights=[...]`). No public way makes a wrapper take exactly the call arguments of
+the layer inside it.
 """
 
 import inspect

@@ -14,7 +14,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
     """Batch normalisation with the moments of a public batch.
 
     y = gamma (z - mean) / sqrt(variance + epsilon) + beta, per channel. A private model
-    (`tfdpnorm.make_private(..., public_batch=...)`) runs M public rows through the network beside
+    (`tfdpnorm.make_private(..., public_batch=...)`) runs M public rows through the network with
     the private rows; `statistics` says which rows give `mean` and `variance` for private row i:
 
     * `"public"`: the public rows alone, at every layer. Inference needs no public rows: the
@@ -22,7 +22,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
     * `"blend"`: mean = (M mean_p + mean_i) / (M + 1) and variance = (M variance_p + variance_i) /
       (M + 1) + M (mean_i - mean_p)^2 / (M + 1)^2, where p are the public rows and i is row i
       alone. It bounds the normalised value of a dense layer by sqrt(M).
-    * `"example"`: exactly the rows {x_i} and all public rows, run anew for each example: the test
+    * `"example"`: exactly the rows {x_i} and all public rows, run once for each example: the test
       phase of Davody et al. (2020), Algorithm 1. 1 + M times the work; a reference.
     * `"lot"`: all private and public rows of a lot together: the training phase of Davody et al.
       (2020), Algorithm 1, as printed. NOT private.
@@ -37,8 +37,9 @@ class PublicBatchNormalization(PublicMomentsLayer):
 
     Privacy:
         `public`, `blend` and `example` are per-example: row i of the output depends on row i, the
-        weights and public data only, and no variable is written from private rows. `lot` mixes
-        examples: clipping no longer bounds what one example changes, and no guarantee holds.
+        weights and public data only, and private rows write no variable. In `lot` an example
+        changes the outputs of others: clipping no longer bounds what it changes, and no guarantee
+        holds.
 
     Args:
         axis: The channel axis, any but 0 (the batch).

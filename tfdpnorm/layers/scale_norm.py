@@ -13,14 +13,15 @@ NORMALIZATIONS = ("group", "batch", "public_batch")
 class ScaleNorm(keras.layers.Layer):
     """Adds a residual block's two paths and normalises the sum.
 
-    The convolutional path of a residual block is normalised, the skip path is not; their sum is
-    skewed. ScaleNorm brings it back to mean 0 and variance 1, per group or per channel:
+    The convolutional path of a residual block is normalised, the skip path is not, so that their
+    sum has another scale. ScaleNorm restores mean 0 and variance 1, per group or per channel:
     y = normalization(path + skip).
 
     Privacy:
         `normalization="group"` is per-example. `"public_batch"` is per-example in its modes
-        "public", "blend" and "example" (see `PublicBatchNormalization`). `"batch"` mixes examples
-        and keeps moving averages of them: not private, refused by `tfdpnorm.make_private`.
+        "public", "blend" and "example" (see `PublicBatchNormalization`). With `"batch"`
+        each example changes the outputs of others and the moving averages: not private, and refused
+        by `tfdpnorm.make_private`.
 
     Args:
         normalization: "group", "batch" or "public_batch".

@@ -24,8 +24,8 @@ def bilstm(
 ):
     """Word embedding, bidirectional LSTM, one dense layer ("BiLSTM-DL").
 
-    The paper gives no sizes; these are ours. The normalisation follows the LSTM's last outputs;
-    whether one follows the embedding in the paper too is not said.
+    The paper gives no sizes; these are ours. The normalisation follows the LSTM's last outputs; the
+    paper does not say whether one follows the embedding, too.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`; the paper has "none" and "layer".
@@ -35,8 +35,8 @@ def bilstm(
         embedding_dim: Size of a word vector.
         units: Units of the LSTM in each direction.
         mask_zero: Whether padding is skipped.
-        normalize_embedding: Whether word vectors are normalised: by "layer" each word for itself,
-            by "batch" over the words that are not padding, by "public_batch" over all positions.
+        normalize_embedding: Whether word vectors are normalised: "layer" normalises each word on
+            its own, "batch" over the words that are not padding, "public_batch" over all positions.
         norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after the LSTM,
             "all" after the logits too, "mod" after neither.
         groups: For norm="group".
@@ -47,7 +47,7 @@ def bilstm(
         A functional Keras model.
 
     Raises:
-        ValueError: for norm="group" after a masked embedding, which Keras' layer cannot take.
+        ValueError: for norm="group" after a masked embedding, which Keras' layer does not support.
 
     Reference:
         Davody et al. (2020), Tables 4 and 7.

@@ -1,4 +1,4 @@
-"""What the network families have in common: layers with their normalisation and activation."""
+"""Layers with their normalisation and activation, which the network families share."""
 
 from tensorflow import keras
 
@@ -88,7 +88,7 @@ def dense_layers(
         name = f"dense{index}"
         x = _activated(dense(x, units, name), name, activation)
     x = dense(x, num_classes, LOGITS)
-    # Losses and their gradients are taken in float32 whatever the policy computes in.
+    # Losses and their gradients are computed in float32, whatever the policy computes in.
     return keras.layers.Activation("linear", dtype="float32", name="predictions")(x)
 
 

@@ -1,7 +1,8 @@
-"""LeNet-5 with a normalisation of one's choice after each trainable layer."""
+"""LeNet-5 with a choice of normalisation after each trainable layer."""
 
 from tensorflow import keras
 
+from tfdpnorm.arguments import choice
 from tfdpnorm.models.blocks import check_image_shape, convolution, dense_layers
 from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
@@ -23,7 +24,7 @@ def lenet5(
     """LeNet-5: convolutions of 6 and 16 channels (5x5), dense layers of 120, 84, `num_classes`.
 
     The first convolution pads, so that a 28x28 image gives 28x28 positions; each convolution is
-    followed by 2x2 pooling. Normalisation stands between a layer and its activation. 61,706
+    followed by 2x2 pooling. Normalisation comes between a layer and its activation. 61,706
     parameters with norm="none" and ten classes.
 
     Args:
@@ -32,8 +33,9 @@ def lenet5(
         input_shape: (height, width, channels); height and width at least 12.
         activation: Name of a Keras activation.
         pooling: "max" or "average".
-        kernel_initializer: Name of a Keras initializer, for all kernels. Normalised layers do not
-            care for the scale of theirs; larger ones turn less under the same noise.
+        kernel_initializer: Name of a Keras initializer, for all kernels. The scale of kernels that
+            a normalisation follows does not change the outputs; the same noise turns larger ones
+            less.
         norm_placement: One of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after each
             trainable layer but the logits, "all" after the logits too, "mod" after all but the
             last two.
@@ -56,8 +58,7 @@ def lenet5(
         statistics_gradient=statistics_gradient,
     )
     check_image_shape(input_shape, smallest=12)
-    if pooling not in ("max", "average"):
-        raise ValueError(f"Expected pooling to be 'max' or 'average', got {pooling!r}.")
+    choice("pooling", pooling, ("max", "average"))
     pool = keras.layers.MaxPooling2D if pooling == "max" else keras.layers.AveragePooling2D
 
     inputs = keras.Input(input_shape)

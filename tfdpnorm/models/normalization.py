@@ -4,25 +4,25 @@ import math
 
 from tensorflow import keras
 
+from tfdpnorm.arguments import choice
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
 
 NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
 LOGITS = "logits"  # name of every network's last trainable layer
 
-# Normalisations that take a per-channel mean away over more than one row or position of one
-# example cancel a bias before them exactly; it would only cost clipping norm and noise.
+# Normalisations that subtract a per-channel mean over more than one row, or over positions of one
+# example, cancel a bias before them exactly; it would only cost clipping norm and noise.
 _CANCELS_BIAS = ("batch", "public_batch", "noised_batch")
 
 
 def check_norm(norm):
     """Raises ValueError unless `norm` is one of `NORMS`."""
-    if norm not in NORMS:
-        raise ValueError(f"Expected norm to be one of {NORMS}, got {norm!r}.")
+    choice("norm", norm, NORMS)
 
 
 def needs_bias(norm):
-    """Whether a layer that is followed by normalisation `norm` has use for a bias of its own."""
+    """Whether a layer followed by normalisation `norm` needs a bias of its own."""
     return norm not in _CANCELS_BIAS
 
 
@@ -36,15 +36,15 @@ def normalization_layer(
             al. 2020, Equation 3): height, width and channels of an image.
         channels: Size of the last axis.
         rank: Rank of the input with the batch: 2 for dense layers, 4 for images.
-        groups: For "group": the number of groups aimed at; the greatest common divisor with
-            `channels` is used.
+        groups: For "group": the desired number of groups; the layer has the greatest common divisor
+            of it and `channels`.
         statistics: For "public_batch", see `PublicBatchNormalization`.
-        statistics_gradient: Likewise.
+        statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
 
     Raises:
-        ValueError: for an unknown norm, or if "layer" or "group" would normalise single units, for
-            which nothing but the constant beta can come out.
+        ValueError: for an unknown norm, or if "layer" or "group" would normalise single units,
+            which makes every output the constant beta.
     """
     check_norm(norm)
     if norm == "none":
@@ -74,7 +74,7 @@ def normalization_layer(
 
 
 class Normalizer:
-    """The normalisation of one network: called on what a layer puts out, it adds what follows.
+    """The normalisation of one network: call it on a layer's output to add what follows.
 
     Args:
         norm: One of `NORMS`.
@@ -83,8 +83,8 @@ class Normalizer:
             "LN-" of the paper. "mod": as "hidden", but for `last_hidden`, the paper's "-mod".
         last_hidden: Name of the last trainable layer before the logits.
         groups: See `normalization_layer`.
-        statistics: Likewise.
-        statistics_gradient: Likewise.
+        statistics: See `normalization_layer`.
+        statistics_gradient: See `normalization_layer`.
 
     Raises:
         ValueError: for an unknown norm or placement.
@@ -104,10 +104,7 @@ class Normalizer:
         statistics_gradient="full",
     ):
         check_norm(norm)
-        if placement not in PLACEMENTS:
-            raise ValueError(
-                f"Expected norm_placement to be one of {PLACEMENTS}, got {placement!r}."
-            )
+        choice("norm_placement", placement, PLACEMENTS)
         self.norm = norm
         self._skipped = {"hidden": (LOGITS,), "all": (), "mod": (LOGITS, last_hidden)}[placement]
         self._options = {
@@ -121,7 +118,7 @@ class Normalizer:
         return self.norm != "none" and name not in self._skipped
 
     def needs_bias(self, name):
-        """Whether the layer `name` has use for a bias of its own."""
+        """Whether the layer `name` needs a bias of its own."""
         return not self.follows(name) or needs_bias(self.norm)
 
     def prepared(self, x, name):
@@ -131,7 +128,7 @@ class Normalizer:
         return PublicCentering(statistics=self._options["statistics"], name=f"{name}_centering")(x)
 
     def __call__(self, x, name, each_position=False):
-        """Returns x, normalised if that is the layer's due, by a new layer `{name}_norm`.
+        """Returns x, normalised by a new layer `{name}_norm` if a normalisation follows `name`.
 
         Args:
             x: [rows, ..., channels], the output of the layer `name`.

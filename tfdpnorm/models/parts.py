@@ -1,6 +1,8 @@
-"""Networks that can be had in two parts: convolutions that are frozen, dense layers on top."""
+"""Networks in two parts: convolutions that are frozen, and dense layers on top."""
 
 from tensorflow import keras
+
+from tfdpnorm.arguments import choice
 
 PARTS = ("whole", "features", "head")
 
@@ -8,8 +10,8 @@ PARTS = ("whole", "features", "head")
 def build_part(part, input_shape, features, head, name):
     """Builds a network, or the part of it before or after its flat features.
 
-    A layer has the same name in the whole network as in its part, so that weights can go from one
-    to the other layer by layer, and head(features(x)) is whole(x) then.
+    A layer has the same name in the whole network as in its part, so that weights can be copied
+    layer by layer; then head(features(x)) is whole(x).
 
     Args:
         part: "whole"; "features", which ends in float32 [rows, units]; or "head", which takes that.
@@ -24,8 +26,7 @@ def build_part(part, input_shape, features, head, name):
     Raises:
         ValueError: for an unknown part, or another input_shape than (units,) with "head".
     """
-    if part not in PARTS:
-        raise ValueError(f"Expected part to be one of {PARTS}, got {part!r}.")
+    choice("part", part, PARTS)
     if part == "head" and (len(input_shape) != 1 or input_shape[0] is None):
         raise ValueError(
             f'Expected input_shape=(units,) with part="head", got {tuple(input_shape)}. Give it '
@@ -34,7 +35,7 @@ def build_part(part, input_shape, features, head, name):
     inputs = keras.Input(input_shape)
     x = inputs if part == "head" else features(inputs)
     if part == "features":
-        # Kept and handed on as float32, whatever the policy computes in.
+        # Stored and passed on as float32, whatever the policy computes in.
         x = keras.layers.Activation("linear", dtype="float32", name="features")(x)
     else:
         x = head(x)

@@ -2,13 +2,14 @@
 
 import inspect
 
+from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers import with_weight_noise
 
 _BUILDERS = {}
 
 
 def register(name):
-    """Decorator that makes a function `(norm, num_classes, input_shape=..., ...) -> Model` known.
+    """Decorator that registers a function `(norm, num_classes, input_shape=..., ...) -> Model`.
 
     Args:
         name: Name for `build`.
@@ -34,9 +35,7 @@ def options(name):
     Raises:
         ValueError: for an unknown name.
     """
-    if name not in _BUILDERS:
-        raise ValueError(f"Expected a model name of {names()}, got {name!r}.")
-    parameters = inspect.signature(_BUILDERS[name]).parameters
+    parameters = inspect.signature(_BUILDERS[choice("model name", name, names())]).parameters
     return [p for p in parameters if p not in ("norm", "num_classes")]
 
 
@@ -61,7 +60,7 @@ def build(
             in training and testing (Davody et al. 2020, Section 2); 0 for none. See
             `tfdpnorm.layers.with_weight_noise`.
         weight_noise_seed: Int that makes the draws repeatable, or None.
-        **model_options: What the family takes besides (see its builder), such as `statistics`.
+        **model_options: Further arguments of the family's builder, such as `statistics`.
 
     Returns:
         A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].
@@ -75,7 +74,7 @@ def build(
     if unknown:
         raise ValueError(f"Expected options of {known} for model {name!r}, got {unknown}.")
     if not isinstance(num_classes, int) or num_classes < 1:
-        raise ValueError(f"Expected num_classes to be a positive int, got {num_classes!r}.")
+        raise refusal("num_classes", "to be a positive int", num_classes)
     if input_shape is not None:
         model_options["input_shape"] = tuple(input_shape)
     model = _BUILDERS[name](norm=norm, num_classes=num_classes, **model_options)

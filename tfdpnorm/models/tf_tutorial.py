@@ -23,8 +23,9 @@ def tf_tutorial(
 ):
     """Two 5x5 convolutions of 64 channels, each with 2x2 max-pooling; dense 384, 384, the logits.
 
-    Of larger images the middle 24x24 pixels are taken, so that the dense layers see 6x6x64 = 2,304
-    features. ReLU after each normalisation. 1,144,138 parameters with norm="none" and ten classes.
+    Larger images are cropped to their middle 24x24 pixels, so that the dense layers see 6x6x64 =
+    2,304 features. ReLU after each normalisation. 1,144,138 parameters with norm="none" and ten
+    classes.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`.

@@ -11,9 +11,9 @@ from tfdpnorm.models.registry import register
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 class SinusoidalPositions(keras.layers.Layer):
-    """Adds to each word vector what tells its place: sin and cos of place / 10000^(2i / width).
+    """Adds its position to each word vector: sin and cos of position / 10000^(2i / width).
 
-    Nothing is trained, so that positions cost neither clipping norm nor noise.
+    It trains nothing, so that positions cost neither clipping norm nor noise.
 
     Call arguments:
         inputs: [rows, words, width], width even.
@@ -48,9 +48,9 @@ def transformer(
 ):
     """Word embedding, one pre-norm transformer block, the mean over words, one dense layer.
 
-    The block is x + attention(norm(x)), then x + dense(gelu(dense(norm(x)))), over word vectors
-    that start at unit variance, since fixed positions of that size are added to them. 326,788
-    parameters with the defaults.
+    The block is x + attention(norm(x)), then x + dense(gelu(dense(norm(x)))). Word vectors start at
+    unit variance, the size of the fixed positions that are added to them. 326,788 parameters with
+    the defaults.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`. "layer" takes its moments over the units of each word,
@@ -61,7 +61,7 @@ def transformer(
         width: Size of a word vector; even, and a multiple of `heads`.
         heads: Number of attention heads, each of width / heads units.
         hidden_units: Units of the dense layer inside of the block.
-        mask_zero: Whether padding is left out of the attention and of the mean.
+        mask_zero: Whether attention and mean leave padding out.
         groups: For norm="group".
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".

@@ -24,8 +24,8 @@ def vgg(
 
     Max-pooling of 2x2 ends each of the three stages; the mean over positions, a dense layer of 512
     and the logits follow. ReLU after each normalisation. 2,462,282 parameters with norm="none" and
-    ten classes. We take it for the light-weight VGG of the paper's Table 6 as well, which is
-    described nowhere.
+    ten classes. We use it for the light-weight VGG of the paper's Table 6 as well, which
+    the paper does not describe.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`.

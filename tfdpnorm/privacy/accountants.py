@@ -5,7 +5,6 @@ lots. PLD is the tighter one (by about a tenth at common settings), RDP the fast
 """
 
 import math
-from collections.abc import Iterator, Sequence
 
 import dp_accounting
 import numpy as np
@@ -26,24 +25,22 @@ RDP_ORDERS = tuple(sorted({*map(float, RdpAccountant().orders), *map(float, _EXT
 COARSE_RDP_ORDERS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 14, 19, 25, 33, 45, 63, 128, 256, 512)
 
 
-def dp_sgd_event(
-    sampling_rate: float, noise_multiplier: float, updates: int
-) -> dp_accounting.DpEvent:
+def dp_sgd_event(sampling_rate, noise_multiplier, updates):
     """The event of `updates` noisy sums over Poisson-sampled lots (Abadi et al. 2016, Algorithm 1).
 
     Args:
-      sampling_rate: Probability q with which each example enters a lot, in (0, 1]. With q = 1
-        every lot is the whole data set and the event is the plain Gaussian one.
-      noise_multiplier: Standard deviation of the noise on the sum of clipped gradients, divided
-        by the clipping norm; >= 0 and finite. Zero makes the event non-private.
-      updates: Number of optimizer updates, >= 0. Zero makes the event a no-op: nothing of the
-        data has been released.
+        sampling_rate: Probability q with which each example enters a lot, in (0, 1]. With q = 1
+            every lot is the whole data set and the event is the plain Gaussian one.
+        noise_multiplier: Standard deviation of the noise on the sum of clipped gradients, divided
+            by the clipping norm; >= 0 and finite. Zero makes the event non-private.
+        updates: Number of optimizer updates, >= 0. Zero makes the event a no-op: nothing of the
+            data has been released.
 
     Returns:
-      An event for any accountant of dp_accounting.
+        A `dp_accounting.DpEvent`, for any accountant of that library.
 
     Raises:
-      ValueError: An argument is outside of its range.
+        ValueError: if an argument is outside of its range.
     """
     sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     noise_multiplier = arguments.nonnegative("noise_multiplier", noise_multiplier)
@@ -58,23 +55,23 @@ def dp_sgd_event(
     return dp_accounting.SelfComposedDpEvent(event, updates)
 
 
-def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rdp") -> float:
+def epsilon_of(event, delta, accountant="rdp"):
     """The epsilon that `accountant` certifies for `event` at `delta`.
 
     Args:
-      event: What was done to the data, such as the result of `dp_sgd_event`, or several such
-        events composed.
-      delta: 0 < delta < 1.
-      accountant: "rdp" (Mironov 2017; Mironov, Talwar & Zhang 2019; converted by Canonne, Kamath &
-        Steinke 2020, Proposition 12) or "pld" (Koskela, Jalko & Honkela 2020; Doroshenko et al.
-        2022).
+        event: What was done to the data, a `DpEvent`: such as the result of `dp_sgd_event`, or
+            several of these composed.
+        delta: 0 < delta < 1.
+        accountant: "rdp" (Mironov 2017; Mironov, Talwar & Zhang 2019; converted by Canonne, Kamath
+            & Steinke 2020, Proposition 12) or "pld" (Koskela, Jalko & Honkela 2020; Doroshenko et
+            al. 2022).
 
     Returns:
-      Epsilon >= 0; infinite for a non-private event.
+        Epsilon >= 0, a float; infinite for a non-private event.
 
     Raises:
-      ValueError: `delta` or `accountant` is outside of its range.
-      dp_accounting.UnsupportedEventError: The accountant does not know a part of `event`.
+        ValueError: if `delta` or `accountant` is outside of its range.
+        dp_accounting.UnsupportedEventError: if the accountant does not know a part of `event`.
     """
     delta = arguments.open_unit("delta", delta)
     arguments.choice("accountant", accountant, ACCOUNTANTS)
@@ -89,15 +86,19 @@ def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rd
     return float(pld.get_epsilon(delta))
 
 
-def rdp_of(event: dp_accounting.DpEvent, orders: Sequence[float] = RDP_ORDERS) -> np.ndarray:
+def rdp_of(event, orders=RDP_ORDERS):
     """The Renyi divergence bound of `event` at each of `orders`, as a float array [len(orders)].
 
-    The sum that dp_accounting computes cancels to rounding noise, zero and negative numbers
-    included, when one update leaks very little (sampling rate 1e-6 with noise multiplier 1000,
-    say). It is therefore never taken below its own second-order term, which rounding cannot hurt.
+    Where one update leaks very little (sampling rate 1e-6 with noise multiplier 1000, say), the sum
+    that dp_accounting computes cancels to rounding noise, zero and negative numbers included. So
+    the result is never below the sum's own second-order term, which rounding cannot hurt.
+
+    Args:
+        event: A `DpEvent`.
+        orders: Renyi orders > 1, a sequence of floats.
     """
     rdp = RdpAccountant(orders=orders).compose(event).rdp
-    # Not a number means that the bound is unknown, and an unknown bound is no bound.
+    # NaN means that the bound is unknown, and an unknown bound is no bound.
     rdp = np.where(np.isnan(rdp), np.inf, rdp)
     floor = np.zeros_like(rdp)
     for sampling_rate, noise_multiplier, count in _gaussian_parts(event):
@@ -105,27 +106,30 @@ def rdp_of(event: dp_accounting.DpEvent, orders: Sequence[float] = RDP_ORDERS) -
     return np.maximum(rdp, floor)
 
 
-def rdp_to_epsilon(rdp: np.ndarray, delta: float, orders: Sequence[float] = RDP_ORDERS) -> float:
+def rdp_to_epsilon(rdp, delta, orders=RDP_ORDERS):
     """The smallest epsilon that Renyi bounds `rdp` [len(orders)] give at `delta` (about 0.1 ms)."""
     return float(compute_epsilon(orders, rdp, delta)[0])
 
 
-def coarse_epsilon(event: dp_accounting.DpEvent, delta: float) -> float:
+def coarse_epsilon(event, delta):
     """A valid but loose RDP epsilon from few orders: quick, for choosing where to look closer."""
     return rdp_to_epsilon(rdp_of(event, COARSE_RDP_ORDERS), delta, COARSE_RDP_ORDERS)
 
 
-def pld_interval(epsilon: float, updates: int) -> float:
+def pld_interval(epsilon, updates):
     """The discretisation interval, in nats of privacy loss, for a PLD of about `epsilon`.
 
-    Rounding is always upwards, so that a wide interval costs tightness and never soundness. What it
-    adds grows like updates * interval**2, so that a fixed interval which serves 4,000 updates well
-    is several per cent loose at 40,000; hence the second bound. Above epsilon 1,000 the interval
-    grows with epsilon, which bounds memory.
+    Rounding is always upwards: a wide interval costs tightness and never soundness. What rounding
+    adds grows like updates * interval**2. A fixed interval that serves 4,000 updates well is
+    several per cent loose at 40,000; hence the second bound. Above epsilon 1,000 the interval grows
+    with epsilon, which bounds memory.
 
     Args:
-      epsilon: An estimate of the result, > 0 and finite.
-      updates: How many mechanisms are composed, >= 1.
+        epsilon: An estimate of the result, > 0 and finite.
+        updates: How many mechanisms are composed, >= 1.
+
+    Returns:
+        The interval, a float > 0.
     """
     if epsilon >= 30:
         interval = max(1e-2, 1e-5 * epsilon)
@@ -138,9 +142,7 @@ def pld_interval(epsilon: float, updates: int) -> float:
     return min(interval, 0.02 * epsilon / math.sqrt(max(updates, 1)))
 
 
-def _gaussian_parts(
-    event: dp_accounting.DpEvent, count: int = 1
-) -> Iterator[tuple[float, float, int]]:
+def _gaussian_parts(event, count=1):
     """Yields (sampling rate, noise multiplier, count) of every Gaussian mechanism in `event`."""
     if isinstance(event, dp_accounting.SelfComposedDpEvent):
         yield from _gaussian_parts(event.event, count * event.count)
@@ -154,9 +156,7 @@ def _gaussian_parts(
             yield event.sampling_probability, event.event.noise_multiplier, count
 
 
-def _second_order_rdp(
-    sampling_rate: float, noise_multiplier: float, orders: Sequence[float]
-) -> np.ndarray:
+def _second_order_rdp(sampling_rate, noise_multiplier, orders):
     """The Poisson-sampled Gaussian's RDP up to second order in the sampling rate, [len(orders)].
 
     The moment of integer order a is E[(1 + q X)^a], where X + 1 is log-normal with mean 1 and has

@@ -9,17 +9,17 @@ from tfdpnorm import arguments
 class PrivacyBudget:
     """A target for (epsilon, delta)-differential privacy (Dwork & Roth 2014, Definition 2.4).
 
-    The adjacency is fixed throughout this library: two data sets are neighbours when one of them
-    has one example more.
+    Adjacency is the same throughout this library: two data sets are neighbours if one of them has
+    one example more.
 
     Attributes:
-      epsilon: The privacy loss allowed, in nats, > 0. Infinity asks for training without noise,
-        which carries no guarantee.
-      delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below
-        1 / num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
+        epsilon: The privacy loss allowed, in nats, > 0. Infinity asks for training without noise,
+            which carries no guarantee.
+        delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below 1 /
+            num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
 
     Raises:
-      ValueError: `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
+        ValueError: if `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
     """
 
     epsilon: float

@@ -1,7 +1,6 @@
 """The smallest noise that keeps a training run within a privacy budget."""
 
 import math
-from collections.abc import Callable
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import (
@@ -21,50 +20,46 @@ _LARGEST_NOISE = 1e9
 _SMALLEST_NOISE = 1e-4
 
 
-def calibrate_noise_multiplier(
-    budget: PrivacyBudget, sampling_rate: float, updates: int, accountant: str = "rdp"
-) -> float:
+def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp"):
     """The noise multiplier with which `updates` updates spend just about `budget`.
 
-    The epsilon of the result, as `epsilon_of` computes it, lies in [0.98, 1] times the target and
-    nearly always above 0.999 times it. The result has at most seven significant digits (rounded
+    The epsilon of the result, as `epsilon_of` computes it, is 0.98 to 1 times the target, and
+    nearly always more than 0.999 times. The result has at most seven significant digits (rounded
     towards more noise), so that the number printed is the number used.
 
     Args:
-      budget: The target (epsilon, delta).
-      sampling_rate: Probability of each example to be in a lot, in (0, 1].
-      updates: Number of optimizer updates, >= 1.
-      accountant: "rdp" (a fraction of a second) or "pld" (up to a few seconds).
+        budget: The target, a `PrivacyBudget`.
+        sampling_rate: Probability of each example to be in a lot, in (0, 1].
+        updates: Number of optimizer updates, >= 1.
+        accountant: "rdp" (a fraction of a second) or "pld" (up to a few seconds).
 
     Returns:
-      The noise multiplier: noise on the sum of clipped gradients over the clipping norm. It is 0.0
-      for an infinite epsilon.
+        The noise multiplier, a float: noise on the sum of clipped gradients over the clipping norm.
+        0.0 for an infinite epsilon.
 
     Raises:
-      ValueError: An argument is outside of its range, or no noise multiplier brings the accountant
-        into the promised interval. The latter happens to extreme targets only: Renyi orders end
-        somewhere, and with them the smallest epsilon that "rdp" can certify.
+        ValueError: if an argument is outside of its range, or no noise multiplier brings the
+            accountant into the promised interval. Only extreme targets have none: Renyi orders end
+            somewhere, and with them the smallest epsilon that "rdp" can certify.
     """
-    if not isinstance(budget, PrivacyBudget):
-        raise ValueError(
-            f"Expected budget to be a PrivacyBudget, got {budget!r}. "
-            "Write PrivacyBudget(epsilon=..., delta=...)."
-        )
+    arguments.instance(
+        "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
+    )
     sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     updates = arguments.updates("updates", updates, at_least=1)
     arguments.choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(budget.epsilon):
         return 0.0
 
-    def reached(noise_multiplier: float) -> float:
+    def reached(noise_multiplier):
         event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
         return epsilon_of(event, budget.delta, accountant)
 
     guess = _first_guess(budget, sampling_rate, updates)
     if accountant == "pld":
-        # A PLD needs some 5 to 25 % less noise than RDP, whose calibration is a matter of
-        # milliseconds when few orders and few digits will do.
-        def roughly_reached(noise_multiplier: float) -> float:
+        # PLD needs some 5 to 25 % less noise than RDP, and a rough calibration by RDP takes
+        # milliseconds.
+        def roughly_reached(noise_multiplier):
             event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
             return coarse_epsilon(event, budget.delta)
 
@@ -84,7 +79,7 @@ def calibrate_noise_multiplier(
     return noise_multiplier
 
 
-def _first_guess(budget: PrivacyBudget, sampling_rate: float, updates: int) -> float:
+def _first_guess(budget, sampling_rate, updates):
     """The noise multiplier by the central limit theorem (Bu, Dong, Long & Su 2020, Corollary 4).
 
     mu = q sqrt(T (exp(1/z^2) - 1)), with mu from epsilon by the zero-concentrated conversion
@@ -97,13 +92,11 @@ def _first_guess(budget: PrivacyBudget, sampling_rate: float, updates: int) -> f
     return min(max(guess, 2 * _SMALLEST_NOISE), _LARGEST_NOISE / 2)
 
 
-def _search(
-    reached: Callable[[float], float], target: float, guess: float, aim: float, evaluations: int
-) -> tuple[float, float]:
-    """Finds z with reached(z) in [aim * target, target], for `reached` decreasing.
+def _search(reached, target, guess, aim, evaluations):
+    """Finds z with reached(z) in [aim * target, target], for a decreasing function `reached`.
 
-    Returns the z found and reached(z); where a jump of `reached` hides the interval, the smallest
-    z known whose value does not exceed the target, or the last one tried if there is none.
+    Returns z and reached(z). Where a jump of `reached` hides the interval, z is the smallest one
+    known whose value does not exceed the target, or the last one tried if there is none.
     """
     aimed_at = math.log(target * (1 + aim) / 2)
     low = high = None  # Points with epsilon above, and not above, the target.
@@ -131,8 +124,8 @@ def _search(
             gap = high[0] - low[0]
             if gap < 3e-6:  # Epsilon jumps here, or it would have been met by now.
                 break
-            # False position in log-log coordinates, where the curve is nearly straight. Where an
-            # end has no logarithm, and at every third step lest one end stay for ever, halve.
+            # False position in log-log coordinates, where the curve is nearly straight. Halve
+            # where an end has no logarithm, and at every third step, lest one end stay for ever.
             fraction = 0.5
             if evaluation % 3 != 2 and high[3] > 0 and math.isfinite(low[3]):
                 fraction = min(max((low[1] - aimed_at) / (low[1] - high[1]), 0.01), 0.99)

@@ -11,13 +11,12 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
-from tfdpnorm.privacy.ledger_file import LedgerFile, read_ledger
+from tfdpnorm.privacy.ledger_file import read_ledger
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.statement import privacy_statement
 
@@ -28,20 +27,23 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Runs the command.
 
+    It prints a sentence for each accountant. With --json, it prints one flat JSON object on a line
+    of its own instead, in which an infinite epsilon is the string "inf".
+
     Args:
-      argv: Arguments without the program's name; those of the process if None.
+        argv: Arguments without the program's name, a sequence of strings; those of the process if
+            None.
 
     Returns:
-      0. Prints, for each accountant, a sentence, or with --json one flat JSON object on a line of
-      its own, in which an infinite epsilon is the string "inf".
+        0.
 
     Raises:
-      SystemExit: With code 2, after one line on standard error, where the arguments are not valid,
-        the epsilon cannot be reached, or the ledger is absent or was changed; with code 0 after
-        --help.
+        SystemExit: with code 2, after one line on standard error, if the arguments are not valid,
+            no noise reaches the epsilon, or the ledger is absent or was changed; with code 0 after
+            --help.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     of_ledger = any(argument.split("=")[0] == "--ledger" for argument in argv)
@@ -55,11 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _make_parser(of_ledger: bool) -> argparse.ArgumentParser:
+def _make_parser(of_ledger):
     parser = _Parser(
         prog="tfdpnorm-epsilon",
-        description="Epsilon of DP-SGD for a noise multiplier, the noise multiplier for it, or the "
-        "epsilon that a run has spent according to its ledger.",
+        description="Prints the epsilon of DP-SGD for a noise multiplier, the noise multiplier for "
+        "an epsilon, or the epsilon that a run has spent according to its ledger.",
         allow_abbrev=False,
     )
     needed = not of_ledger
@@ -85,7 +87,7 @@ def _make_parser(of_ledger: bool) -> argparse.ArgumentParser:
     return parser
 
 
-def _of_ledger(flags: argparse.Namespace) -> list[str]:
+def _of_ledger(flags):
     alone = ("ledger", "accountant", "json")
     others = [name for name, value in vars(flags).items() if value is not None]
     others = [f"--{name}" for name in others if name not in alone]
@@ -102,7 +104,7 @@ def _of_ledger(flags: argparse.Namespace) -> list[str]:
     return [*map(_ledger_sentence, records), *_ledger_remarks(ledger)]
 
 
-def _ledger_record(ledger: LedgerFile, accountant: str) -> dict[str, object]:
+def _ledger_record(ledger, accountant):
     plan = ledger.plan
     return {
         "ledger": ledger.path,
@@ -130,11 +132,11 @@ def _ledger_record(ledger: LedgerFile, accountant: str) -> dict[str, object]:
         "sampling": plan.sampling,
         "held_to_plan_because": list(ledger.held_to_plan_because),
         "excluded": list(ledger.excluded),
-        "details": ledger.settings,
+        "details": ledger.settings,  # As in the header of the ledger.
     }
 
 
-def _ledger_sentence(record: dict[str, object]) -> str:
+def _ledger_sentence(record):
     name = record["accountant"]
     spent = (
         f"at delta = {record['delta']!r}, for {record['updates']} updates counted; the present "
@@ -146,13 +148,13 @@ def _ledger_sentence(record: dict[str, object]) -> str:
     return f"{name}: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee) {spent}"
 
 
-def _ledger_remarks(ledger: LedgerFile) -> list[str]:
-    state = "the last line is torn: what it was to announce has not happened and is not counted"
+def _ledger_remarks(ledger):
+    state = "the last line is torn: what it announces has not happened and is not counted"
     state = state if ledger.torn else "none of them torn"
     return [f"Ledger: {ledger.tail[0]} lines; {state}.", *privacy_statement(ledger).splitlines()]
 
 
-def _of_settings(flags: argparse.Namespace, program: str) -> list[str]:
+def _of_settings(flags, program):
     records = _compute(flags)
     if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
         print(
@@ -166,7 +168,7 @@ def _of_settings(flags: argparse.Namespace, program: str) -> list[str]:
     return [*map(_sentence, records), last]
 
 
-def _compute(flags: argparse.Namespace) -> list[dict[str, object]]:
+def _compute(flags):
     if flags.num_examples is not None:
         arguments.whole("--num_examples", flags.num_examples, at_least=1)
     sampling_rate = flags.sampling_rate
@@ -194,15 +196,13 @@ def _compute(flags: argparse.Namespace) -> list[dict[str, object]]:
     return [_record(flags, sampling_rate, steps, name) for name in names]
 
 
-def _steps(epochs: float, sampling_rate: float) -> int:
+def _steps(epochs, sampling_rate):
     steps = epochs / sampling_rate
     # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
     return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
 
 
-def _record(
-    flags: argparse.Namespace, sampling_rate: float, steps: int, accountant: str
-) -> dict[str, object]:
+def _record(flags, sampling_rate, steps, accountant):
     noise_multiplier = flags.noise_multiplier
     if noise_multiplier is None:
         budget = PrivacyBudget(flags.epsilon, flags.delta)
@@ -223,11 +223,11 @@ def _record(
     }
 
 
-def _json_number(value: float) -> float | str:
+def _json_number(value):
     return "inf" if math.isinf(value) else value  # JSON has no infinity.
 
 
-def _sentence(record: dict[str, object]) -> str:
+def _sentence(record):
     epsilon = ceil_text(float(record["epsilon"]))
     settings = (
         f"sampling_rate = {record['sampling_rate']:.6g}, steps = {record['steps']}, "

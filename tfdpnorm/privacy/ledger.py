@@ -46,11 +46,9 @@ class PrivacyLedger:
     """
 
     def __init__(self, plan, settings=None, *, updates=0, no_guarantee_because=()):
-        if not isinstance(plan, PrivacyPlan):
-            raise ValueError(
-                f"Expected plan to be a PrivacyPlan, got {plan!r}. Build one with make_plan."
-            )
-        self._plan = plan
+        self._plan = arguments.instance(
+            "plan", plan, PrivacyPlan, remedy="Build one with make_plan."
+        )
         self._settings = _checked_settings(settings)
         self._run = Repetitions()
         self._lots = LotUses()
@@ -262,9 +260,7 @@ class PrivacyLedger:
             ValueError: if `value` is no such number, or no query of that name awaits an answer.
         """
         name = arguments.reason("name", name)
-        value = arguments.real("value", value)
-        if math.isinf(value):
-            raise ValueError(f"Expected value to be finite, got {value!r}.")
+        value = arguments.finite("value", value)
         if not self._queries.awaits_answer(name):
             raise ValueError(
                 f"Expected a query named {name!r} without answer, got none. Call record_query "
@@ -364,7 +360,7 @@ def _checked_settings(settings):
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
-        raise ValueError(f"Expected settings to be a dict, got {settings!r}.")
+        raise arguments.refusal("settings", "to be a dict", settings)
     for name in settings:
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")

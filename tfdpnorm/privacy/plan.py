@@ -1,4 +1,4 @@
-"""What a private training run is going to do, in the numbers that its accountant needs."""
+"""The plan of a private training run: the numbers that its accountant needs."""
 
 import math
 import warnings
@@ -21,35 +21,36 @@ NO_NOISE = "the noise multiplier is 0"
 class PrivacyPlan:
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
 
-    Epsilon here is for add-or-remove-one adjacency, and presumes what no plan can check: that the
-    lots really are Poisson-sampled, that each example's gradient is clipped and depends on no
-    other private example, and that the noisy sum is divided by `expected_batch_size`, not by the
-    size that the lot happened to have.
+    Epsilon here is for add-or-remove-one adjacency. It assumes what no plan can check: lots are
+    really Poisson-sampled, each example's gradient is clipped and depends on no other private
+    example, and the noisy sum is divided by `expected_batch_size`, not by the size that the lot
+    happened to have.
 
     Attributes:
-      num_examples: Number N of private training examples, >= 1; treated as public.
-      expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
-      steps: Number of optimizer updates planned, >= 1.
-      noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0; where
-        there are statistics queries, that of one Gaussian mechanism that costs as much as all that
-        an update releases.
-      l2_norm_clip: Largest l2 norm of one example's gradient, > 0; infinite only without noise.
-      delta: 0 < delta < 1.
-      accountant: "rdp" or "pld".
-      epsilon_target: The epsilon that the noise was calibrated to, or None if it was given.
-      sampling: "poisson"; or "shuffled" or "fixed_size", for which no guarantee is claimed.
-      no_guarantee_because: Why no guarantee holds; empty if one does. A noise multiplier of 0 and
-        any sampling but Poisson's put their own reason here.
-      statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
-        the same lot: moments of activations, for the running averages of normalisation layers.
-      statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1; 0 without
-        any. Gaussian mechanisms on the same lot compose to one: the gradient's noise multiplier z_g
-        and the statistics' z_s, in units of what one example moves each, have 1 / z_g^2 =
-        (1 - s) / z^2 and n / z_s^2 = s / z^2, so that 1 / z_g^2 + n / z_s^2 = 1 / z^2.
+        num_examples: Number N of private training examples, >= 1; treated as public.
+        expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
+        steps: Number of optimizer updates planned, >= 1.
+        noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
+            statistics queries, that of one Gaussian mechanism that costs as much as all that an
+            update releases.
+        l2_norm_clip: Largest l2 norm of one example's gradient, > 0; infinite only without noise.
+        delta: 0 < delta < 1.
+        accountant: "rdp" or "pld".
+        epsilon_target: The epsilon that the noise was calibrated to, or None if it was given.
+        sampling: "poisson"; or "shuffled" or "fixed_size", which have no guarantee.
+        no_guarantee_because: Why no guarantee holds, a tuple of sentences; empty if one does. A
+            noise multiplier of 0 and any sampling but Poisson's add their own reason.
+        statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
+            the same lot: moments of activations, for the running averages of normalisation layers.
+        statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1; 0
+            without any. Gaussian mechanisms on the same lot compose to one. In units of what one
+            example changes each sum by, the gradient's noise multiplier z_g and the statistics' z_s
+            have 1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
+            1 / z_g^2 + n / z_s^2, is 1 / z^2.
 
     Raises:
-      ValueError: A value is outside of its range, or the lot is larger than the data set, or one of
-        statistics_queries and statistics_budget_share is 0 and the other is not.
+        ValueError: if a value is outside of its range, the lot is larger than the data set, or one
+            of statistics_queries and statistics_budget_share is 0 and the other is not.
     """
 
     num_examples: int
@@ -114,8 +115,8 @@ class PrivacyPlan:
             raise ValueError(
                 "Expected expected_batch_size / num_examples >= 1e-300, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
-                f"num_examples={self.num_examples!r}. Give the number of examples that a lot is "
-                "to have on the average."
+                f"num_examples={self.num_examples!r}. Give the number of examples in an average "
+                "lot."
             )
         if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
             raise ValueError(
@@ -138,99 +139,100 @@ class PrivacyPlan:
             object.__setattr__(self, name, value)
 
     @property
-    def sampling_rate(self) -> float:
-        """Probability q with which each example enters each lot."""
+    def sampling_rate(self):
+        """Probability q with which each example enters each lot, a float."""
         return self.expected_batch_size / self.num_examples
 
     @property
-    def gradient_noise_multiplier(self) -> float:
-        """z_g: noise on the sum of clipped gradients over `l2_norm_clip`."""
+    def gradient_noise_multiplier(self):
+        """z_g: noise on the sum of clipped gradients over `l2_norm_clip`, a float."""
         return self.noise_multiplier / math.sqrt(1 - self.statistics_budget_share)
 
     @property
-    def statistics_noise_multiplier(self) -> float:
-        """z_s: noise on each statistics query, over what one example moves it; 0 without any."""
+    def statistics_noise_multiplier(self):
+        """z_s: noise on each statistics query over what one example adds to it; 0 without any."""
         if not self.statistics_queries:
             return 0.0
         share = self.statistics_budget_share / self.statistics_queries
         return self.noise_multiplier / math.sqrt(share)
 
     @property
-    def guarantee_holds(self) -> bool:
+    def guarantee_holds(self):
         """Whether nothing is known that would void the guarantee."""
         return not self.no_guarantee_because
 
     @cached_property
-    def _curve(self) -> EpsilonCurve:
+    def _curve(self):
         return EpsilonCurve(
             self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
         )
 
-    def event(self, updates: int) -> dp_accounting.DpEvent:
-        """The event of the first `updates` >= 0 updates; non-private if no guarantee holds.
+    def event(self, updates):
+        """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
 
-        An update with statistics queries stands in it as the one Gaussian mechanism that it
-        composes to: dp_accounting's PLD accountant takes no composed event inside a sampled one.
+        It has an update with statistics queries as the one Gaussian mechanism that it composes to:
+        dp_accounting's PLD accountant takes no composed event inside a sampled one.
         """
         event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
         return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
 
-    def epsilon_after(self, updates: int) -> float:
-        """Epsilon guaranteed after `updates` >= 0 updates; infinite if no guarantee holds.
+    def epsilon_after(self, updates):
+        """Epsilon guaranteed after `updates` >= 0 updates, a float; infinite without a guarantee.
 
-        With the "pld" accountant the value is exact at `steps`, and before it that of a slightly
+        With the "pld" accountant the value is exact at `steps`. Before, it is that of a slightly
         larger number of updates (see `EpsilonCurve`).
         """
         epsilon = self.claimed_epsilon_after(updates)
         return epsilon if self.guarantee_holds else math.inf
 
-    def claimed_epsilon_after(self, updates: int) -> float:
-        """What the formula says after `updates`, whatever is known against it.
+    def claimed_epsilon_after(self, updates):
+        """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
-        **A claim, not a guarantee**: whoever prints it must say so. It is there for comparison
-        with papers whose scheme does not keep its promise.
+        **A claim, not a guarantee**: whoever prints it must say so. It serves to compare with
+        papers whose scheme does not keep its promise.
         """
         return self._curve.epsilon_after(updates)
 
 
 def make_plan(
     *,
-    num_examples: int,
-    expected_batch_size: float,
-    steps: int,
-    l2_norm_clip: float,
-    budget: PrivacyBudget | None = None,
-    noise_multiplier: float | None = None,
-    delta: float | None = None,
-    accountant: str = "rdp",
-    sampling: str = "poisson",
-    no_guarantee_because: tuple[str, ...] = (),
-    statistics_queries: int = 0,
-    statistics_budget_share: float = 0.0,
-) -> PrivacyPlan:
+    num_examples,
+    expected_batch_size,
+    steps,
+    l2_norm_clip,
+    budget=None,
+    noise_multiplier=None,
+    delta=None,
+    accountant="rdp",
+    sampling="poisson",
+    no_guarantee_because=(),
+    statistics_queries=0,
+    statistics_budget_share=0.0,
+):
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
     Args:
-      num_examples: Number of private training examples, >= 1.
-      expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
-      steps: Number of optimizer updates, >= 1.
-      l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
-      budget: Target (epsilon, delta); the noise is calibrated to it. An infinite epsilon means no
-        noise.
-      noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
-      delta: Only with `noise_multiplier`; a budget brings its own.
-      accountant: "rdp" or "pld".
-      sampling: As in `PrivacyPlan`.
-      no_guarantee_because: Reasons, known before the run, why no guarantee holds.
-      statistics_queries: As in `PrivacyPlan`.
-      statistics_budget_share: As in `PrivacyPlan`.
+        num_examples: Number of private training examples, >= 1.
+        expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
+        steps: Number of optimizer updates, >= 1.
+        l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
+        budget: A `PrivacyBudget`; the noise is calibrated to it. An infinite epsilon means no
+            noise.
+        noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
+        delta: Only with `noise_multiplier`; a budget brings its own.
+        accountant: "rdp" or "pld".
+        sampling: As in `PrivacyPlan`.
+        no_guarantee_because: Reasons, known before the run, why no guarantee holds; a tuple of
+            sentences.
+        statistics_queries: As in `PrivacyPlan`.
+        statistics_budget_share: As in `PrivacyPlan`.
 
     Raises:
-      ValueError: Both or neither of `budget` and `noise_multiplier` were given, `delta` is missing
-        or superfluous, a value is outside of its range, or the budget cannot be met.
+        ValueError: if both or neither of `budget` and `noise_multiplier` are given, `delta` is
+            missing or superfluous, a value is outside of its range, or the budget cannot be met.
 
     Warns:
-      UserWarning: delta >= 1 / num_examples.
+        UserWarning: if delta >= 1 / num_examples.
     """
     if (budget is None) == (noise_multiplier is None):
         got = "neither" if budget is None else "both"
@@ -239,10 +241,9 @@ def make_plan(
             "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
             "noise_multiplier=... with delta=... to choose it."
         )
-    if budget is not None and not isinstance(budget, PrivacyBudget):
-        raise ValueError(
-            f"Expected budget to be a PrivacyBudget, got {budget!r}. "
-            "Write PrivacyBudget(epsilon=..., delta=...)."
+    if budget is not None:
+        arguments.instance(
+            "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
         )
     if budget is not None and delta is not None:
         raise ValueError(
@@ -268,8 +269,8 @@ def make_plan(
         "statistics_budget_share": statistics_budget_share,
     }
     if budget is not None:
-        # Everything is validated once before the calibration, whose own errors would speak of a
-        # sampling rate that the caller never gave. Any noise will do for that.
+        # Check all values before the calibration, whose own errors would speak of a sampling rate
+        # that the caller never gave. Any noise will do for these checks.
         noise_multiplier = 0.0 if math.isinf(budget.epsilon) else 1.0
         checked = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
         noise_multiplier = calibrate_noise_multiplier(

@@ -4,10 +4,11 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 
 
-def ceil_text(value: float, digits: int = 4) -> str:
-    """`value` >= 0 in decimal, rounded upwards to `digits` significant digits; "inf" if infinite.
+def ceil_text(value, digits=4):
+    """`value` >= 0 as decimal text, rounded upwards to `digits` significant digits.
 
-    The float is taken at its exact binary value, so that the text is never below it.
+    Rounding starts from the exact binary value of the float, so that the text is never below it.
+    Infinity is "inf".
     """
     if math.isinf(value):
         return "inf"
@@ -15,10 +16,10 @@ def ceil_text(value: float, digits: int = 4) -> str:
     return format(rounded, "f" if value == 0 or 1e-4 <= value < 1e9 else "e")
 
 
-def ceil_float(value: float, digits: int) -> float:
+def ceil_float(value, digits):
     """`value` rounded upwards to `digits` significant digits, as the float nearest to that."""
     return float(_ceil(value, digits))
 
 
-def _ceil(value: float, digits: int) -> Decimal:
+def _ceil(value, digits):
     return Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value))

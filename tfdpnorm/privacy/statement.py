@@ -1,11 +1,9 @@
 """The privacy statement: plain English for the person who has to state an epsilon."""
 
 import math
-from collections.abc import Iterable
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.ledger import PrivacyLedger
-from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.rounding import ceil_text
 
 _ACCOUNTANT_NAMES = {
@@ -16,23 +14,21 @@ _ACCOUNTANT_NAMES = {
 _LEFT_OUT = (
     "Hyperparameter search: every further run on the same data, kept or thrown away, adds to the "
     "epsilon, and so does choosing the best of several runs.",
-    "The training loss and any metric computed on private data during training, wherever they "
-    "were printed or logged, and anything chosen by them: a stopping time, a checkpoint, a "
+    "The training loss and every metric computed on private data during training, wherever they "
+    "were printed or logged, and whatever was chosen by them: a stopping time, a checkpoint, a "
     "learning rate.",
 )
 _VALIDATION_LEFT_OUT = (
-    "Private validation data that choices were made by: its examples are not protected by this "
-    "epsilon."
+    "Private validation data that guided a choice: this epsilon does not protect its examples."
 )
 _OTHER_VALIDATION_LEFT_OUT = (
-    "Private validation data, as far as choices were made by anything but the noisy answers "
-    "counted above."
+    "Private validation data, where anything but the noisy answers counted above guided a choice."
 )
 _FLOATING_POINT = (
-    "the accountant presumes exact Gaussian noise on exact sums. The noise is drawn from 32-bit "
-    "random words and computed and added in float32, where not every number can come out; neither "
-    "is it discrete, nor are the noised sums rounded to a coarser grid, so that their last bits "
-    "may say more than epsilon allows."
+    "the accountant assumes exact Gaussian noise on exact sums. This library draws the noise from "
+    "32-bit random words, and computes and adds it in float32, where some numbers never come out. "
+    "The noise is not discrete, and the noised sums are not rounded to a coarser grid. So their "
+    "last bits may reveal more than epsilon allows."
 )
 _GENERATORS = {
     "philox": (
@@ -45,30 +41,30 @@ _GENERATORS = {
     ),
 }
 _SECRETS = (
-    "It presumes that the key of the noise and the composition of the sampled lots stay secret, as "
-    "well as the random numbers of dropout and of random augmentations, if there are any."
+    "Anybody who learns the secrets of the run: the guarantee assumes that the key of the noise "
+    "and the composition of the sampled lots stay secret, and the random numbers of dropout and of "
+    "random augmentations too, if there are any."
 )
 
 
-def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) -> str:
-    """Says what was guaranteed so far, for whom, on what conditions, and what is left out.
+def privacy_statement(ledger, *, excluded=()):
+    """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:
-      ledger: The ledger of the run.
-      excluded: Further sentences on what the guarantee does not cover in this run, besides those
-        of the ledger.
+        ledger: The `PrivacyLedger` of the run.
+        excluded: Collection of further sentences on what the guarantee does not cover in this run,
+            besides those of the ledger.
 
     Returns:
-      Several lines of English, one for each point. Epsilon is rounded upwards. Where no guarantee
-      holds, the text begins with "NO GUARANTEE", gives the reasons, and gives an epsilon at most as
-      "claimed ... not a guarantee".
+        Several lines of English, a string, one line for each point. Epsilon is rounded upwards.
+        Where no guarantee holds, the text begins with "NO GUARANTEE" and gives the reasons. It then
+        gives an epsilon at most as "claimed ... not a guarantee".
 
     Raises:
-      ValueError: `ledger` is not a `PrivacyLedger`, or `excluded` is not a collection of
-        sentences.
+        ValueError: if `ledger` is not a `PrivacyLedger`, or `excluded` is not a collection of
+            sentences.
     """
-    if not isinstance(ledger, PrivacyLedger):
-        raise ValueError(f"Expected ledger to be a PrivacyLedger, got {ledger!r}.")
+    arguments.instance("ledger", ledger, PrivacyLedger)
     excluded = arguments.reasons("excluded", excluded)
     excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
     if ledger.guarantee_holds:
@@ -82,7 +78,7 @@ def privacy_statement(ledger: PrivacyLedger, *, excluded: Iterable[str] = ()) ->
     return "\n".join(paragraphs)
 
 
-def _left_out(ledger: PrivacyLedger) -> list[str]:
+def _left_out(ledger):
     generator = ledger.settings.get("noise_generator")
     return [
         *_LEFT_OUT,
@@ -92,13 +88,11 @@ def _left_out(ledger: PrivacyLedger) -> list[str]:
     ]
 
 
-def _guaranteed(ledger: PrivacyLedger) -> list[str]:
+def _guaranteed(ledger):
     plan, epsilon = ledger.plan, ledger.epsilon()
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
     if ledger.updates == 0 and epsilon == 0:
-        first = (
-            "No update has been made yet: nothing of the private data has been used, epsilon = 0."
-        )
+        first = "No update has been made yet: the run has used no private data so far, epsilon = 0."
     else:
         first = (
             f"Training satisfies (epsilon, delta)-differential privacy with epsilon = "
@@ -111,11 +105,11 @@ def _guaranteed(ledger: PrivacyLedger) -> list[str]:
             "one person owns several of them, this epsilon does not cover them jointly."
         ),
         _item(
-            "Adjacency: add or remove one example. The number of examples and all settings below "
-            "are treated as public."
+            "Adjacency: add or remove one example. The guarantee treats the number of examples and "
+            "all settings below as public."
         ),
         _item(
-            "Covers: the weights after every update, the released ones among them, and every "
+            "Covers: the weights after every update, the released ones included, and every "
             "function of them that does not use the private data again (predictions, averages, "
             "exported models)."
         ),
@@ -139,35 +133,36 @@ def _guaranteed(ledger: PrivacyLedger) -> list[str]:
     if plan.delta >= 1 / plan.num_examples:
         lines.append(
             _item(
-                f"Weak: delta is not below 1 / {plan.num_examples}, so that publishing a whole "
-                "example would be allowed. Choose a delta well below that."
+                f"Weak: delta is not below 1 / {plan.num_examples}. Such a guarantee allows "
+                "publishing a whole example. Choose a delta well below that."
             )
         )
     return lines
 
 
-def _validation(ledger: PrivacyLedger) -> list[str]:
+def _validation(ledger):
     """The second guarantee, for validation examples, and what they add to the first."""
     lines = []
     epsilon = ledger.validation_epsilon()
     apart = ledger.queries_of(disjoint=True)
     if apart:
         lines.append(
-            "Validation: a second guarantee holds for any one validation example, for the noisy "
-            f"answers about them ({apart} so far) and whatever was chosen by these, with epsilon = "
-            f"{ceil_text(epsilon)} (rounded up) and delta = {ledger.plan.delta!r}. It presumes "
-            "that none of them is a training example; to those the answers cost nothing."
+            "Validation: a second guarantee holds for any one validation example. It covers the "
+            f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "
+            f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "
+            f"{ledger.plan.delta!r}. It assumes that no validation example is a training example; "
+            "to training examples the answers cost nothing."
         )
     overlapping = ledger.queries_of(disjoint=False)
     if overlapping:
         lines.append(
             f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
-            "are training examples too, or may be; the epsilon applies to those as well."
+            "are training examples too, or may be; the epsilon applies to these as well."
         )
     return lines
 
 
-def _not_guaranteed(ledger: PrivacyLedger) -> list[str]:
+def _not_guaranteed(ledger):
     lines = [
         "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon "
         "may be stated for it, because:",
@@ -177,13 +172,13 @@ def _not_guaranteed(ledger: PrivacyLedger) -> list[str]:
     if ledger.updates and not math.isinf(claimed):
         lines.append(
             f"For comparison only, claimed epsilon = {ceil_text(claimed)} at delta = "
-            f"{ledger.plan.delta!r} (not a guarantee): what the accountant's formula says of the "
+            f"{ledger.plan.delta!r} (not a guarantee): the accountant's formula gives it for the "
             "settings below, as if nothing were known against them."
         )
     return lines
 
 
-def _settings(ledger: PrivacyLedger) -> list[str]:
+def _settings(ledger):
     plan = ledger.plan
     lot = f"{plan.expected_batch_size} of {plan.num_examples} examples"
     if plan.sampling == "poisson" and plan.sampling_rate == 1:
@@ -197,7 +192,9 @@ def _settings(ledger: PrivacyLedger) -> list[str]:
         sampling = f"{plan.sampling}, {lot}"
     accountant = _ACCOUNTANT_NAMES[plan.accountant]
     if plan.accountant == "pld" and 0 < ledger.updates < plan.steps:
-        accountant += "; before the last update it reports a slightly later one, never less"
+        accountant += (
+            "; before the last update it reports the epsilon of a slightly later one, never less"
+        )
     noise = f"noise multiplier z = {plan.noise_multiplier!r}"
     return [
         "Settings, as planned:",
@@ -209,21 +206,21 @@ def _settings(ledger: PrivacyLedger) -> list[str]:
     ]
 
 
-def _statistics(plan: PrivacyPlan) -> list[str]:
+def _statistics(plan):
     if not plan.statistics_queries:
         return []
     return [
         "Statistics: each update releases the sum of clipped gradients with noise multiplier "
-        f"z_g = {plan.gradient_noise_multiplier:.6g}, and about the same lot "
-        f"{plan.statistics_queries} sums of truncated activations and their squares, for the "
+        f"z_g = {plan.gradient_noise_multiplier:.6g}. From the same lot it also releases "
+        f"{plan.statistics_queries} sums of truncated activations and of their squares, for the "
         "running averages of normalisation layers, with noise multiplier z_s = "
-        f"{plan.statistics_noise_multiplier:.6g} each: a share of "
-        f"{plan.statistics_budget_share!r} of its privacy loss. Together they compose to one sum "
-        "with noise multiplier z."
+        f"{plan.statistics_noise_multiplier:.6g} each. These take a share of "
+        f"{plan.statistics_budget_share!r} of the privacy loss of the update. All of the sums "
+        "compose to one with noise multiplier z."
     ]
 
 
-def _updates(ledger: PrivacyLedger) -> list[str]:
+def _updates(ledger):
     updates, planned = ledger.updates, ledger.plan.steps
     if ledger.position == updates:
         lines = [f"Updates: T = {updates} done of {planned} planned."]
@@ -235,15 +232,15 @@ def _updates(ledger: PrivacyLedger) -> list[str]:
     if not ledger.resumes:
         return lines
     times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
-    line = f"The run was resumed {times}; repeated updates used the same lots and noise and are "
-    line += "counted once"
+    line = f"The run was resumed {times}. Repeated updates used the same lots and noise and count "
+    line += "once"
     if ledger.recounted:
         line += (
-            f", but for {ledger.recounted} of them that were made with other keys, came out "
-            "otherwise or could not be compared, and are counted again"
+            f", except for {ledger.recounted} of them: these were made with other keys, came out "
+            "differently or could not be compared, and count again"
         )
     return [*lines, f"{line}."]
 
 
-def _item(text: str) -> str:
+def _item(text):
     return f"- {text}"

@@ -287,4 +287,6 @@ def _no_guarantee_because(streams, insecure_seed):
 def _integer_or_none(name, value, *, at_least):
     if value is None:
         return None
-    return arguments.integer(name, value, at_least=at_least, remedy="Or pass None.")
+    return arguments.integer(
+        name, value, at_least=at_least, remedy="Or pass None.", wrong_type=ValueError
+    )

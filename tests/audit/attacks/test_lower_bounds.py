@@ -154,7 +154,7 @@ def test_more_correct_guesses_never_lower_the_bound():
     [
         (lambda: lb.epsilon_lower_bound(11, 10, 0, 10, delta=0.1), "false_positives <= 10"),
         (lambda: lb.epsilon_lower_bound(0, 10, -1, 10, delta=0.1), "false_negatives <= 10"),
-        (lambda: lb.epsilon_lower_bound(0, 10, 0, 10, delta=1.0), "delta < 1"),
+        (lambda: lb.epsilon_lower_bound(0, 10, 0, 10, delta=1.0), r"delta in \[0, 1\)"),
         (lambda: lb.epsilon_lower_bound(0, 10, 0, 10, delta=0.1, confidence=1), "confidence"),
         (lambda: lb.epsilon_from_samples([1.0], [1.0, 2.0], delta=0.1), "at least 2 finite"),
         (lambda: lb.epsilon_from_samples([1.0, np.nan], [1, 2], delta=0.1), "1 of them not"),

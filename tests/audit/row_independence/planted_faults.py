@@ -1,4 +1,4 @@
-"""Faults to plant: models, losses and augmentations in which examples meet, and what finds them.
+"""Faults to plant: models, losses and augmentations without per-example independence.
 
 `python -m tests.audit.row_independence.planted_faults` plants them all and says which are found.
 """

@@ -29,8 +29,8 @@ BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
         ({"l2_norm_clip": 0.0}, "Expected l2_norm_clip > 0"),
         ({"l2_norm_clip": np.inf}, "finite l2_norm_clip where there is noise"),
         ({"noise_multiplier": -1.0}, "Expected noise_multiplier >= 0"),
-        ({"physical_batch_size": 0}, "Expected physical_batch_size to be an int >= 1"),
-        ({"physical_batch_size": 2.5}, "Expected physical_batch_size to be an int >= 1"),
+        ({"physical_batch_size": 0}, "Expected physical_batch_size to be an integer >= 1"),
+        ({"physical_batch_size": 2.5}, "Expected physical_batch_size to be an integer >= 1"),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )

@@ -477,7 +477,7 @@ def test_options_of_a_run_folder_want_one(start, argument):
 
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, "3"])
 def test_checkpoint_every_is_a_number_of_updates(start, tmp_path, every):
-    with pytest.raises(ValueError, match="Expected checkpoint_every to be an int >= 1"):
+    with pytest.raises(ValueError, match="Expected checkpoint_every to be an integer >= 1"):
         start(tmp_path, checkpoint_every=every)
     assert not any(tmp_path.iterdir())
 

@@ -14,7 +14,7 @@ from tfdpnorm.audit.row_independence.traced import RowsMissing, Traced
 # in rounding grows from layer to layer.
 _SAME_SHAPE = 8
 _OTHER_SHAPE = 1000
-_LEAST = 2.0**-23  # of float32; float64 inputs often meet float32 inside
+_LEAST = 2.0**-23  # of float32; float64 inputs are often cast inside
 _MOST = 0.25  # half a batch removed changes what depends on its size by about a factor of 2
 _WOBBLE = 10
 

@@ -59,7 +59,7 @@ class LookupSum(Contribution):
         return tf.math.unsorted_segment_sum(sum_of_squares(sums), rows, size(self._ids, 0))
 
     def _gram_norms(self):
-        # XLA wants to know sizes, and the number of different ids is known only at run time.
+        # XLA needs static sizes, and the number of different ids is known only at run time.
         ids = self._valid_ids()
         alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
         products = tf.matmul(self._b, self._b, transpose_b=True)

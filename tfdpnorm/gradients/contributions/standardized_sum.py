@@ -65,10 +65,10 @@ class Standardization:
         def from_outputs():
             return over_positions(b * convolved) / self.gain
 
-        def anew():
+        def convolved_again():
             return over_positions(b * window.convolved(images, self.unit))
 
-        return tf.cond(tf.reduce_any(tf.abs(self.gain) < 1e-12), anew, from_outputs)
+        return tf.cond(tf.reduce_any(tf.abs(self.gain) < 1e-12), convolved_again, from_outputs)
 
 
 class StandardizedConvolutionSum(ConvolutionSum):

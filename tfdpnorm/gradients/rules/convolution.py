@@ -31,7 +31,7 @@ class ConvolutionRule(BeforeActivationRule):
 def _kernel_gradients(images, b, window, shape):
     extra = images.shape[1 : images.shape.rank - window.rank - 1]
     if extra.rank:
-        # Further batch axes: so many images belong to each row.
+        # Further batch axes: each row has several images.
         images, b = (tf.reshape(x, [-1, *x.shape[-window.rank - 1 :]]) for x in (images, b))
         return _kernel_gradients(images, b, window, shape).grouped(extra.num_elements())
     if set(window.kernel_size) == {1}:

@@ -13,7 +13,7 @@ class FallbackRule(Rule):
     """Runs the layer once more for each row, and back from the gradient of its output.
 
     Works for any layer with per-example independence, at the cost of rows x weights numbers. A
-    layer that draws random numbers draws them anew; the gradient is then that of another draw,
+    layer that draws random numbers draws them again; the gradient is then that of the second draw,
     clipped by its own norm.
     """
 
@@ -34,7 +34,7 @@ class FallbackRule(Rule):
         in_rows = [tf.is_tensor(x) and x.shape.rank and x.shape[0] == count for x in flat]
         whole = [x.shape for x in tf.nest.flatten(arguments[0]) if x.shape[:1] != [count]]
         if count is None or whole:
-            # Taken whole, an input would let every row see all the others.
+            # An input that is not split would let every row see all the others.
             raise ValueError(
                 f"Expected layer {layer.name!r} to take and give {count} rows, got inputs of "
                 f'shapes {whole or "unknown"}. Use engine="per_example" for this model.'

@@ -10,9 +10,9 @@ from tfdpnorm.gradients.rules.registry import Rule, register_rule
 
 @register_rule(keras.layers.PReLU)
 class PReLURule(Rule):
-    """y = max(x, 0) + alpha min(x, 0): the gradient by alpha is b min(x, 0), on shared axes summed.
+    """y = max(x, 0) + alpha min(x, 0): alpha's gradient is b min(x, 0), summed over shared axes.
 
-    Most often there is one alpha per unit, and the gradients are as large as the activations.
+    Most often each unit has its own alpha, and the gradients are as large as the activations.
     """
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from tfdpnorm.data.public import row_bytes
+from tfdpnorm.data.arrays import row_bytes
 
 
 def class_numbers(y):

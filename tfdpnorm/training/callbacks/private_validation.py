@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.data import _arrays
+from tfdpnorm.data import arrays
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
@@ -99,18 +99,18 @@ class PrivateValidation(keras.callbacks.Callback):
         name=NAME_PREFIX + "accuracy",
     ):
         super().__init__()
-        self.x = _arrays.map_leaves(_arrays.numeric_array, x, "x")
-        self.y = _arrays.map_leaves(_arrays.numeric_array, y, "y")
+        self.x = arrays.map_leaves(arrays.numeric_array, x, "x")
+        self.y = arrays.map_leaves(arrays.numeric_array, y, "y")
         lengths = [
             (part, len(leaf))
-            for part, arrays in (("x", self.x), ("y", self.y))
-            for leaf in tf.nest.flatten(arrays)
+            for part, given in (("x", self.x), ("y", self.y))
+            for leaf in tf.nest.flatten(given)
         ]
-        self.examples = _arrays.common_length(lengths)
-        arguments.integer("every", every, at_least=1)
-        arguments.integer("batch_size", batch_size, at_least=1)
+        self.examples = arrays.common_length(lengths)
+        arguments.integer("every", every, at_least=1, wrong_type=ValueError)
+        arguments.integer("batch_size", batch_size, at_least=1, wrong_type=ValueError)
         if queries is not None:
-            arguments.integer("queries", queries, at_least=1)
+            arguments.integer("queries", queries, at_least=1, wrong_type=ValueError)
         if not isinstance(name, str) or not name.startswith(NAME_PREFIX):
             raise ValueError(
                 f'Expected name to begin with "{NAME_PREFIX}", got {name!r}. Under the name of '

@@ -97,7 +97,7 @@ def check_augmentation(multiplicity, augmentation, mode):
     Raises:
         ValueError: with what was expected.
     """
-    arguments.integer("augmentation_multiplicity", multiplicity, at_least=1)
+    arguments.integer("augmentation_multiplicity", multiplicity, at_least=1, wrong_type=ValueError)
     if isinstance(augmentation, (list, tuple)):
         if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
             raise ValueError(

@@ -1,10 +1,8 @@
-"""Turns what a user passes as examples into checked NumPy arrays, each with a name for errors."""
-
-import numbers
+"""Arrays with a row for each example: the checks of what a user passes, by a name for errors."""
 
 import numpy as np
 
-# Rows checked at a time, so that the checks need little memory beside a large data set.
+# Rows looked at together, so that a check needs little memory beside a large data set.
 _ROWS_AT_A_TIME = 8192
 
 
@@ -29,8 +27,8 @@ def numeric_array(value, name):
     """Returns `value` as an array of shape [N, ...] whose entries are booleans or numbers.
 
     Raises:
-      ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
-      TypeError: if it holds anything but booleans, integers and floats.
+        ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
+        TypeError: if it holds anything but booleans, integers and floats.
     """
     try:
         array = np.asarray(value)
@@ -81,7 +79,7 @@ def common_length(lengths):
     """Returns the one N of `lengths`, pairs (name, length).
 
     Raises:
-      ValueError: if the lengths differ, or there is no array or no row.
+        ValueError: if the lengths differ, or there is no array or no row.
     """
     if not lengths:
         raise ValueError(
@@ -99,10 +97,14 @@ def common_length(lengths):
     return lengths[0][1]
 
 
-def integer_at_least(value, least, name):
-    """Returns `value` as an int, or raises TypeError or ValueError if it is not one >= `least`."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"Expected {name} to be an integer, got {value!r}.")
-    if value < least:
-        raise ValueError(f"Expected {name} >= {least}, got {name}={value}.")
-    return int(value)
+def row_bytes(array, dtype):
+    """Yields each row of `array` [N, ...], converted to `dtype`, as bytes.
+
+    Rows of equal numbers give equal bytes.
+    """
+    for start in range(0, len(array), _ROWS_AT_A_TIME):
+        rows = np.ascontiguousarray(array[start : start + _ROWS_AT_A_TIME], dtype=dtype)
+        if dtype.kind == "f":
+            rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
+        for row in rows:
+            yield row.tobytes()
