@@ -19,13 +19,6 @@ ROOT = Path(__file__).resolve().parents[1]
 COMPAT = "tfdpnorm.keras_compat"
 # These engines are made of tensorflow-privacy's parts, and import it in the functions that need it.
 TFP_ENGINES = [f"tfdpnorm.gradients.engines.tfp_{name}" for name in ("model", "vectorized")]
-# Files that still touch parts that belong to keras_compat. To be emptied.
-PENDING = {
-    "tfdpnorm.training.checks.settings",
-    "tfdpnorm.training.make_private",
-    "tfdpnorm.training.private_model",
-    "tfdpnorm.training.resume.checkpointing",
-}
 
 
 # --- what importing loads ---
@@ -211,8 +204,7 @@ def test_privacy_loads_no_tensorflow():
 def test_only_keras_compat_leans_on_private_parts():
     modules = modules_under(ROOT) | modules_under(ROOT, "trainers")
     found = private_parts(modules, COMPAT, exempt=TFP_ENGINES)
-    assert [place for place in found if place.split(":")[0] not in PENDING] == []
-    assert PENDING <= {place.split(":")[0] for place in found}, "take what is mended off PENDING"
+    assert list(found) == []
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def _has_public_statistics(settings):
 
 
 def _has_public_rows(settings):
-    # Dataset that are split off are missing from everybody's training set.
+    # Rows that are split off are missing from everybody's training set.
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
 
 
@@ -162,7 +162,7 @@ class ClippedLots(Part):
     expected_batch_size: int = knob(1024, "Expected lot size L.", at_least=1, make_private=True)
     physical_batch_size: int | None = knob(
         None,
-        "Dataset that go through the network at once; default: the whole lot.",
+        "Rows that go through the network at once; default: the whole lot.",
         at_least=1,
         make_private=True,
         measured=False,

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tfdpnorm.gradients import ClippedSum, per_example
 from tfdpnorm.gradients.clipping import Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
-from tfdpnorm.keras_compat.optimizers import legacy_gradients
 
 _BASES = ("SGD", "Adam", "Nadam")
 
@@ -86,7 +85,7 @@ def tfp_vectorized(base, loss_fn, rows, variables, clipping, *, rows_mix=False):
         outputs["losses"], outputs["predictions"] = loss_fn(x, y, sample_weight)
         return outputs["losses"] * loss_scale
 
-    pairs = legacy_gradients(optimizer, losses, variables, tape)
+    pairs = optimizer._compute_gradients(losses, variables, tape=tape)
     count = tf.shape(mask)[0]
     # An empty batch has no mean; its sum is zero.
     gradients = [
