@@ -14,12 +14,6 @@ from tfdpnorm.layers import (
 )
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Initial weights that are the same in each run."""
-    keras.utils.set_random_seed(0)
-
-
 def with_moments(model, seed=0):
     """Gives the model moments and parameters that are not their initial ones."""
     rng = np.random.default_rng(seed)

@@ -5,21 +5,12 @@ import pathlib
 
 import numpy as np
 import pytest
-from tensorflow import keras
 
 from tests.experiments.sweep.sweep_doubles import Place
 from tfdpnorm.experiments.runs.data import ExperimentData
 from tfdpnorm.experiments.spec import ExperimentSpec
 
 INF = float("inf")
-
-
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    """No test sees another's graph or policy."""
-    keras.backend.clear_session()
-    yield
-    keras.mixed_precision.set_global_policy("float32")
 
 
 @pytest.fixture

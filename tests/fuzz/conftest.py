@@ -3,20 +3,10 @@
 import collections
 
 import pytest
-from tensorflow import keras
 
 from tests.fuzz import targets
 
 _PROPERTY = "fuzzed"
-
-
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-    yield
-    keras.backend.clear_session()
-    keras.mixed_precision.set_global_policy("float32")
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,6 @@ from tfdpnorm.gradients import OuterSum, Rule, book_keeping, register_rule
 layers = keras.layers
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(3)
-
-
 class TiedHead(layers.Layer):
     """Logits by the inner products with the vectors of a table, which it holds itself."""
 

@@ -8,12 +8,6 @@ from tfdpnorm import models
 from tfdpnorm.layers import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
-
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(20200612)
-
-
 # Small networks, and how many of their layers have weights to draw.
 SMALL = {
     "bilstm": {"input_shape": (6,), "vocabulary_size": 20, "embedding_dim": 4, "units": 3},

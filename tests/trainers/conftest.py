@@ -9,7 +9,6 @@ import warnings
 
 import pytest
 from absl import app, flags
-from tensorflow import keras
 
 from trainers import audit, common, davody_dp, davody_weight_noise, demo, sweep, table
 
@@ -22,13 +21,6 @@ PROGRAMS = {
     "sweep": sweep,
     "table": table,
 }
-
-
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    keras.backend.clear_session()
-    yield
-    keras.mixed_precision.set_global_policy("float32")
 
 
 @pytest.fixture

@@ -21,12 +21,6 @@ from tfdpnorm.training.step.noise import GaussianNoise
 FEATURES, CLASSES, OTHERS, CANARIES = 30, 4, 40, 60
 
 
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-
-
 @pytest.fixture(scope="module")
 def rows():
     """(x, y) of the others and the canaries' raw material."""

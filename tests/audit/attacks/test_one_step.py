@@ -16,12 +16,6 @@ from tfdpnorm.training.step.noise import GaussianNoise
 ROWS, FEATURES, CLASSES, DELTA = 32, 6, 3, 1e-5
 
 
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-
-
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(1)

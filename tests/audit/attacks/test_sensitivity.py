@@ -15,12 +15,6 @@ from tfdpnorm.training import make_private
 FEATURES, CLASSES, ROWS, CLIP = 5, 3, 12, 0.5
 
 
-@pytest.fixture(autouse=True)
-def _clean_keras():
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
-
-
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(1)

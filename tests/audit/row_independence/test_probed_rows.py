@@ -11,7 +11,7 @@ from tfdpnorm.audit.row_independence.compare import moved
 from tfdpnorm.audit.row_independence.rows import rows_like, splits, synthetic_rows
 
 layers = keras.layers
-pytestmark = pytest.mark.usefixtures("clean_keras")
+pytestmark = pytest.mark.usefixtures("nothing_unchecked")
 
 
 class TestRows:

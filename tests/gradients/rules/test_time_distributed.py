@@ -19,11 +19,6 @@ from tfdpnorm.gradients.taps import Taps
 layers = keras.layers
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(3)
-
-
 def head(x):
     return layers.Dense(2)(layers.Flatten()(x))
 
