@@ -55,11 +55,13 @@ class Clipping:
     weights: tuple | None = None
 
     def __post_init__(self):
-        arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True)
+        norm = arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True)
         arguments.choice("clipping", self.grouping, GROUPINGS)
         arguments.choice("clip_function", self.function, CLIP_FUNCTIONS)
-        check_factor("loss_scale", self.loss_scale)
-        if self.function == "automatic" and math.isinf(self.l2_norm_clip):
+        scale = float32_factor("loss_scale", self.loss_scale)
+        object.__setattr__(self, "l2_norm_clip", norm)
+        object.__setattr__(self, "loss_scale", scale)
+        if self.function == "automatic" and math.isinf(norm):
             raise ValueError(
                 'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
                 'clip_function="abadi" to train without clipping.'
@@ -69,7 +71,7 @@ class Clipping:
     def of(cls, clipping):
         """Returns a `Clipping` as it is, and for a number C the flat one with that norm."""
         if isinstance(clipping, numbers.Real):
-            return cls(float(clipping))
+            return cls(clipping)
         return clipping
 
     @property
@@ -130,13 +132,13 @@ class Clipping:
         return [factors[group] for group in groups], finite
 
 
-def check_factor(name, value):
-    """Refuses what is no factor > 0 that float32 can take.
+def float32_factor(name, value):
+    """Returns `value` as a float > 0 that gradients can be multiplied by in float32.
 
     Raises:
         ValueError: with what was expected.
     """
-    arguments.within(
+    return arguments.within(
         name,
         value,
         *_FACTOR_RANGE,

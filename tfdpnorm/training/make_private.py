@@ -10,7 +10,6 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.gradients import Clipping
-from tfdpnorm.gradients.clipping import check_factor
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
@@ -254,8 +253,7 @@ def _check(
     engine = default_engine(**asked) if engine is None else engine
     if loss_scale is None:
         loss_scale = MIXED_FLOAT16_LOSS_SCALE if computes_in_half(model) else 1.0
-    check_factor("loss_scale", loss_scale)
-    clipping = Clipping(l2_norm_clip, clipping, clip_function, float(loss_scale))
+    clipping = Clipping(l2_norm_clip, clipping, clip_function, loss_scale)
     engine.check(**asked, clipping=clipping)
     check_augmentation(augmentation_multiplicity, augmentation, streams.mode)
     noised = noised_layers(model)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.clipping import check_factor
+from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import (
     PublicMomentsLayer,
@@ -29,9 +29,8 @@ class Streams:
     """
 
     def __init__(self, model, public_batch, pull_back_weight=1.0):
-        check_factor("pull_back_weight", pull_back_weight)
         self.model = model
-        self._pull_back_weight = float(pull_back_weight)
+        self._pull_back_weight = float32_factor("pull_back_weight", pull_back_weight)
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"
