@@ -150,7 +150,7 @@ def test_models_of_words(program, model):
         (["--norm=batch"], "BatchNormalization"),
         (["--dataset=nowhere"], "nowhere"),
         (["--check=sensitivity", "--models=vgg19"], "vgg19"),
-        (["--check=canaries", "--statistics=lot"], "weight 0 without any effect"),
+        (["--check=canaries", "--statistics=lot"], "a row of weight 0 has no effect"),
         (["--check=canaries", "--guesses=3"], "even number of guesses"),
         (["--check=canaries", "--canaries=5000"], "private rows of digits"),
         (["typo"], "--flag=value only"),
