@@ -12,6 +12,7 @@ from tfdpnorm.experiments.runs.build import build_private
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
 from tfdpnorm.experiments.runs.private import PrivateRun
+from tfdpnorm.gradients.engines.registry import engine_named
 
 _TRIAL_UPDATES = 5
 
@@ -80,6 +81,6 @@ def estimate_cost(run):
     per_row = (times[-1] - times[0]) / (len(times) - 1) / rows
     seconds = per_row * private.plan.expected_batch_size * private.plan.steps
     megabytes = None
-    if private.engine in ("per_example", "tfp_model"):
+    if engine_named(private.engine).holds_gradients:
         megabytes = rows * private.model.count_params() * tf.float32.size / 1e6
     return seconds, megabytes
