@@ -53,7 +53,7 @@ def assert_folded(model, folded, atol=1e-5):
 
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("center", [True, False])
-def test_sequential(scale, center):
+def test_a_folded_sequential_model_gives_the_same(scale, center):
     model = keras.Sequential(
         [
             keras.Input((5, 5, 2)),
@@ -72,7 +72,7 @@ def test_sequential(scale, center):
     "shape,axis",
     [((4,), 1), ((4, 3), 1), ((4, 3), 2), ((3, 4, 4), 1), ((4, 3, 2), 2), ((2, 2, 3, 2), -1)],
 )
-def test_any_axis(shape, axis):
+def test_folding_keeps_the_axis(shape, axis):
     model = keras.Sequential([keras.Input(shape), PublicBatchNormalization(axis=axis)])
     assert_folded(with_moments(model), fold_public_statistics(model))
 
@@ -88,7 +88,7 @@ def test_functional_with_branches_and_a_group_scale_norm():
     assert_folded(with_moments(model), fold_public_statistics(model))
 
 
-def test_lenet5():
+def test_a_folded_lenet5_gives_the_same():
     model = with_moments(models.build("lenet5", norm="public_batch", input_shape=(12, 12, 1)))
     assert_folded(model, fold_public_statistics(model), atol=1e-4)
 

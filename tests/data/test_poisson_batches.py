@@ -32,7 +32,7 @@ def rows_of(lot):
     limit=st.none() | st.integers(1, 80),
     seed=st.integers(0, 9),
 )
-def test_layout(n, share, limit, seed):
+def test_lots_are_laid_out_with_padding_behind(n, share, limit, seed):
     x = np.arange(1, n + 1)
     batches = poisson_batches(
         x, -x.astype(np.float32), expected_batch_size=share * n, sample_weight=x * 0.5
@@ -110,7 +110,7 @@ def test_structures_and_types_are_kept():
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4"])
-def test_number_types(dtype):
+def test_number_types_are_kept(dtype):
     (lot,) = lots(poisson_batches(np.arange(1, 9, dtype=dtype), expected_batch_size=8), 1)
     assert lot.x.numpy().dtype == dtype and lot.x.numpy()[0].tolist() == list(range(1, 9))
 

@@ -18,7 +18,7 @@ def test_commonest_first_and_ties_in_alphabetical_order():
     assert common_words(TEXTS, 100) == ("the", "cat", "3", "a", "b", "c\u00e9", "hat", "sat")
 
 
-def test_ids_by_hand():
+def test_ids_equal_those_made_by_hand():
     words = common_words(TEXTS, 4)
     expected = [[2, 3, 2, 1], [2, 3, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
     ids = word_ids(TEXTS, words, 4)
@@ -58,6 +58,6 @@ def test_ids_stay_in_the_vocabulary_and_rows_by_themselves(texts, size):
     ],
     ids=["one text", "bytes", "size", "no words", "repeated", "length", "one text to ids"],
 )
-def test_refused(call, error, message):
+def test_what_is_no_text_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -46,7 +46,7 @@ def flat(gradients):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("clip", [1e-3, 1.0, 250.0])
-def test_edge_cases(dtype, clip):
+def test_factors_are_right_at_the_edges(dtype, clip):
     norms = np.array([0, 0.5, 1, 1.0001, 4, 1e10, np.inf, np.nan]) * clip
     factors = clip_factors(tf.constant(norms**2, dtype), clip)
     assert factors.dtype == dtype
@@ -54,7 +54,7 @@ def test_edge_cases(dtype, clip):
     np.testing.assert_allclose(factors, expected, rtol=1e-6)
 
 
-def test_no_clipping():
+def test_an_infinite_norm_clips_nothing():
     factors = clip_factors(tf.constant([0.0, 1.0, 1e30, np.inf, np.nan]), np.inf)
     np.testing.assert_array_equal(factors, [1, 1, 1, 0, 0])
 

@@ -52,7 +52,7 @@ def test_inputs_keep_their_structure():
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
-def test_precision(policy):
+def test_half_precision_is_recognised(policy):
     keras.mixed_precision.set_global_policy(policy)
     model = sequential()
     assert precision.computes_in_half(model) == (policy == "mixed_float16")

@@ -139,7 +139,7 @@ def test_scale_center_and_epsilon(epsilon, scale, center, rng):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_float64(mode, rng, set_policy):
+def test_float64_stays_float64(mode, rng, set_policy):
     set_policy("float64")
     private, public = rows_of(rng, (3, 2), "float64", loc=1e3, scale=1e-2)
     layer = PublicBatchNormalization(statistics=mode, epsilon=1e-9)

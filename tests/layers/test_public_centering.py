@@ -132,7 +132,7 @@ def test_config_and_shape():
 
 
 @pytest.mark.parametrize("options", [{"axis": 0}, {"axis": "last"}, {"statistics": "mine"}])
-def test_refused(options):
+def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match="Expected (axis|statistics)"):
         PublicCentering(**options)
 

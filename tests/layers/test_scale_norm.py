@@ -131,7 +131,7 @@ def test_a_group_variance_beyond_float16_is_no_matter(rng, set_policy):
     assert float(tf.math.reduce_std(tf.cast(outputs, tf.float32))) == pytest.approx(1.0, abs=1e-2)
 
 
-def test_float64(rng, set_policy):
+def test_float64_stays_float64(rng, set_policy):
     set_policy("float64")
     values = rng.normal(1e3, 1.0, (2, 5, 5, 4))
     outputs = ScaleNorm(groups=2)(values)

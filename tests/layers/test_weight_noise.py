@@ -336,7 +336,7 @@ def test_a_float32_layer_keeps_its_inputs_under_a_half_policy(set_policy):
     assert float(wrapper(tf.constant([[1.0001]]))[0, 0]) == pytest.approx(1.0001, abs=1e-6)
 
 
-def test_float64(rng):
+def test_float64_stays_float64(rng):
     inputs = tf.cast(normal(rng, 4, 5), tf.float64)
     wrapper = WeightNoise(keras.layers.Dense(3, dtype="float64"), STDDEV, seed=SEED)
     outputs = wrapper(inputs)

@@ -162,7 +162,7 @@ def test_refused_stddev(stddev):
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.0, True, "1", (1, 2)], ids=repr)
-def test_refused_seed(seed):
+def test_what_is_no_seed_is_refused(seed):
     with pytest.raises(ValueError, match="Expected seed to be None or an int from 0 to"):
         WeightNoise(keras.layers.Dense(2), 0.1, seed=seed)
 

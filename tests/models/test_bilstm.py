@@ -51,7 +51,7 @@ def test_sizes(norm, placement, normalize_embedding):
     assert count(model.non_trainable_weights) == moments.get(norm, 0)
 
 
-def test_the_defaults():
+def test_the_defaults_have_a_million_parameters():
     model = models.build("bilstm", "layer", num_classes=4)
     names = [layer.name for layer in model.layers]
     assert names[1:] == ["embedding", "bilstm", "bilstm_norm", "logits", "predictions"]

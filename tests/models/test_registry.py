@@ -12,7 +12,7 @@ def empty_registry(monkeypatch):
     monkeypatch.setattr(registry, "_BUILDERS", {})
 
 
-def test_names():
+def test_all_families_are_listed():
     assert "lenet5" in models.names()
     assert models.names() == sorted(models.names())
 
@@ -64,6 +64,6 @@ def test_a_name_is_registered_once(empty_registry):
         ({"name": "lenet5", "norm": "weight"}, "Expected norm to be one of .*got 'weight'"),
     ],
 )
-def test_refused(arguments, message):
+def test_unknown_models_and_options_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         models.build(**arguments)

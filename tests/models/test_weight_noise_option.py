@@ -142,7 +142,7 @@ def draws(seed):
 
 
 @pytest.mark.parametrize("seed", [7, None])
-def test_seeds(seed):
+def test_a_seed_makes_draws_repeatable(seed):
     keras.utils.set_random_seed(1)
     once = draws(seed)
     keras.utils.set_random_seed(1)

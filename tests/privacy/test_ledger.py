@@ -86,7 +86,7 @@ def test_the_plans_reasons_are_the_ledgers():
     assert ledger.epsilon() == math.inf
 
 
-def test_resuming():
+def test_a_ledger_can_begin_with_updates_made():
     ledger = PrivacyLedger(PLAN, updates=60, no_guarantee_because=("found earlier",))
     assert (ledger.updates, ledger.remaining_updates) == (60, 40)
     assert ledger.epsilon() == math.inf

@@ -88,7 +88,7 @@ class Model:
             self.unconfirmed, self.last_equal = [], self.position
         else:
             self.count_waiting()
-            if known is not None:  # It came out otherwise: nothing repeats anything any more.
+            if known is not None:  # Another result: nothing repeats anything any more.
                 self.forget(self.last_equal)
                 self.repetitions = set()
                 self.announced = self.shown = set(range(1, self.position + 1))

@@ -89,7 +89,7 @@ def test_a_large_delta_is_called_weak():
 
 
 @pytest.mark.parametrize("when", ["plan", "run", "noise", "sampling"])
-def test_no_guarantee(when):
+def test_without_a_guarantee_it_says_so(when):
     ledger = ledger_of(
         4000,
         no_guarantee_because=("lot statistics mix examples",) if when == "plan" else (),

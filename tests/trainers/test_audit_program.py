@@ -81,7 +81,7 @@ def test_a_broken_guarantee_is_the_exit_code(program, monkeypatch):
     assert result.code == 1 and "BROKEN" in result.out and "No bound holds" in result.out
 
 
-def test_black_box(program):
+def test_a_black_box_audit_runs_the_real_step(program):
     result = program("--model=mlp", "--expected_batch_size=16", "--norm=layer", "--black_box",
                      "--samples=50")  # fmt: skip
     assert result.code == 0, result.err
@@ -118,7 +118,7 @@ def test_the_grid_has_every_path():
 
 
 @pytest.mark.slow
-def test_canaries(program):
+def test_canaries_audit_a_whole_training(program):
     result = program("--check=canaries", "--model=mlp", "--norm=none", "--canaries=40",
                      "--num_examples=40", "--steps=3")  # fmt: skip
     assert result.code == 0, result.err

@@ -115,7 +115,7 @@ def test_default_epochs_use_the_plan_up(build, private, data, cross_entropy):
 
 
 @pytest.mark.parametrize("batch", [None, 4])
-def test_runs_eagerly(batch, build, private, data, public, cross_entropy):
+def test_eager_training_works_too(batch, build, private, data, public, cross_entropy):
     trained = private(
         build(norm="public_batch"), public_batch=public, steps=2, physical_batch_size=batch
     )

@@ -1,7 +1,7 @@
 """The ledger as a file, from which alone epsilon follows.
 
 Every entry is on the disk before the call that records it returns. (That goes for `record_made`
-too: were its digest lost with the power, a repetition that came out otherwise would pass for free.)
+too: were its digest lost with the power, a repetition with another result would pass for free.)
 The lines are those of `tfdpnorm.privacy.ledger_format`. The file alone does not show that lines are
 missing *at its end*. Against that, note `tail` elsewhere, as checkpoints do, and have
 `check_reaches` look.

@@ -111,7 +111,8 @@ def make_private(
             nothing to hide.
         validate: Whether to probe per-example independence: to run the model, its loss and its
             augmentation on a few made-up rows, and to see whether one changes the gradient of
-            another (`tfdpnorm.audit.validate`). Without it the statement says that nobody looked.
+            another (`tfdpnorm.audit.validate`). Without it the statement says that it was not
+            probed.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that

@@ -8,13 +8,13 @@ RESULTS = {}
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_is_caught(name):
+def test_a_planted_fault_is_caught(name):
     is_caught, found = caught(FAULTS[name])
     RESULTS[name] = is_caught
     assert is_caught, [(finding.check, finding.where) for finding in found]
 
 
-def test_count(capsys):
+def test_how_many_faults_are_caught_is_shown(capsys):
     with capsys.disabled():
         print(f"\n{len(RESULTS)} faults planted, {sum(RESULTS.values())} caught")
     assert all(RESULTS.values())

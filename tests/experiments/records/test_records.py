@@ -21,7 +21,7 @@ def reject_constant(name):
     raise AssertionError(f"{name} is not JSON")
 
 
-def test_round_trip(tmp_path, make_record):
+def test_a_record_is_read_as_it_was_written(tmp_path, make_record):
     record = make_record()
     path = write_record(tmp_path / "new" / "folder", record)
     assert path.parent == tmp_path / "new" / "folder"

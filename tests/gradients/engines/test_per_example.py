@@ -302,7 +302,7 @@ def test_the_loss_scale_saves_small_gradients_in_half_precision():
     np.testing.assert_allclose(saved.gradients[0], np.full((4, 1), 5e-9), rtol=2e-2)
 
 
-def test_float64():
+def test_float64_gradients_stay_float64():
     weight = tf.Variable([1.0, 1.0], dtype=tf.float64)
     x = tf.constant([[3.0, 4.0], [1e-9, 0.0]], tf.float64)
     rows = (x, x, tf.ones([2], tf.float64), tf.ones([2]))

@@ -116,7 +116,7 @@ def test_a_stack_equals_the_loop_for_all_sizes_of_batches():
         lambda: layers.PReLU(alpha_initializer="ones"),
     ],
 )
-def test_called_twice(layer):
+def test_two_calls_of_a_layer_add_up_before_the_norm(layer):
     keras.utils.set_random_seed(3)
     layer = layer()
     inputs = keras.Input((4, 4, 4))

@@ -81,7 +81,7 @@ def check(part):
     np.testing.assert_allclose(part.weighted_sum(factors, finite), expected, atol=1e-5)
 
 
-def test_instantiated():
+def test_instantiated_gradients_are_those_of_the_table():
     part = random_sum()
     expected = np.zeros((5, 6, 3), np.float32)
     for row in range(5):

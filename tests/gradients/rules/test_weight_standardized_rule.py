@@ -76,7 +76,7 @@ def test_a_kernel_of_no_variance_is_scaled_by_a_constant(form):
     assert_equals_the_loop(model, counts=(3,))
 
 
-def test_called_twice(form):
+def test_two_calls_of_a_layer_add_up_before_the_norm(form):
     layer = WeightStandardizedConv2D(2, 3, padding="same")
     assert_equals_the_loop(model_of((5, 4, 2), layer, layer), counts=(0, 1, 2))
 

@@ -394,7 +394,7 @@ class TestRefusals:
             ({"noise_multiplier": 1, "name": "loss"}, "begin with \"private_val_\", got 'loss'"),
         ],
     )
-    def test_settings(self, settings, message, validation):
+    def test_settings_out_of_range_are_refused(self, settings, message, validation):
         with pytest.raises(ValueError, match=message):
             PrivateValidation(*validation, **settings)
 
@@ -412,7 +412,7 @@ class TestRefusals:
             (np.ones((3, 5)), {"a": np.ones(3)}, "a dict of arrays"),
         ],
     )
-    def test_data(self, x, y, message):
+    def test_data_that_cannot_be_judged_are_refused(self, x, y, message):
         with pytest.raises(ValueError, match=message):
             PrivateValidation(x, y, noise_multiplier=1)
 
@@ -425,7 +425,9 @@ class TestRefusals:
             ({"correct": lambda y, p: np.arange(len(y)) > 3}, "each row by itself"),
         ],
     )
-    def test_judgements(self, settings, message, build, private, fit, validation):
+    def test_judgements_that_could_count_a_row_twice_are_refused(
+        self, settings, message, build, private, fit, validation
+    ):
         trained = private(build())
         with pytest.raises(ValueError, match=message):
             fit(trained, [PrivateValidation(*validation, noise_multiplier=1, **settings)])
@@ -455,7 +457,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="the plan's delta, 1e-05.* got 0.001"):
             fit(private(build()), [PrivateValidation(*validation, budget=budget, queries=2)])
 
-    def test_other_models(self, build, validation, data, cross_entropy):
+    def test_models_without_a_ledger_are_refused(self, build, validation, data, cross_entropy):
         model = build()
         model.compile("sgd", cross_entropy)
         with pytest.raises(ValueError, match="no ledger to charge"):

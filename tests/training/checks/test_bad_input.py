@@ -34,13 +34,13 @@ BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_settings(settings, message, build, private):
+def test_settings_out_of_range_are_refused(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
         private(build(), **settings)
 
 
 @pytest.mark.parametrize("model", [None, "lenet5", keras.layers.Dense])
-def test_no_model(model, private):
+def test_what_is_no_keras_model_is_refused(model, private):
     with pytest.raises(ValueError, match="Expected a tf.keras.Model"):
         private(model)
 
@@ -62,7 +62,7 @@ class TestPublicBatch:
         ],
         ids=["none", "empty", "one", "scalar", "nan"],
     )
-    def test_at_once(self, rows, message, build, private):
+    def test_without_moments_is_refused_at_once(self, rows, message, build, private):
         with pytest.raises(ValueError, match=message):
             private(build(norm="public_batch"), public_batch=rows)
 
@@ -247,7 +247,7 @@ class TestLosses:
             sums.append(step_sum(trained)(one_lot(data[0][:7], data[0][:7, :3])))
         np.testing.assert_allclose(sums, [sums[0]] * 2, rtol=1e-6)
 
-    def test_missing(self, build, private, data):
+    def test_a_missing_loss_is_refused(self, build, private, data):
         trained = private(build())
         with pytest.raises(RuntimeError, match="Call compile"):
             trained.fit(*data, verbose=0)
@@ -278,7 +278,7 @@ class TestData:
             trained.fit(batches, verbose=0)
 
     @pytest.mark.parametrize("where", ["x", "y", "sample_weight"])
-    def test_with_nan(self, where, trained, data):
+    def test_with_nan_are_refused(self, where, trained, data):
         arrays = {"x": data[0].copy(), "y": data[1].astype(np.float32)}
         arrays["sample_weight"] = np.ones(40, np.float32)
         arrays[where].flat[3] = np.nan
@@ -298,7 +298,7 @@ class TestData:
         ],
         ids=["batch_size", "class_weight", "validation_split"],
     )
-    def test_with_arguments_that_lots_cannot_heed(self, argument, remedy, trained, data):
+    def test_with_arguments_that_have_no_meaning_for_lots(self, argument, remedy, trained, data):
         with pytest.raises(ValueError, match=remedy):
             trained.fit(*data, verbose=0, **argument)
 

@@ -132,7 +132,7 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
     ],
     ids=range(6),
 )
-def test_refusals(settings, message, build, private):
+def test_augmentations_that_cannot_be_are_refused(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
         private(build(), **settings)
 

@@ -4,7 +4,7 @@ How they were found is in results/SEARCH.md. No epsilon covers the search.
 
 A cell has the settings of its network (`NETWORKS`), those of its row (`ROWS`) and
 those of its column there, each over the ones before. `OTHERS` are all normalisations that have no
-row of their own. Epsilons that are no columns go by `column_like`.
+row of their own. `column_like` gives the column for an epsilon that has none.
 """
 
 from typing import NamedTuple

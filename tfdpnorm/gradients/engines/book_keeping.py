@@ -50,7 +50,7 @@ def book_keeping(model, loss_fn, rows, variables, clipping, *, rows_per_example=
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         with Taps(model, variables, rows_per_example).attached(tape) as taps:
             losses, predictions = loss_fn(x, y, sample_weight)
-        # Padding has no say, and an infinite loss of one row must not reach the others' sum.
+        # Padding does not count, and an infinite loss of one row must not reach the others' sum.
         scaled = tf.where(mask > 0, losses, tf.zeros_like(losses)) * tf.cast(
             clipping.loss_scale, losses.dtype
         )
