@@ -11,7 +11,6 @@ import math
 
 from tfdpnorm import arguments
 from tfdpnorm.experiments.knobs import Part, knob
-from tfdpnorm.experiments.runs.augmentation import COUNTS
 from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 from tfdpnorm.models import NORMS, names
@@ -22,6 +21,8 @@ from tfdpnorm.training.step.noise import GENERATORS
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
 VOCABULARIES = ("hashed", "public", "private")
+# Other numbers of views would favour a direction (`runs.augmentation`).
+MULTIPLICITIES = (1, 5, 9)
 
 
 def _has_public_statistics(settings):
@@ -247,7 +248,7 @@ class Views(Part):
     augmentation_multiplicity: int = knob(
         1,
         "Views of each image, moved by a pixel, behind one clipped gradient: 1, 5 or 9.",
-        choices=COUNTS,
+        choices=MULTIPLICITIES,
         make_private=True,
     )
 

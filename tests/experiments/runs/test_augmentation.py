@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.parts import MULTIPLICITIES
 from tfdpnorm.experiments.registry import run_cell
-from tfdpnorm.experiments.runs.augmentation import COUNTS, augmentations
+from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.spec import ExperimentSpec
 
 
@@ -55,7 +56,7 @@ def test_other_counts_are_refused(tiny_spec, count):
 
 @pytest.mark.slow_cases("9-*", "1-*", "5-public_batch")
 @pytest.mark.parametrize("norm", ["none", "public_batch"])
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("count", MULTIPLICITIES)
 def test_a_run_trains_on_views_and_says_so(tiny_spec, tiny_data, norm, count):
     lines = []
     spec = tiny_spec(norm=norm, augmentation_multiplicity=count)

@@ -7,7 +7,6 @@ import tensorflow as tf
 # Rows down and columns right: the image, its four nearest places, and the four behind them. Other
 # counts would favour a direction.
 _MOVES = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
-COUNTS = (1, 5, 9)
 
 
 def augmentations(count, shape):
@@ -19,7 +18,7 @@ def augmentations(count, shape):
     knows the random numbers.
 
     Args:
-        count: How many, one of `COUNTS`.
+        count: How many, one of `tfdpnorm.experiments.parts.MULTIPLICITIES`.
         shape: Shape of a row of the training set.
 
     Raises:
