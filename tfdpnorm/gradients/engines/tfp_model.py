@@ -4,8 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from tfdpnorm.gradients import ClippedSum
-from tfdpnorm.gradients.clipping import Clipping, accumulation_dtype
+from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
 
 

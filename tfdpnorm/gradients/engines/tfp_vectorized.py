@@ -4,9 +4,8 @@ import functools
 
 import tensorflow as tf
 
-from tfdpnorm.gradients import ClippedSum, per_example
-from tfdpnorm.gradients.clipping import Clipping, accumulation_dtype
-from tfdpnorm.gradients.engines.per_example import check_connected
+from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
+from tfdpnorm.gradients.engines.per_example import check_connected, per_example
 
 _BASES = ("SGD", "Adam", "Nadam")
 
