@@ -1,0 +1,180 @@
+"""Proof that book-keeping sees each example apart, for one model, loss and physical batch.
+
+Book-keeping takes the gradient of example i from row i of what each layer's rule watched (z), of
+the gradient b of the sum of all losses by it, and of what the rule remembered. If all of these and
+the losses are of rows, in the engine's order, then what the rule computes for example i depends on
+example i and on what is free: no other example changes its gradient, its norm or its clip factor.
+That a rule computes row i of its contributions from row i of these tensors is the library's own
+part, and is not proved here.
+"""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.audit.row_independence.proof.proof import check_specs, prove_graph
+from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.keras_compat.graphs import as_written
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of one traced pass that a claim is made of.
+
+    Attributes:
+        tensors: Tuple of tensors.
+        names: Tuple of what each one is, in words.
+        per_example: Tuple of the entries of its first axis that belong to one example.
+        must_read: Numbers of those that have to be of rows, and not free.
+    """
+
+    tensors: tuple
+    names: tuple
+    per_example: tuple
+    must_read: tuple
+
+
+def prove_training(
+    model, loss, x, y, *, make_forward=None, variables=None, rows_per_example=1, loss_scale=1.0
+):
+    """Proves per-example independence of a model's training by book-keeping.
+
+    Args:
+        model: A built Keras model.
+        loss: Name of a Keras loss, a `keras.losses.Loss`, or a function of (y, predictions) that
+            gives one value for each row, or several that are averaged.
+        x: Structure of `tf.TensorSpec` [P, ...] of known shapes, as the model is trained with.
+        y: Structure of `tf.TensorSpec` [P, ...].
+        make_forward: Function of (x, mask) that gives the function from x to the predictions in
+            training; None for a call of the model. It is run in the graph that is traced, before
+            any layer is watched: the place for a public pass. What it captures is taken for public.
+        variables: See `prove_book_keeping`.
+        rows_per_example: See `prove_book_keeping`. x then has so many rows for each example.
+        loss_scale: See `prove_book_keeping`.
+
+    Returns:
+        See `prove_book_keeping`.
+    """
+    unreduced = _unreduced(loss)
+
+    def make_loss_fn(x, mask):
+        forward = None if make_forward is None else make_forward(x, mask)
+
+        def loss_fn(x, y, sample_weight):
+            predictions = model(x, training=True) if forward is None else forward(x)
+            losses = unreduced(y, predictions)
+            if losses.shape.rank != 1:
+                losses = tf.reduce_mean(losses, axis=list(range(1, losses.shape.rank)))
+            return losses * tf.cast(sample_weight, losses.dtype), predictions
+
+        return loss_fn
+
+    return prove_book_keeping(
+        model,
+        make_loss_fn,
+        x,
+        y,
+        variables=variables,
+        rows_per_example=rows_per_example,
+        loss_scale=loss_scale,
+    )
+
+
+def prove_book_keeping(
+    model, make_loss_fn, x, y, *, variables=None, rows_per_example=1, loss_scale=1.0
+):
+    """Proves that the tensors that book-keeping works with keep the examples apart.
+
+    Args:
+        model: The Keras model.
+        make_loss_fn: Function from (x, mask) to the loss_fn of `tfdpnorm.gradients.book_keeping`.
+            It is run in the graph that is traced, so that what it computes is part of the proof.
+        x: Structure of `tf.TensorSpec` [P, ...] of known shapes: what the loss_fn takes.
+        y: As `x`.
+        variables: The variables to differentiate by; None for all that are trainable.
+        rows_per_example: How many consecutive rows the loss_fn runs the model on for each row.
+        loss_scale: What the losses are multiplied by before the backward pass.
+
+    Returns:
+        `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
+        and of what the rule remembered. A z that no example changes is not proved: its layer reads
+        no example, and the gradient of an example by it is not a row of anything.
+
+    Raises:
+        ValueError: for specs of other or unknown shapes, and as `tfdpnorm.gradients.book_keeping`.
+    """
+    examples = tf.nest.flatten(x)[0].shape[0]
+    check_specs((x, y), examples)
+    vector = tf.TensorSpec([examples], tf.float32)
+    variables = model.trainable_variables if variables is None else variables
+    seen = []
+
+    def tensors(x, y, sample_weight, mask):
+        rows = x, y, sample_weight, mask
+        seen[:] = [_pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale)]
+        return list(seen[0].tensors)
+
+    graph = tf.function(tensors).get_concrete_function(x, y, vector, vector).graph
+    (found,) = seen
+    return prove_graph(graph, found.names, found.per_example, examples, found.must_read)
+
+
+@as_written
+def _pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale):
+    """The forward and backward pass of book-keeping; returns `Tensors`."""
+    x, y, sample_weight, mask = rows
+    loss_fn = make_loss_fn(x, mask)
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        with Taps(model, variables, rows_per_example).attached(tape) as taps:
+            losses, _ = loss_fn(x, y, sample_weight)
+        counted = tf.where(mask > 0, losses, tf.zeros_like(losses))
+        scaled = counted * tf.cast(loss_scale, losses.dtype)
+    watched = [z for tap in taps.calls for z in tap.watched]
+    gradients = iter(tape.gradient(scaled, watched))
+    found, must_read = [(losses, "the losses", 1)], [0]
+    for tap in taps.calls:
+        layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
+        for z in tap.watched:
+            b = next(gradients)
+            if b is None:
+                continue  # this call does not reach the loss
+            must_read.append(len(found))
+            found.append((z, f"what {layer} gives", tap.rows_per_example))
+            found.append((b, f"the gradient by what {layer} gives", tap.rows_per_example))
+        for value in remembered_tensors(tap.remembered):
+            found.append((value, f"what the rule of {layer} remembers", tap.rows_per_example))
+    tensors, names, per_example = zip(*found, strict=True)
+    # An output that is an input or comes twice would be taken apart by the trace.
+    tensors = tuple(tf.identity(tf.convert_to_tensor(t)) for t in tensors)
+    return Tensors(tensors, names, per_example, tuple(must_read))
+
+
+def remembered_tensors(remembered):
+    """Returns the tensors of rows in what a rule remembered: in structures and objects' fields.
+
+    Variables and other tensors of the model are free, and left to the verdict.
+    """
+    found, waiting, visited = [], [remembered], set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in visited:
+            continue
+        visited.add(id(value))
+        if isinstance(value, tf.Tensor):
+            found.append(value)
+        elif isinstance(value, tf.RaggedTensor | tf.SparseTensor):
+            waiting += tf.nest.flatten(value, expand_composites=True)
+        elif isinstance(value, list | tuple | set):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif type(value).__module__.startswith("tfdpnorm.") and hasattr(value, "__dict__"):
+            waiting += vars(value).values()
+    return found
+
+
+def _unreduced(loss):
+    """The function `(y, predictions) -> values` of a loss, without its reduction."""
+    loss = keras.losses.get(loss)
+    return loss.call if isinstance(loss, keras.losses.Loss) else loss
