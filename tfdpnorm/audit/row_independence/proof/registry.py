@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free, Mixed, Rows
+from tfdpnorm.audit.row_independence.proof.verdicts import Free, Mixed, Rows
 
 _RULES = {}
 _OF_MIXED = set()

@@ -204,6 +204,11 @@ class Walk:
         return verdict
 
 
+def _key(value):
+    """An array, or None, as a key of a dict."""
+    return None if value is None else (value.dtype.str, value.shape, value.tobytes())
+
+
 _stateful = {}  # by type of operation
 
 

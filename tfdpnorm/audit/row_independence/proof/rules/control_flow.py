@@ -62,9 +62,8 @@ def _loop(node):
     verdicts = list(node.verdicts)
     for _ in range(_MOST_ROUNDS):
         after = walk.call(op, body, verdicts, constants)
-        joined = [
-            walk.joined(op, i, a, b) for i, (a, b) in enumerate(zip(verdicts, after, strict=True))
-        ]
+        pairs = enumerate(zip(verdicts, after, strict=True))
+        joined = [walk.joined(op, i, one, other) for i, (one, other) in pairs]
         if joined == verdicts:
             break
         verdicts = joined

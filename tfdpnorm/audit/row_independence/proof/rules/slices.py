@@ -182,10 +182,6 @@ def _pack(node):
     rows, rank = common(node, range(len(node.verdicts))), node.rank(0)
     if rows is None or rank is None:
         return node.mixed("rows of several kinds meet")
-    if len(node.rows) < len(node.verdicts) and not _sizes_agree(
-        node, rows, range(len(node.verdicts))
-    ):
-        return node.mixed("has a shape that is not known")
     axis = node.attr("axis") % (rank + 1)
     return rows.at(rows.axis + (axis <= rows.axis))
 
@@ -217,12 +213,6 @@ def _joined(node, inputs, axis_input):
     if of_all is None:
         return node.mixed("rows of several kinds meet")
     return of_all
-
-
-def _sizes_agree(node, rows, inputs):
-    size = rows.size(node.examples)
-    shapes = [node.shape(i) for i in inputs]
-    return all(s is not None and s[rows.axis] in (size, None) for s in shapes)
 
 
 @rule("Pad", "PadV2", "MirrorPad")
