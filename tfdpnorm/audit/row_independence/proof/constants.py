@@ -32,12 +32,12 @@ class Constants:
         if not (dtype.is_integer or dtype.is_bool):
             return None
         size = tensor.shape.num_elements()
-        if size is None or size > _LARGEST:
+        if size is not None and size > _LARGEST:
             return None
         op = tensor.op
         if op.type in ("Shape", "Size", "Rank", "ShapeN"):
             return _of_shape(op, tensor)
-        if op.type in ("ZerosLike", "OnesLike"):
+        if op.type in ("ZerosLike", "OnesLike") and size is not None:
             fill = np.zeros if op.type == "ZerosLike" else np.ones
             return fill(tensor.shape.as_list(), dtype.as_numpy_dtype)
         if op.type == "Const":

@@ -202,17 +202,27 @@ def _joined(node, inputs, axis_input):
     if axis is None or rank is None or node.verdicts[axis_input] != FREE:
         return node.mixed("joins along an axis that is not known")
     axis = int(axis) % rank
-    found = [node.verdicts[i] for i in inputs]
-    rows = [v for v in found if isinstance(v, Rows)]
-    if any(v.axis == axis for v in rows):
-        same = {(v.axis, v.per_example) for v in found if isinstance(v, Rows)}
-        if len(rows) < len(found) or len(same) > 1:
-            return node.mixed("joins the axis of the examples with other entries")
-        return Rows(axis, rows[0].per_example, sum(v.blocks for v in rows))
+    rows = [node.verdicts[i] for i in inputs if node.verdicts[i] != FREE]
+    if all(isinstance(v, Rows) and v.axis == axis for v in rows):
+        return _joined_batches(node, inputs, rows)
     of_all = common(node, inputs)
     if of_all is None:
         return node.mixed("rows of several kinds meet")
     return of_all
+
+
+def _joined_batches(node, inputs, rows):
+    """Batches one after another. A free tensor is of rows on any axis of the right size."""
+    per_example = {v.per_example for v in rows}
+    period = rows[0].period(node.examples)
+    blocks = 0
+    for i in inputs:
+        shape = node.shape(i)
+        size = None if shape is None else shape[rows[0].axis]
+        if len(per_example) > 1 or size is None or size % period:
+            return node.mixed("joins the axis of the examples with other entries")
+        blocks += size // period
+    return Rows(rows[0].axis, rows[0].per_example, blocks)
 
 
 @rule("Pad", "PadV2", "MirrorPad")
