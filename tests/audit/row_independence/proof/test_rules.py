@@ -454,8 +454,8 @@ NO_GRADIENT = ("compared", "argmax", "top_k", "identity", "images-contrast", *CH
 
 
 # Examples do not meet in them, but to see it takes more than the rules know: the places that
-# TopK's gradient scatters to are numbers of entries in all rows, counted on from row to row; and a
-# function that was differentiated hands its constants on as outputs.
+# TopK's gradient scatters to are numbers of entries in all rows, counted on from row to row; and an
+# axis that a function gets as an argument leaves it without static shapes.
 GAPS = ("reductions-sort", "control-call_with_axes")
 
 

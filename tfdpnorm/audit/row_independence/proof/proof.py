@@ -106,30 +106,26 @@ def prove(function, specs, examples, per_example=1):
     """
     check_specs(specs, examples)
     graph = tf.function(function).get_concrete_function(*specs).graph
-    names = [f"output {i}" for i in range(len(graph.outputs))]
-    return prove_graph(graph, names, [per_example] * len(names), examples)
+    verdicts, faults = verdicts_of(graph, examples)
+    claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(verdicts)]
+    return Proof(tuple(claims), faults, len(graph.get_operations()))
 
 
-def prove_graph(graph, names, per_example, examples, must_read=()):
-    """As `prove`, for a graph that was traced already.
+def verdicts_of(graph, examples):
+    """Walks a graph whose arguments are the rows of examples.
 
     Args:
-        graph: `FuncGraph`. Its arguments are the rows of examples, what it captured is free.
-        names: What each output is, in words.
-        per_example: For each output how many entries of its first axis belong to one example.
+        graph: `FuncGraph`. What it captured is free.
         examples: P.
-        must_read: Numbers of the outputs that have to be of rows; the others may be free.
+
+    Returns:
+        Pair of the verdicts on its outputs, a list, and the state faults, a tuple of `Mixed`.
     """
     captured = {id(tensor) for tensor in graph.internal_captures}
-    given = [FREE if id(tensor) in captured else Rows(0) for tensor in graph.inputs]
     walk = Walk(examples)
+    given = [FREE if id(tensor) in captured else Rows(0) for tensor in graph.inputs]
     verdicts = walk.run(graph, given)
-    claims = tuple(
-        Claim(name, count, verdict, i not in must_read)
-        for i, (name, count, verdict) in enumerate(zip(names, per_example, verdicts, strict=True))
-    )
-    faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
-    return Proof(claims, faults, len(graph.get_operations()))
+    return verdicts, tuple({fault.op_name: fault for fault in walk.faults}.values())
 
 
 def check_specs(specs, examples):

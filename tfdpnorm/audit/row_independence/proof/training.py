@@ -8,31 +8,35 @@ That a rule computes row i of its contributions from row i of these tensors is t
 part, and is not proved here.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.proof.proof import check_specs, prove_graph
+from tfdpnorm.audit.row_independence.proof.proof import (
+    Claim,
+    Proof,
+    check_specs,
+    verdicts_of,
+)
 from tfdpnorm.gradients.taps import Taps
-from tfdpnorm.keras_compat.graphs import as_written
 
 
-@dataclass(frozen=True)
-class Tensors:
-    """The tensors of one traced pass that a claim is made of.
+class Traced(NamedTuple):
+    """A tensor of the traced pass that a claim is made of.
 
     Attributes:
-        tensors: Tuple of tensors.
-        names: Tuple of what each one is, in words.
-        per_example: Tuple of the entries of its first axis that belong to one example.
-        must_read: Numbers of those that have to be of rows, and not free.
+        what: What it is, in words.
+        tensor: The tensor.
+        per_example: How many entries of its first axis belong to one example.
+        gradient: Number of the gradient by it, among all that are claimed of; None for others.
     """
 
-    tensors: tuple
-    names: tuple
-    per_example: tuple
-    must_read: tuple
+    what: str
+    tensor: tf.Tensor
+    per_example: int
+    gradient: int | None = None
 
 
 def prove_training(
@@ -98,8 +102,9 @@ def prove_book_keeping(
 
     Returns:
         `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
-        and of what the rule remembered. A z that no example changes is not proved: its layer reads
-        no example, and the gradient of an example by it is not a row of anything.
+        and of what the rule remembered. A z that no example changes has to have a gradient of
+        rows: such are the copies of a weight, one for each row, that a rule makes. Otherwise its
+        layer reads no example, as one of positions, and no row is the gradient of one.
 
     Raises:
         ValueError: for specs of other or unknown shapes, and as `tfdpnorm.gradients.book_keeping`.
@@ -113,16 +118,21 @@ def prove_book_keeping(
     def tensors(x, y, sample_weight, mask):
         rows = x, y, sample_weight, mask
         seen[:] = [_pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale)]
-        return list(seen[0].tensors)
+        # An output that is an input, or comes twice, would get lost.
+        return [tf.identity(tf.convert_to_tensor(found.tensor)) for found in seen[0]]
 
     graph = tf.function(tensors).get_concrete_function(x, y, vector, vector).graph
-    (found,) = seen
-    return prove_graph(graph, found.names, found.per_example, examples, found.must_read)
+    verdicts, faults = verdicts_of(graph, examples)
+    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen[0], verdicts, strict=True)]
+    for i, traced in enumerate(seen[0]):
+        if traced.gradient is not None and not claims[traced.gradient].holds:
+            claims[i] = replace(claims[i], may_be_free=False)
+    claims[0] = replace(claims[0], may_be_free=False)
+    return Proof(tuple(claims), faults, len(graph.get_operations()))
 
 
-@as_written
 def _pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale):
-    """The forward and backward pass of book-keeping; returns `Tensors`."""
+    """The forward and backward pass of book-keeping; returns a list of `Traced`."""
     x, y, sample_weight, mask = rows
     loss_fn = make_loss_fn(x, mask)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -132,22 +142,19 @@ def _pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale):
         scaled = counted * tf.cast(loss_scale, losses.dtype)
     watched = [z for tap in taps.calls for z in tap.watched]
     gradients = iter(tape.gradient(scaled, watched))
-    found, must_read = [(losses, "the losses", 1)], [0]
+    found = [Traced("the losses", losses, 1)]
     for tap in taps.calls:
         layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
+        rows = tap.rows_per_example
         for z in tap.watched:
             b = next(gradients)
             if b is None:
                 continue  # this call does not reach the loss
-            must_read.append(len(found))
-            found.append((z, f"what {layer} gives", tap.rows_per_example))
-            found.append((b, f"the gradient by what {layer} gives", tap.rows_per_example))
+            found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1))
+            found.append(Traced(f"the gradient by what {layer} gives", b, rows))
         for value in remembered_tensors(tap.remembered):
-            found.append((value, f"what the rule of {layer} remembers", tap.rows_per_example))
-    tensors, names, per_example = zip(*found, strict=True)
-    # An output that is an input or comes twice would be taken apart by the trace.
-    tensors = tuple(tf.identity(tf.convert_to_tensor(t)) for t in tensors)
-    return Tensors(tensors, names, per_example, tuple(must_read))
+            found.append(Traced(f"what the rule of {layer} remembers", value, rows))
+    return found
 
 
 def remembered_tensors(remembered):

@@ -5,6 +5,7 @@ from tfdpnorm.audit.row_independence.proof.functions import (
     NoGraph,
     called_functions,
     function_graph,
+    shaped_graph,
 )
 from tfdpnorm.audit.row_independence.proof.registry import (
     Node,
@@ -84,35 +85,39 @@ class Walk:
         """The verdict on a tensor of the graph that was walked."""
         return self._verdicts[id(tensor)]
 
-    def call(self, op, name, verdicts, constants=None):
-        """The verdicts on what a function gives.
+    def call(self, op, name, verdicts, constants, shapes=None):
+        """The verdicts on what a function gives, and its values as far as they are constant.
 
         Args:
             op: The operation that calls it.
             name: Name of the function.
             verdicts: Those of its inputs.
             constants: For each input its value, an array, or None.
+            shapes: `tf.TensorShape` of each input, if it has them at each call; None for those that
+                the function was traced for.
 
         Returns:
-            List of verdicts, one for each output of the function.
+            Pair of lists, one entry for each output of the function: its verdict; its value, an
+            array, or None.
 
         Raises:
             NoGraph: if the function is not known.
         """
         graph = function_graph(op, name)
-        constants = constants or [None] * len(verdicts)
         values = tuple(
             None if c is None else (c.dtype.str, c.shape, c.tobytes()) for c in constants
         )
         key = (id(graph), tuple(verdicts), values)
         if key not in self._memory:
+            if shapes is not None:
+                graph = shaped_graph(op, name, shapes)
             given = zip(graph.inputs, constants, strict=True)
             known = Constants({id(t): c for t, c in given if c is not None})
             path = f"{self.path}{op.name}/"
             inner = Walk(self.examples, self.faults, path, known, self._memory)
-            # The graph is kept: another one must not get its id.
-            self._memory[key] = graph, inner.run(graph, verdicts)
-        return self._memory[key][1]
+            found = inner.run(graph, verdicts)
+            self._memory[key] = found, [known.of(t) for t in graph.outputs]
+        return self._memory[key]
 
     def joined(self, op, index, one, other):
         """What holds of output `index` of `op`, which is a value of one or of another verdict."""

@@ -17,7 +17,13 @@ _MOST_ROUNDS = 50  # each one moves a variable up a short scale, so that few are
 @rule("PartitionedCall", "StatefulPartitionedCall", takes_mixed=True)
 def _call(node):
     constants = [node.constant(i) for i in range(len(node.verdicts))]
-    return node.walk.call(node.op, node.op.get_attr("f").name, node.verdicts, constants)
+    name = node.op.get_attr("f").name
+    shapes = [x.shape for x in node.op.inputs]
+    verdicts, values = node.walk.call(node.op, name, node.verdicts, constants, shapes)
+    # A function that was differentiated hands axes and shapes on to its gradient.
+    for tensor, value in zip(node.op.outputs, values, strict=True):
+        node.walk.constants.give(tensor, value)
+    return verdicts
 
 
 @rule("If", "StatelessIf", "Case", "StatelessCase", takes_mixed=True)
@@ -33,7 +39,8 @@ def _condition(node):
         why = "which branch is taken depends on examples"
         return _culprit(node, node.verdicts[0], why)
     taken = _taken(op, names, constants[0])
-    found = [node.walk.call(op, name, node.verdicts[1:], constants[1:]) for name in taken]
+    given = node.verdicts[1:], constants[1:], [x.shape for x in op.inputs[1:]]
+    found = [node.walk.call(op, name, *given)[0] for name in taken]
     result = found[0]
     for other in found[1:]:
         pairs = enumerate(zip(result, other, strict=True))
@@ -61,7 +68,7 @@ def _loop(node):
     constants = [node.constant(i) if same else None for i, same in enumerate(fixed)]
     verdicts = list(node.verdicts)
     for _ in range(_MOST_ROUNDS):
-        after = walk.call(op, body, verdicts, constants)
+        after, _ = walk.call(op, body, verdicts, constants)
         pairs = enumerate(zip(verdicts, after, strict=True))
         joined = [walk.joined(op, i, one, other) for i, (one, other) in pairs]
         if joined == verdicts:
@@ -69,7 +76,7 @@ def _loop(node):
         verdicts = joined
     else:
         return node.mixed("no end was found to what its turns change")
-    (goes_on,) = walk.call(op, condition, verdicts, constants)
+    ((goes_on,), _) = walk.call(op, condition, verdicts, constants)
     if goes_on != FREE:
         _no_state(node, [condition, body], "how often it is run")
         return _culprit(node, goes_on, "the number of turns depends on examples")

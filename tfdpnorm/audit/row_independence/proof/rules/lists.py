@@ -104,3 +104,27 @@ def _from_tensor(node):
 @rule("TensorListConcatV2")
 def _concat(node):
     return node.mixed("joins the elements of a list")
+
+
+@rule("OptionalFromValue")
+def _optional(node):
+    """An optional is a list of values, or of none: conditions hand them on to their gradient."""
+    found = ListOf(FREE)
+    for verdict in node.verdicts:
+        found = _with(node, found.element, verdict)
+        if isinstance(found, Mixed):
+            return found
+    return found
+
+
+@rule("OptionalGetValue")
+def _values(node):
+    element = _element(node, 0)
+    if element is None:
+        return node.mixed(_NO_LIST)
+    return [_given(node, element, i) for i in range(len(node.op.outputs))]
+
+
+@rule("OptionalHasValue")
+def _has_value(node):
+    return node.mixed("asks whether there is a value")
