@@ -12,7 +12,8 @@ constants, and the random numbers that an operation draws: they are drawn by pla
 number at a place of the result is the same whatever the examples are. The shape of a tensor that is
 free or of rows is free. "Agrees" is said of exact kernels: each entry of a result is computed from
 those entries of the inputs that the operation's definition names, in an order that does not depend
-on the others. A run that raises an error has no result, and nothing is said of it.
+on the others. A run that raises an error has no result, and nothing is said of it; nor of a graph
+in which a tensor has another shape than a call of `set_shape` said.
 
 Lemma. If the verdicts of an operation's inputs are true, so are those of its outputs. By induction
 over the graph all verdicts are true. For each family of operations the module of its rules says
@@ -20,5 +21,6 @@ why; `Mixed` says nothing, so that it is always true, and is what operations wit
 
 What can leave a graph other than through its outputs is a *state fault*: a variable, a table or a
 Python function that gets a value which is not free, or gets one when examples decide that it does.
-A graph with such a fault is not proved: its captures may not be free the next time it is run.
+With such a fault nothing is proved: what the graph captured may not be free the next time, or what
+it reads later on.
 """

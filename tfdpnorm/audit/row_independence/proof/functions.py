@@ -76,10 +76,14 @@ def _function(op, name):
 
 def called_functions(op):
     """Returns the names of the functions that an operation may call, from all its attributes."""
+    if op.type not in _function_attributes:
+        kinds = ("func", "list(func)")
+        _function_attributes[op.type] = [a.name for a in op.op_def.attr if a.type in kinds]
     names = []
-    for name in op.node_def.attr:
-        value = op.node_def.attr[name]
-        if value.HasField("func"):
-            names.append(value.func.name)
-        names += [function.name for function in value.list.func]
-    return names
+    for attribute in _function_attributes[op.type]:
+        value = op.get_attr(attribute)
+        names += [function.name for function in (value if isinstance(value, list) else [value])]
+    return [name for name in names if name]
+
+
+_function_attributes = {}  # by type of operation

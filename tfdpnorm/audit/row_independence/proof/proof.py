@@ -105,10 +105,24 @@ def prove(function, specs, examples, per_example=1):
         Exception: whatever `function` raises.
     """
     check_specs(specs, examples)
-    graph = tf.function(function).get_concrete_function(*specs).graph
+    graph = traced_graph(function, specs)
     verdicts, faults = verdicts_of(graph, examples)
     claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(verdicts)]
     return Proof(tuple(claims), faults, len(graph.get_operations()))
+
+
+def traced_graph(function, specs):
+    """Returns the `FuncGraph` of a function, traced as Keras traces a step of training.
+
+    Raises:
+        RuntimeError: inside a graph: what its tensors depend on is not known.
+    """
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "Expected a proof to be made eagerly, got a call inside a graph. Make it before the "
+            "function that is traced."
+        )
+    return tf.function(function).get_concrete_function(*specs).graph
 
 
 def verdicts_of(graph, examples):

@@ -8,6 +8,7 @@ That a rule computes row i of its contributions from row i of these tensors is t
 part, and is not proved here.
 """
 
+import types
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,9 +19,17 @@ from tfdpnorm.audit.row_independence.proof.proof import (
     Claim,
     Proof,
     check_specs,
+    traced_graph,
     verdicts_of,
 )
+from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.walk import own_weights
+
+# Free, or without tensors.
+_NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
+_NOT_LOOKED_INTO += (types.BuiltinFunctionType, types.ModuleType, tf.DType, tf.TensorShape)
 
 
 class Traced(NamedTuple):
@@ -115,68 +124,77 @@ def prove_book_keeping(
     variables = model.trainable_variables if variables is None else variables
     seen = []
 
+    # AutoGraph converts this function, as it does a step of training, for the sake of the model and
+    # the loss; what it would make of loops of ours is nobody's concern, so that it has none.
     def tensors(x, y, sample_weight, mask):
-        rows = x, y, sample_weight, mask
-        seen[:] = [_pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale)]
-        # An output that is an input, or comes twice, would get lost.
-        return [tf.identity(tf.convert_to_tensor(found.tensor)) for found in seen[0]]
+        loss_fn = make_loss_fn(x, mask)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            with Taps(model, variables, rows_per_example).attached(tape) as taps:
+                losses, _ = loss_fn(x, y, sample_weight)
+            counted = tf.where(mask > 0, losses, tf.zeros_like(losses))
+            scaled = counted * tf.cast(loss_scale, losses.dtype)
+        seen[:] = _found(losses, taps.calls, variables, tape, scaled)
+        return _outputs(seen)
 
-    graph = tf.function(tensors).get_concrete_function(x, y, vector, vector).graph
+    graph = traced_graph(tensors, (x, y, vector, vector))
     verdicts, faults = verdicts_of(graph, examples)
-    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen[0], verdicts, strict=True)]
-    for i, traced in enumerate(seen[0]):
-        if traced.gradient is not None and not claims[traced.gradient].holds:
+    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, verdicts, strict=True)]
+    for i, each in enumerate(seen):
+        if each.gradient is not None and not claims[each.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
     claims[0] = replace(claims[0], may_be_free=False)
     return Proof(tuple(claims), faults, len(graph.get_operations()))
 
 
-def _pass(model, make_loss_fn, rows, variables, rows_per_example, loss_scale):
-    """The forward and backward pass of book-keeping; returns a list of `Traced`."""
-    x, y, sample_weight, mask = rows
-    loss_fn = make_loss_fn(x, mask)
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        with Taps(model, variables, rows_per_example).attached(tape) as taps:
-            losses, _ = loss_fn(x, y, sample_weight)
-        counted = tf.where(mask > 0, losses, tf.zeros_like(losses))
-        scaled = counted * tf.cast(loss_scale, losses.dtype)
-    watched = [z for tap in taps.calls for z in tap.watched]
+@as_written
+def _outputs(seen):
+    # An output that is an input, or comes twice, would get lost.
+    return [tf.identity(tf.convert_to_tensor(each.tensor)) for each in seen]
+
+
+@as_written
+def _found(losses, calls, variables, tape, scaled):
+    """What claims are made of, a list of `Traced`, after the forward pass of book-keeping."""
+    watched = [z for tap in calls for z in tap.watched]
     gradients = iter(tape.gradient(scaled, watched))
-    found = [Traced("the losses", losses, 1)]
-    for tap in taps.calls:
+    found, reached = [Traced("the losses", losses, 1)], {}
+    for tap in calls:
         layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
         rows = tap.rows_per_example
         for z in tap.watched:
             b = next(gradients)
             if b is None:
                 continue  # this call does not reach the loss
+            reached.update((v.ref(), b) for v in own_weights(tap.layer))
             found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1))
             found.append(Traced(f"the gradient by what {layer} gives", b, rows))
-        for value in remembered_tensors(tap.remembered):
-            found.append(Traced(f"what the rule of {layer} remembers", value, rows))
+        what = f"what the rule of {layer} remembers"
+        found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
+    check_connected([reached.get(v.ref()) for v in variables], variables)
     return found
 
 
 def remembered_tensors(remembered):
-    """Returns the tensors of rows in what a rule remembered: in structures and objects' fields.
+    """Returns the tensors in what a rule remembered: in structures and in the fields of objects.
 
-    Variables and other tensors of the model are free, and left to the verdict.
+    Not in layers and variables, which are free; and not in what a function closes over: the rule of
+    layers without a rule remembers the layer's own `call`, and runs it on one row at a time.
     """
-    found, waiting, visited = [], [remembered], set()
+    found, waiting, visited = [], [remembered], []
     while waiting:
         value = waiting.pop()
-        if id(value) in visited:
+        if any(value is other for other in visited):
             continue
-        visited.add(id(value))
+        visited.append(value)
         if isinstance(value, tf.Tensor):
             found.append(value)
-        elif isinstance(value, tf.RaggedTensor | tf.SparseTensor):
+        elif isinstance(value, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
             waiting += tf.nest.flatten(value, expand_composites=True)
         elif isinstance(value, list | tuple | set):
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-        elif type(value).__module__.startswith("tfdpnorm.") and hasattr(value, "__dict__"):
+        elif not isinstance(value, _NOT_LOOKED_INTO) and hasattr(value, "__dict__"):
             waiting += vars(value).values()
     return found
 

@@ -29,10 +29,11 @@ _STATEFUL_ALL_THE_SAME = ("PyFuncStateless",)
 # Stateful by name: they read, draw, or end the run. Whether they are run changes nothing later.
 _HARMLESS = (
     "Assert",
-    "NoOp",
-    "Placeholder",
-    "PrintV2",
+    "CheckNumerics",
+    "LookupTableFindV2",
+    "LookupTableSizeV2",
     "Print",
+    "PrintV2",
     "ReadVariableOp",
     "ResourceGather",
     "ResourceGatherNd",
@@ -76,7 +77,8 @@ class Walk:
             The verdicts of the graph's outputs, a list.
         """
         for tensor, verdict in zip(graph.inputs, verdicts, strict=True):
-            self._verdicts[id(tensor)] = verdict
+            node = Node(tensor.op, (), self)
+            self._verdicts[id(tensor)] = self._checked(node, tensor, verdict)
         for op in graph.get_operations():
             self._visit(op)
         return [self.verdict(tensor) for tensor in graph.outputs]
@@ -176,12 +178,13 @@ class Walk:
             return node.mixed("is no input of the graph")
         rule = rule_of(op.type)
         free = all(isinstance(v, Free) for v in node.verdicts)
-        if free and not is_stateful(op) and not called_functions(op):
+        hidden = is_stateful(op) or called_functions(op)
+        if free and not hidden:
             return FREE
-        if is_stateful(op) and rule is None:
+        if hidden and rule is None:
             if not free:
-                node.fault("an operation with state gets values that depend on examples")
-            return node.mixed("has state, and no rule is known for it")
+                node.fault("gets values that depend on examples, and may keep them")
+            return node.mixed("has state or calls functions, and no rule is known for it")
         culprit = next((v for v in node.verdicts if isinstance(v, Mixed)), None)
         if culprit is not None and not takes_mixed(op.type):
             return culprit
@@ -190,7 +193,11 @@ class Walk:
         try:
             return rule(node)
         except NoGraph as error:
+            node.fault("calls a function whose graph is not known")
             return node.mixed(str(error))
+        except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
+            # A graph that the rule's author did not think of. Nothing is claimed.
+            return node.mixed(f"its rule failed: {type(error).__name__}: {error}")
 
     def _checked(self, node, tensor, verdict):
         shape = static_shape(tensor)
@@ -220,5 +227,9 @@ _stateful = {}  # by type of operation
 def is_stateful(op):
     """Whether an operation may read or write what is not among its inputs and outputs."""
     if op.type not in _stateful:
-        _stateful[op.type] = op.op_def.is_stateful or op.type in _STATEFUL_ALL_THE_SAME
+        definition = op.op_def
+        by_reference = any(argument.is_ref for argument in definition.input_arg)
+        _stateful[op.type] = (
+            definition.is_stateful or by_reference or op.type in _STATEFUL_ALL_THE_SAME
+        )
     return _stateful[op.type]

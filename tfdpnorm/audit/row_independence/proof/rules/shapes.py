@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from tfdpnorm.audit.row_independence.proof.registry import rule
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free, ListOf, Mixed, Rows
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE, ListOf, Rows
 
 
 @rule("Reshape")
@@ -26,6 +26,8 @@ def _reshape(node):
         after = _shape_of(node, before)
     if before is None or after is None or None in before[rows.axis + 1 :]:
         return node.mixed("has a shape that is not known")
+    if 0 in after:
+        return FREE
     distance = rows.per_example * math.prod(before[rows.axis + 1 :])
     for axis, size in enumerate(after):
         inner = math.prod(after[axis + 1 :])
@@ -94,31 +96,17 @@ def _tile(node):
     return Rows(rows.axis, rows.per_example, rows.blocks * int(times[rows.axis]))
 
 
-@rule("Shape", "ShapeN", "Size", "Rank", takes_mixed=True)
+@rule("Shape", "ShapeN", "Size", "Rank")
 def _shape(node):
-    """Shapes of what is free or of rows are free; so is what the graph itself knows."""
-    found = []
-    for i, verdict in enumerate(node.verdicts):
-        known = node.shape(i)
-        static = known is not None and (None not in known or node.op.type == "Rank")
-        if isinstance(verdict, Free | Rows) or static:
-            found.append(FREE)
-        elif isinstance(verdict, Mixed):
-            found.append(verdict)
-        else:
-            found.append(node.mixed("is the size of a list"))
-    return found
+    """The shape of what is free or of rows is free, by definition."""
+    if any(isinstance(v, ListOf) for v in node.verdicts):
+        return node.mixed("is the size of a list")
+    return FREE
 
 
-@rule("ZerosLike", "OnesLike", takes_mixed=True)
+@rule("ZerosLike", "OnesLike")
 def _constant_like(node):
-    (verdict,) = node.verdicts
-    if isinstance(verdict, ListOf):
-        return ListOf(FREE)
-    shape = node.shape(0)
-    if isinstance(verdict, Rows) or (shape is not None and None not in shape):
-        return FREE
-    return verdict
+    return ListOf(FREE) if isinstance(node.verdicts[0], ListOf) else FREE
 
 
 @rule("Fill")
