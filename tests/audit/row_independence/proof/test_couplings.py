@@ -29,6 +29,7 @@ def test_without_a_coupling_the_model_is_proved():
     assert proof.obstacle is None and proof.culprit is None and proof.failed == ()
 
 
+@pytest.mark.filterwarnings("ignore:There is no gradient rule")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_coupling_in_the_model_is_named(name):
     make, named = MODELS[name]

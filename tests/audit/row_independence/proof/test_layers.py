@@ -102,6 +102,11 @@ def proof_of(model, x, loss="sparse_categorical_crossentropy", y=None, **options
     return prove_training(model, loss, x, spec(dtype=tf.int64) if y is None else y, **options)
 
 
+SLOW = ["sequences-masking", "sequences-bidirectional", "sequences-gru_reset_before", "volumes-*"]
+SLOW += ["images-*_dilated", "images-random_*", "images-*padding", "images-*cro*", "images-res*"]
+
+
+@pytest.mark.slow_cases(*SLOW)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:There is no gradient rule")
 def test_a_stock_layer_between_trained_layers_is_proved(name):
@@ -204,6 +209,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow_cases("softmax-*")
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("activation", ["linear", "softmax"])
 def test_a_loss_of_keras_is_proved(name, activation):

@@ -10,7 +10,7 @@ from tfdpnorm.training.step.streams import Streams
 
 PRIVATE = sorted(set(models.NORMS) - {"batch"})
 P = 8
-QUICK = ("lenet5-*", "mlp-*", "lenet_300_100-*", "tf_tutorial-*", "transformer-*")
+QUICK = ("lenet5-*", "mlp-*")
 NAMES = [f"{name}-{norm}" for name in models.names() for norm in PRIVATE]
 LONG = [n for n in NAMES if n.partition("-")[0] + "-*" not in QUICK]
 CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -41,6 +41,7 @@ def test_a_private_model_is_proved(case):
     assert len(proof.claims) > 5
 
 
+@pytest.mark.slow_cases("full-public", "stop-*")
 @pytest.mark.parametrize("statistics", ["blend", "public"])
 @pytest.mark.parametrize("gradient", ["full", "stop"])
 def test_each_kind_of_public_statistics_is_proved(statistics, gradient):

@@ -16,7 +16,7 @@ Identity Imag Inv Invert IsFinite IsInf IsNan LeakyRelu Lgamma Log Log1p Logical
 PlaceholderWithDefault PreventGradient Real Reciprocal RegexFullMatch Relu Relu6 Rint Round Rsqrt
 Selu Sigmoid Sign Sin Sinh Snapshot Softplus Softsign Sqrt Square StaticRegexFullMatch
 StaticRegexReplace StopGradient StringLength StringLower StringStrip StringToHashBucket
-StringToHashBucketFast StringToNumber StringUpper Tan Tanh Angle XlaSharding
+StringToHashBucketFast StringToNumber StringUpper Tan Tanh Angle
 """
 _SEVERAL = """
 Add AddN AddV2 ApproximateEqual Atan2 Betainc BitwiseAnd BitwiseOr BitwiseXor ClipByValue Complex
