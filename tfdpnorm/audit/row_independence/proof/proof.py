@@ -49,10 +49,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a function.
+    """What was proved of a function, for the number of examples that it was traced for.
 
     Attributes:
-        claims: Tuple of `Claim`.
+        claims: Tuple of `Claim`. With a state fault they say nothing of later runs.
         state_faults: Tuple of `Mixed`, where state gets what depends on examples.
         operations: How many operations the graph has, functions that it calls not counted.
     """

@@ -6,7 +6,12 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Free:
-    """Depends on no example: weights, constants, public rows, shapes, random numbers."""
+    """Depends on no example: weights, constants, public rows, shapes, random numbers.
+
+    Random numbers are free on the presumption that README makes, that nobody knows those of dropout
+    and of random augmentations; and since they are drawn by place: an operation that draws gives
+    each place of its result the same number whatever the examples are.
+    """
 
     def __str__(self):
         return "free of examples"
