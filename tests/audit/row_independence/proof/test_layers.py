@@ -104,6 +104,7 @@ def proof_of(model, x, loss="sparse_categorical_crossentropy", y=None, **options
 
 SLOW = ["sequences-masking", "sequences-bidirectional", "sequences-gru_reset_before", "volumes-*"]
 SLOW += ["images-*_dilated", "images-random_*", "images-*padding", "images-*cro*", "images-res*"]
+SLOW += ["sequences-*dropout", "sequences-*pooling", "sequences-*lu", "sequences-gaussian_noise"]
 
 
 @pytest.mark.slow_cases(*SLOW)
