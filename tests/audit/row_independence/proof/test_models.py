@@ -1,0 +1,61 @@
+"""The project's own models are proved in their private normalisations."""
+
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.audit.row_independence.proof.training import prove_training
+from tfdpnorm.training.step.streams import Streams
+
+PRIVATE = sorted(set(models.NORMS) - {"batch"})
+P = 8
+QUICK = ("lenet5-*", "mlp-*")
+NAMES = [f"{name}-{norm}" for name in models.names() for norm in PRIVATE]
+LONG = [n for n in NAMES if n.partition("-")[0] + "-*" not in QUICK]
+CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def proof_of(name, norm, **options):
+    # An embedding of few words, and short texts: as many steps as examples.
+    small = {"bilstm": {"input_shape": (P,)}, "transformer": {"input_shape": (P,)}}.get(name, {})
+    model = models.build(name, norm, **small, **options)
+    (x,) = (tf.TensorSpec([P, *i.shape[1:]], i.dtype) for i in model.inputs)
+    make_forward = None
+    if norm == "public_batch":
+        streams = Streams(model, tf.zeros([6, *x.shape[1:]], x.dtype))
+
+        def make_forward(x, mask):
+            statistics = streams.public_pass(training=True)
+            return lambda x: streams.forward(x, statistics, training=True, mask=mask)
+
+    y = tf.TensorSpec([P], tf.int64)
+    return prove_training(model, CROSS_ENTROPY, x, y, make_forward=make_forward)
+
+
+@pytest.mark.slow_cases(*LONG)
+@pytest.mark.parametrize("case", NAMES)
+def test_a_private_model_is_proved(case):
+    proof = proof_of(*case.split("-"))
+    assert proof.holds, proof.obstacle
+    assert len(proof.claims) > 5
+
+
+@pytest.mark.slow_cases("full-public", "stop-*")
+@pytest.mark.parametrize("statistics", ["blend", "public"])
+@pytest.mark.parametrize("gradient", ["full", "stop"])
+def test_each_kind_of_public_statistics_is_proved(statistics, gradient):
+    options = {"statistics": statistics, "statistics_gradient": gradient}
+    proof = proof_of("lenet5", "public_batch", **options)
+    assert proof.holds, proof.obstacle
+
+
+def test_statistics_of_the_lot_are_not_proved():
+    proof = proof_of("lenet5", "public_batch", statistics="lot")
+    assert not proof.holds
+
+
+def test_batch_normalization_is_not_proved_and_named():
+    proof = proof_of("lenet5", "batch")
+    assert proof.culprit.op_type in ("FusedBatchNormV3", "Mean")
+    assert "norm" in proof.culprit.scope

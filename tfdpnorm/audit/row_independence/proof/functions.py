@@ -1,0 +1,89 @@
+"""The graphs of the functions that an operation calls.
+
+Private parts: `Graph._get_function`, the one way from the name of a function in an attribute, which
+is what the runtime goes by, to its graph; and `function_def_to_graph`, which makes a graph of it
+for inputs of given shapes.
+"""
+
+import contextlib
+
+from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+
+class NoGraph(LookupError):
+    """The graph of a function could not be found."""
+
+
+def function_graph(op, name):
+    """Returns the `FuncGraph` of a function, with its `inputs` and `outputs`.
+
+    Args:
+        op: The `tf.Operation` that calls it.
+        name: Name of the function.
+
+    Raises:
+        NoGraph: if it is not known.
+    """
+    return _function(op, name).graph
+
+
+def shaped_graph(op, name, shapes):
+    """As `function_graph`, with static shapes that inputs of given shapes have in it.
+
+    TensorFlow traces some functions, gradients among them, for inputs of any shape.
+
+    Args:
+        op: The `tf.Operation` that calls it.
+        name: Name of the function.
+        shapes: `tf.TensorShape` of each of its inputs, at each call.
+    """
+    function = _function(op, name)
+    graph = function.graph
+    if not any(_says_more(s, x.shape) for s, x in zip(shapes, graph.inputs, strict=True)):
+        return graph
+    definition = type(function.cached_definition)()
+    definition.CopyFrom(function.cached_definition)
+    for i in definition.arg_attr:
+        definition.arg_attr[i].attr.pop("_output_shapes", None)  # they would be taken before ours
+        pairs = zip(shapes, graph.inputs, strict=True)
+    given = [s if x.dtype.is_numpy_compatible else None for s, x in pairs]
+    with op.graph.as_default():  # where the functions that it calls are looked up
+        shaped = function_def_to_graph(definition, input_shapes=given)
+    for traced in graph.get_operations():
+        with contextlib.suppress(KeyError):
+            again = shaped.get_operation_by_name(traced.name)
+            for known, tensor in zip(traced.outputs, again.outputs, strict=True):
+                tensor.set_shape(known.shape)
+    return shaped
+
+
+def _says_more(shape, than):
+    """Whether a static shape says more than another that it is compatible with."""
+    return shape.rank is not None and str(shape) != str(than) and not than.is_fully_defined()
+
+
+def _function(op, name):
+    graph = op.graph
+    while graph is not None:
+        function = graph._get_function(name)
+        if function is not None:
+            if getattr(function, "graph", None) is None:
+                break
+            return function
+        graph = getattr(graph, "outer_graph", None)
+    raise NoGraph(f"the graph of function {name!r} is not known")
+
+
+def called_functions(op):
+    """Returns the names of the functions that an operation may call, from all its attributes."""
+    if op.type not in _function_attributes:
+        kinds = ("func", "list(func)")
+        _function_attributes[op.type] = [a.name for a in op.op_def.attr if a.type in kinds]
+    names = []
+    for attribute in _function_attributes[op.type]:
+        value = op.get_attr(attribute)
+        names += [function.name for function in (value if isinstance(value, list) else [value])]
+    return [name for name in names if name]
+
+
+_function_attributes = {}  # by type of operation

@@ -1,0 +1,20 @@
+"""The rules, one module for each family of operations."""
+
+from tfdpnorm.audit.row_independence.proof.rules import (
+    control_flow,
+    elementwise,
+    images,
+    lists,
+    lookups,
+    losses,
+    normalization,
+    products,
+    reductions,
+    shapes,
+    slices,
+    state,
+)
+
+# Imported to register themselves.
+del control_flow, elementwise, images, lists, lookups, losses, normalization, products
+del reductions, shapes, slices, state
