@@ -2,6 +2,8 @@
 
 from tfdpnorm.audit.row_independence.finding import Finding, Report
 from tfdpnorm.audit.row_independence.known_layers import check_known_layers, check_no_added_losses
+from tfdpnorm.audit.row_independence.proof.proof import Proof
+from tfdpnorm.audit.row_independence.proof.training import prove_training
 from tfdpnorm.audit.row_independence.subjects import (
     model_rows,
     probe_augmentation,
@@ -11,6 +13,8 @@ from tfdpnorm.audit.row_independence.subjects import (
 from tfdpnorm.audit.row_independence.validate import findings, refuse, validate, warn_unchecked
 
 __all__ = [
+    "Proof",
+    "prove_training",
     "Finding",
     "Report",
     "check_known_layers",

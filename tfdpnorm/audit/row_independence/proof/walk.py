@@ -1,12 +1,6 @@
 """The walk over a traced graph that gives each tensor its verdict."""
 
 from tfdpnorm.audit.row_independence.proof.constants import Constants
-from tfdpnorm.audit.row_independence.proof.functions import (
-    NoGraph,
-    called_functions,
-    function_graph,
-    shaped_graph,
-)
 from tfdpnorm.audit.row_independence.proof.registry import (
     Node,
     holds_values,
@@ -22,6 +16,12 @@ from tfdpnorm.audit.row_independence.proof.verdicts import (
     Rows,
     fits,
     join,
+)
+from tfdpnorm.keras_compat.functions import (
+    NoGraph,
+    called_functions,
+    function_graph,
+    shaped_graph,
 )
 
 # They call Python, which may remember what it saw, but say that they have no state.

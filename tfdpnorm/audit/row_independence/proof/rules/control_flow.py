@@ -7,9 +7,9 @@ what is known of the loop's variables before a turn holds after it as well, it h
 Where the condition is not free, what state the functions change depends on examples.
 """
 
-from tfdpnorm.audit.row_independence.proof.functions import called_functions, function_graph
 from tfdpnorm.audit.row_independence.proof.registry import rule
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed
+from tfdpnorm.keras_compat.functions import called_functions, function_graph
 
 _MOST_ROUNDS = 50  # each one moves a variable up a short scale, so that few are needed
 
