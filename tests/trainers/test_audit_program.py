@@ -22,6 +22,7 @@ def program(main, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_every_mode_by_default(program):
     result = program(*SMALL)
     assert result.code == 0, result.err
@@ -81,6 +82,7 @@ def test_a_broken_guarantee_is_the_exit_code(program, monkeypatch):
     assert result.code == 1 and "BROKEN" in result.out and "No bound holds" in result.out
 
 
+@pytest.mark.slow
 def test_a_black_box_audit_runs_the_real_step(program):
     result = program("--model=mlp", "--expected_batch_size=16", "--norm=layer", "--black_box",
                      "--samples=50")  # fmt: skip

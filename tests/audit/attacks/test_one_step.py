@@ -121,6 +121,7 @@ def test_the_training_step_releases_the_noised_sum(private, data):
     assert int(model.update_count) == 800 and model.ledger.updates == 0
 
 
+@pytest.mark.slow
 def test_an_optimizer_with_a_memory_starts_anew_every_time(private, data):
     model = private("public", optimizer=keras.optimizers.SGD(0.5, momentum=0.9), epsilon=1e5)
     lot = Frame("", *data, 0).lot(Row("", data[0][0], 1))

@@ -139,7 +139,7 @@ def test_digits_split_their_public_rows_off():
     assert davody.spec("mnist", "public_batch", 3.0).public_dataset == "kmnist"
 
 
-@pytest.mark.slow_cases("noised_batch", "group")
+@pytest.mark.slow_cases("noised_batch", "group", "none", "public_batch")
 @pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch", "noised_batch"])
 def test_the_network_of_words_can_be_built(norm):
     """Word vectors are normalised by layer, as each layer of the paper's network is."""

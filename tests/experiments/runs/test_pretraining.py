@@ -104,6 +104,7 @@ def test_pretraining_sees_public_images_alone(sets, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, another)
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
     lines = []
     first = load(make_spec(), tmp_path, lines)
@@ -129,6 +130,7 @@ def test_other_settings_are_another_network(sets, tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_a_failed_pretraining_leaves_no_weights(sets, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt

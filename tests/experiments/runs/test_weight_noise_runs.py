@@ -117,6 +117,7 @@ def interrupted_after(epoch, monkeypatch):
     monkeypatch.setattr(weight_noise._Backup, "callbacks", with_bomb)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path, monkeypatch):
     spec, folder = noisy_spec(epochs=4), tmp_path / "run"
     with monkeypatch.context() as patch:

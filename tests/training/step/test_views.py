@@ -20,6 +20,7 @@ def summed(private, step_sum, model, loss, lot, **settings):
     "public_batch-per_example",
     "*-tfp_vectorized",
     "public_batch-tfp_model",
+    "layer-tfp_model",
     "layer-book_keeping",
 )
 @every_engine
