@@ -180,27 +180,16 @@ def make_private(
         "noise_generator": noise_generator,
         "insecure_seed": insecure_seed,
     }
-    if run_dir is None:
-        kept, ledger, key = NotKept(), PrivacyLedger(plan, settings), None
-    else:
-        folder = RunFolder(run_dir, plan, settings, resume=resume, insecure_seed=insecure_seed)
-        kept, ledger, key = Resumption(folder, checkpoint_every), folder.ledger, folder.key
-    private = PrivateModel(
+    private = _assemble(
         model,
-        ledger=ledger,
-        streams=checked.streams,
-        lot_gradients=LotGradients(
-            model,
-            checked.streams,
-            checked.views,
-            plan,
-            engine=checked.engine,
-            clipping=checked.clipping,
-        ),
-        noise=GaussianNoise(insecure_seed, key, noise_generator),
+        checked,
+        plan,
+        settings,
         physical_batch_size=physical_batch_size,
         validate=validate,
-        kept=kept,
+        run_dir=run_dir,
+        resume=resume,
+        checkpoint_every=checkpoint_every,
     )
     private.row_checks.check_model()
     return private
@@ -268,6 +257,44 @@ def _check(
         Views(augmentation_multiplicity, augmentation),
         len(noised),
         statistics_budget_share or 0.0,
+    )
+
+
+def _assemble(
+    model,
+    checked,
+    plan,
+    settings,
+    *,
+    physical_batch_size,
+    validate,
+    run_dir,
+    resume,
+    checkpoint_every,
+):
+    """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
+    insecure_seed = settings["insecure_seed"]
+    if run_dir is None:
+        kept, ledger, key = NotKept(), PrivacyLedger(plan, settings), None
+    else:
+        folder = RunFolder(run_dir, plan, settings, resume=resume, insecure_seed=insecure_seed)
+        kept, ledger, key = Resumption(folder, checkpoint_every), folder.ledger, folder.key
+    return PrivateModel(
+        model,
+        ledger=ledger,
+        streams=checked.streams,
+        lot_gradients=LotGradients(
+            model,
+            checked.streams,
+            checked.views,
+            plan,
+            engine=checked.engine,
+            clipping=checked.clipping,
+        ),
+        noise=GaussianNoise(insecure_seed, key, settings["noise_generator"]),
+        physical_batch_size=physical_batch_size,
+        validate=validate,
+        kept=kept,
     )
 
 

@@ -89,7 +89,7 @@ def last_whole_state(path):
             warnings.warn(
                 f"Expected whole checkpoints in {path}, got damaged ones: {', '.join(damaged)}. "
                 f"Resuming from {folder.name}.",
-                stacklevel=3,
+                stacklevel=6,
             )
         return state, damaged
     return None, damaged

@@ -151,7 +151,7 @@ class RunFolder:
                     f"Expected the secret key of the run in {self.path / secret_key.NAME}, got "
                     f"none. A new one is drawn: the {self._lost_updates()} updates after the last "
                     "checkpoint are made anew and counted again.",
-                    stacklevel=4,
+                    stacklevel=5,
                 )
         return secret_key.new_key(self.path), False
 
