@@ -85,7 +85,7 @@ def told(arguments):
     return code, out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
-@fuzz(data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=150)
+@fuzz(data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=60)
 def test_ledgers(data, name, folder):
     true = (folder / f"{name}.jsonl").read_bytes()
     damaged = data.draw(st.one_of(damaged_bytes(true), damaged_lines(true), spliced(folder, true)))
@@ -176,7 +176,7 @@ def forged_line(number, entry, before):
     return text + f',"sum":"{ledger_format.checksum(before, text)}"}}\n'.encode()
 
 
-@fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=300)
+@fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=120)
 def test_ledgers_with_right_checksums(rest, folder):
     """What no accident makes; yet nothing but an error, or a count of what is there, may follow."""
     path = folder / "forged.jsonl"
@@ -204,7 +204,7 @@ def test_ledgers_with_right_checksums(rest, folder):
     return "read"
 
 
-@fuzz(data=st.data(), quick=200)
+@fuzz(data=st.data(), quick=80)
 def test_ledger_headers_with_right_checksums(data, folder):
     text = json.loads((folder / "plain.jsonl").read_bytes().splitlines()[0])
     del text["sum"], text["line"]

@@ -32,7 +32,7 @@ def whole(tmp_path_factory):
 NESTED = st.integers(1, 5).map(lambda n: b"[" * 10**n)
 
 
-@fuzz(data=st.data(), quick=250)
+@fuzz(data=st.data(), quick=100)
 def test_records(data, whole):
     text = whole.read_bytes()
     damaged = data.draw(st.one_of(damaged_text(text), damaged_text(text), NESTED))

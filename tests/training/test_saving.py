@@ -71,7 +71,8 @@ def test_stock_layers_load_without_this_library(trained_with, fresh, data, tmp_p
         np.testing.assert_allclose(loaded, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("statistics", ["public", pytest.param("blend", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("statistics", ["public", "blend"])
 def test_public_statistics_load_with_the_layers_alone(
     statistics, trained_with, fresh, data, tmp_path
 ):

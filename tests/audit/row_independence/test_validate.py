@@ -15,6 +15,7 @@ layers = keras.layers
 pytestmark = pytest.mark.usefixtures("nothing_unchecked")
 
 
+@pytest.mark.slow_cases("masked_lstm", "convolutional_lstm")
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_models_pass(name):
     assert audit.findings(SOUND[name]()) == []

@@ -142,6 +142,7 @@ def _as_read(record):
     }
 
 
+@pytest.mark.slow_cases("epsilon inf")
 @pytest.mark.slow_cases("insecure seed", "no noise")
 @pytest.mark.parametrize(
     "fields, reason",

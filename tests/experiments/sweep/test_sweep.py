@@ -257,6 +257,7 @@ def dies_once(spec, *, output_dir, run_dir, **_):
     return types.SimpleNamespace(record=write(output_dir, spec, engine=worker))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_replaced(place, monkeypatch):
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     assert sweep(

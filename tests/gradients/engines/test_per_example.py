@@ -188,6 +188,7 @@ def test_falls_back_to_a_loop_with_a_warning():
     check(case, rows, 0.5, result)
 
 
+@pytest.mark.slow
 def test_the_loop_in_a_tf_function():
     case = Case(lstm)
 

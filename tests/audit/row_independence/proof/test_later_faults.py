@@ -224,6 +224,7 @@ def proof_of(middle, loss=CROSS_ENTROPY):
     return prove_training(around(middle), loss, X, LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_not_proved(name):
     proof = proof_of(FAULTS[name])
@@ -231,6 +232,7 @@ def test_a_fault_is_not_proved(name):
     assert proof.culprit.why in proof.obstacle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_what_is_sound_is_proved(name):
     proof = proof_of(SOUND[name])
@@ -264,6 +266,7 @@ def correlation(y, predictions):
     return a * b / tf.norm(a)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [dice, ranked, centred, pairs, correlation])
 def test_a_fault_in_the_loss_is_not_proved(loss):
     proof = proof_of(lambda x: x, loss)

@@ -107,6 +107,7 @@ SLOW += ["images-*_dilated", "images-random_*", "images-*padding", "images-*cro*
 SLOW += ["sequences-*dropout", "sequences-*pooling", "sequences-*lu", "sequences-gaussian_noise"]
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases(*SLOW)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:There is no gradient rule")

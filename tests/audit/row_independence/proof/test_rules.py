@@ -54,6 +54,7 @@ NO_GRADIENT = ("compared", "argmax", "top_k", "identity", "images-contrast", *CH
 GAPS = ("reductions-sort", "control-call_with_axes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_the_gradient_of_what_keeps_examples_apart_does_so_too(name):
     function, specs, _ = CASES[name]
