@@ -4,10 +4,12 @@
     python -m trainers.audit --model=lenet5 --norm=public_batch --statistics=lot --epsilon=1
     python -m trainers.audit --check=sensitivity --models=mlp,lenet5
     python -m trainers.audit --check=canaries --norm=layer
+    python -m trainers.audit --check=gradient_canaries --model=lenet5 --norm=layer --epsilon=4
+    python -m trainers.audit --check=planted
 
 An attack gives a lower bound on epsilon. One above the claim refutes it; one below proves nothing.
 Records, table and plot go to --output_dir. The exit code is 1 if a path that has a guarantee is
-caught breaking it.
+caught breaking it, or if a fault that was planted is caught by no audit, or "no fault" by one.
 """
 
 from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
@@ -21,16 +23,19 @@ from absl import flags, logging
 from tfdpnorm.audit.attacks.canaries import KINDS
 from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
-from tfdpnorm.experiments.records.store import write_record
+from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.experiments.report import audits as audit_report
-from tfdpnorm.experiments.runs import audits, sensitivity_grid
+from tfdpnorm.experiments.report import canaries as canary_report
+from tfdpnorm.experiments.report import planted as planted_report
+from tfdpnorm.experiments.runs import audits, planted_audits, sensitivity_grid
 from tfdpnorm.experiments.spec import AuditSpec
 from tfdpnorm.files import make_folder
 from tfdpnorm.layers.public_moments_layer import STATISTICS
 
 FLAGS = flags.FLAGS
-_CHECKS = ("epsilon", "sensitivity", "canaries")
+_CHECKS = ("epsilon", "sensitivity", "canaries", "gradient_canaries", "planted")
 _MECHANISM_SAMPLES, _BLACK_BOX_SAMPLES = 200_000, 2_000
+_GRADIENT_CANARIES, _GRADIENT_CANARY_STEPS = 5_000, 4
 
 
 def define_flags():
@@ -40,7 +45,9 @@ def define_flags():
         "epsilon",
         _CHECKS,
         "epsilon: one update on neighbouring lots; sensitivity: how far one example moves the "
-        "clipped sum, over a grid of paths; canaries: a whole training, in one run.",
+        "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
+        "gradient_canaries: the same, with canaries of which each has a number of the model to "
+        "itself; planted: faults in noise, clip and sampling, each under every audit.",
     )
     flags.DEFINE_list(
         "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
@@ -70,11 +77,24 @@ def define_flags():
         "Steps of gradient ascent to the worst row; default: 0, but 5 for sensitivity of mlp.",
         lower_bound=0,
     )
-    flags.DEFINE_integer("canaries", 200, "Canaries, each in the data with probability 1/2.")
-    flags.DEFINE_integer("guesses", None, "Coins guessed, even; default: half of the canaries.")
+    flags.DEFINE_integer(
+        "canaries",
+        None,
+        "Canaries, each in the data with probability 1/2; default: 200, of gradients 5,000.",
+    )
+    flags.DEFINE_integer(
+        "guesses",
+        None,
+        "Coins guessed, even; default: half of the canaries, of those of gradients a fifth.",
+    )
     flags.DEFINE_enum("canary_kind", "mislabelled", KINDS, "What canaries are.")
     flags.DEFINE_integer("num_examples", 200, "Private rows beside the canaries.")
-    flags.DEFINE_integer("steps", 40, "Updates of the training with canaries.", lower_bound=1)
+    flags.DEFINE_integer(
+        "steps",
+        None,
+        "Updates of the training with canaries; default: 40, with those of gradients 4.",
+        lower_bound=1,
+    )
     flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
     flags.DEFINE_string("output_dir", "results/audits", "Folder of records, table and plot.")
 
@@ -84,7 +104,13 @@ def main():
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
     folder = make_folder(FLAGS.output_dir, "output_dir")
-    check = {"epsilon": _epsilon, "sensitivity": _sensitivity, "canaries": _canaries}
+    check = {
+        "epsilon": _epsilon,
+        "sensitivity": _sensitivity,
+        "canaries": _canaries,
+        "gradient_canaries": _gradient_canaries,
+        "planted": _planted,
+    }
     if check[FLAGS.check](folder):
         sys.exit(1)
 
@@ -117,14 +143,14 @@ def _epsilon(folder):
 
 
 def _canaries(folder):
-    total = FLAGS.num_examples + FLAGS.canaries
-    half = {"expected_batch_size": total // 2}
+    count = _given("canaries", 200)
+    half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
     record = audits.run_canaries(
         AuditSpec(**{**half, **spec_flags.given(AuditSpec)}),
-        canaries=FLAGS.canaries,
-        guesses=FLAGS.canaries // 4 * 2 if FLAGS.guesses is None else FLAGS.guesses,
+        canaries=count,
+        guesses=_given("guesses", count // 4 * 2),
         num_examples=FLAGS.num_examples,
-        steps=FLAGS.steps,
+        steps=_given("steps", 40),
         kind=FLAGS.canary_kind,
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
@@ -138,6 +164,66 @@ def _canaries(folder):
     print()
     print(audit_report.audit_table([record]))
     return record["violation"] and record["guarantee_holds"]
+
+
+def _gradient_canaries(folder):
+    """Audits one training; the table and the plot are of all such records in the folder."""
+    count = _given("canaries", _GRADIENT_CANARIES)
+    half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
+    record = audits.run_gradient_canaries(
+        AuditSpec(**{**half, **spec_flags.given(AuditSpec)}),
+        canaries=count,
+        guesses=_given("guesses", count // 10 * 2),
+        num_examples=FLAGS.num_examples,
+        steps=_given("steps", _GRADIENT_CANARY_STEPS),
+        confidence=FLAGS.confidence,
+        data_dir=FLAGS.data_dir,
+    )
+    _show(record, folder)
+    records = [
+        r
+        for r in read_records(folder, "audit", fields=AUDIT_FIELDS)
+        if r["check"] == record["check"]
+    ]
+    table = canary_report.gradient_canary_table(records)
+    text = pathlib.Path(folder) / "gradient_canaries.md"
+    text.write_text(table + "\n")
+    plot = canary_report.plot_gradient_canaries(records, folder / "gradient-canaries.png")
+    print(f"\n{table}\n\nTable: {text}; plot: {plot}")
+    details = record["details"]
+    broken = record["violation"] or details["not_as_claimed"]
+    return broken and record["guarantee_holds"]
+
+
+def _planted(folder):
+    """Plants every fault; returns whether one went unseen, or an alarm was false."""
+    count = _given("canaries", _GRADIENT_CANARIES)
+    defaults = {
+        "model": "mlp",
+        "norm": "layer",
+        "epsilon": 4.0,
+        "expected_batch_size": (FLAGS.num_examples + count) // 2,
+    }
+    record = planted_audits.run_planted(
+        AuditSpec(**{**defaults, **spec_flags.given(AuditSpec)}),
+        canaries=count,
+        num_examples=FLAGS.num_examples,
+        steps=_given("steps", _GRADIENT_CANARY_STEPS),
+        one_step_samples=_given("samples", _BLACK_BOX_SAMPLES),
+        data_dir=FLAGS.data_dir,
+    )
+    table = planted_report.planted_text(record)
+    print(f"\n{table}\n")
+    text = pathlib.Path(folder) / f"planted-epsilon{record['flags']['epsilon']:g}.md"
+    text.write_text(table + "\n")
+    path = write_record(folder, record, SENSITIVITY_FIELDS)
+    print(f"Record: {path}, {text}; {record['seconds']:.0f} s")
+    return bool(planted_report.surprises(record))
+
+
+def _given(name, default):
+    value = FLAGS[name].value
+    return default if value is None else value
 
 
 def _sensitivity(folder):

@@ -4,7 +4,12 @@ import pytest
 
 from tfdpnorm.experiments import read_records
 from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
-from tfdpnorm.experiments.runs import audits, sensitivity_grid
+from tfdpnorm.experiments.runs import (
+    audits,
+    planted_audits,
+    planted_faults,
+    sensitivity_grid,
+)
 from tfdpnorm.experiments.spec import AuditSpec
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
@@ -45,6 +50,7 @@ def test_every_mode_by_default(program):
     assert (result.folder / "mlp-mechanism.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_one_mode_and_other_claims(program):
     result = program(*SMALL, "--statistics=blend", "--epsilon=3", "--delta=0.001", "--seed=2",
                      "--confidence=0.9", "--l2_norm_clip=0.3")  # fmt: skip
@@ -132,6 +138,37 @@ def test_canaries_audit_a_whole_training(program):
 
 
 @pytest.mark.slow
+def test_gradient_canaries_audit_a_whole_training(program):
+    result = program("--check=gradient_canaries", "--model=mlp", "--norm=public_batch",
+                     "--statistics=public", "--epsilon=4", "--canaries=200", "--num_examples=20",
+                     "--steps=1", "--expected_batch_size=220")  # fmt: skip
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    details = record["details"]
+    assert record["check"] == "gradient_canaries" and details["sampling_rate"] == 1.0
+    assert (details["canaries"], details["guesses"]) == (200, 40)
+    assert 0 < record["audited_epsilon"] < record["claimed_epsilon"]
+    assert (result.folder / "gradient_canaries.md").read_text() in result.out
+    assert (result.folder / "gradient-canaries.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_planted_faults_are_tabled(program, monkeypatch):
+    run = planted_audits.run_planted
+    faults = [planted_faults.NO_FAULT, planted_faults.FAULTS[1]]
+    monkeypatch.setattr(
+        planted_audits, "run_planted", lambda *a, **more: run(*a, **more, faults=faults)
+    )
+    result = program("--check=planted", "--canaries=100", "--num_examples=20", "--steps=1",
+                     "--expected_batch_size=120", "--samples=20")  # fmt: skip
+    assert result.code == 0, result.out
+    (record,) = read_records(result.folder, "audit_planted", fields=SENSITIVITY_FIELDS)
+    assert [row["fault"] for row in record["rows"]] == ["no fault", "clipped at 1.5 C"]
+    assert record["rows"][1]["audits"]["sensitivity"]["caught"]
+    assert (result.folder / "planted-epsilon4.md").read_text() in result.out
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bilstm", "transformer"])
 def test_models_of_words(program, model):
     result = program(f"--model={model}", "--norm=layer", "--expected_batch_size=8",
@@ -154,6 +191,7 @@ def test_models_of_words(program, model):
         (["--check=sensitivity", "--models=vgg19"], "vgg19"),
         (["--check=canaries", "--statistics=lot"], "a row of weight 0 has no effect"),
         (["--check=canaries", "--guesses=3"], "even number of guesses"),
+        (["--check=gradient_canaries", "--guesses=3"], "even number of guesses"),
         (["--check=canaries", "--canaries=5000"], "private rows of digits"),
         (["typo"], "--flag=value only"),
     ],

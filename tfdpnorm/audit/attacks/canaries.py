@@ -116,7 +116,7 @@ class CanaryScores(keras.callbacks.Callback):
                 f"{private.statistics!r}, whose moments include it. Audit one step instead."
             )
         self._private = private
-        self._rate = _plain_rate(private.optimizer)
+        self._rate = plain_rate(private.optimizer)
         self._others = [
             _as_lot(x[i : i + rows_at_a_time], y[i : i + rows_at_a_time], rows_at_a_time)
             for i in range(0, len(x), rows_at_a_time)
@@ -198,6 +198,19 @@ def check_guesses(guesses, canaries):
         )
 
 
+def count_correct(scores, included, guesses):
+    """Guesses "in" for the highest scores, "out" for the lowest; returns how many are correct.
+
+    Raises:
+        ValueError: if `guesses` is odd or out of range.
+    """
+    included = np.asarray(included, bool)
+    check_guesses(guesses, len(included))
+    order = np.argsort(scores)
+    lowest, highest = order[: guesses // 2], order[-(guesses // 2) :]
+    return int((~included[lowest]).sum() + included[highest].sum())
+
+
 def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confidence=0.95):
     """Guesses "in" for the highest scores, "out" for the lowest, and counts.
 
@@ -215,11 +228,7 @@ def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confide
     Raises:
         ValueError: if `guesses` is odd or out of range.
     """
-    included = np.asarray(included, bool)
-    check_guesses(guesses, len(included))
-    order = np.argsort(scores)
-    lowest, highest = order[: guesses // 2], order[-(guesses // 2) :]
-    correct = int((~included[lowest]).sum() + included[highest].sum())
+    correct = count_correct(scores, included, guesses)
     return CanaryAudit(
         canaries=len(included),
         guesses=guesses,
@@ -233,7 +242,12 @@ def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confide
     )
 
 
-def _plain_rate(optimizer):
+def plain_rate(optimizer):
+    """Returns the rate of an optimizer whose updates are the released sums times a number.
+
+    Raises:
+        ValueError: for any but plain SGD at a constant rate.
+    """
     settings = optimizer.get_config()
     rate = settings.get("learning_rate")
     if settings["name"].lower() != "sgd" or settings.get("momentum") or not np.isscalar(rate):

@@ -61,8 +61,8 @@ def epsilon_lower_bound(
         Kairouz, Oh and Viswanath (2015), Theorem 2.1; Jagielski, Ullman and Oprea (2020),
         Section 3, for the use of Clopper-Pearson bounds.
     """
-    _check_count("false_positives", false_positives, negatives)
-    _check_count("false_negatives", false_negatives, positives)
+    check_count("false_positives", false_positives, negatives)
+    check_count("false_negatives", false_negatives, positives)
     _check_probabilities(delta, confidence)
     each = (1 + confidence) / 2
     fpr = proportion_upper_bound(false_positives, negatives, each)
@@ -178,8 +178,8 @@ def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
         Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",
         Theorem 5.2.
     """
-    _check_count("guesses", guesses, canaries)
-    _check_count("correct", correct, guesses)
+    check_count("guesses", guesses, canaries)
+    check_count("correct", correct, guesses)
     success = 1 / (1 + math.exp(-epsilon))
     tail = stats.binom.sf(correct - 1, guesses, success)
     ways = np.arange(1, correct + 1)
@@ -222,7 +222,8 @@ def one_run_epsilon_lower_bound(canaries, guesses, correct, *, delta, confidence
     return max(0.0, root - 1e-9)
 
 
-def _check_count(name, count, total):
+def check_count(name, count, total):
+    """Raises ValueError unless a count, or each of an array, is from 0 to a total >= 1."""
     if total < 1 or np.any(np.less(count, 0)) or np.any(np.greater(count, total)):
         raise ValueError(f"Expected 0 <= {name} <= {total}, and at least 1 trial, got {count}.")
 

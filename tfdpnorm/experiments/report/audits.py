@@ -18,11 +18,11 @@ def audit_table(records):
         "audited", "model", "engine", "lot", "noise multiplier", "change of the sum / C",
         "claimed epsilon", "audited epsilon", "verdict",
     )  # fmt: skip
-    return _table(
+    return table(
         header,
         [
             (
-                f"{_path(r)}, {r['check'].replace('_', ' ')}",
+                f"{path_of(r)}, {r['check'].replace('_', ' ')}",
                 r["model"],
                 r["engine"],
                 r["expected_batch_size"],
@@ -47,7 +47,7 @@ def sensitivity_table(rows):
         "model", "normalisation", "engine", "clipping", "rows at once", "views",
         "added row / C (promised 1)", "by", "replaced row / C (promised 2)", "by", "bound",
     )  # fmt: skip
-    return _table(
+    return table(
         header,
         [
             (
@@ -122,7 +122,7 @@ def plot_audits(records, path, title):
     colors = ["C3" if record["violation"] else "C2" for record in records]
     axes.bar(places, audited, width=0.5, color=colors, label="audited: at least this")
     axes.scatter(places, claimed, marker="_", s=1500, color="black", label="claimed: at most this")
-    names = [_path(r) + ("" if r["guarantee_holds"] else "\nNO GUARANTEE") for r in records]
+    names = [path_of(r) + ("" if r["guarantee_holds"] else "\nNO GUARANTEE") for r in records]
     axes.set_xticks(list(places), names)
     axes.set(ylabel="epsilon", title=title)
     axes.grid(axis="y", alpha=0.3)
@@ -133,7 +133,8 @@ def plot_audits(records, path, title):
     return path
 
 
-def _path(record):
+def path_of(record):
+    """Returns in a word the normalisation of an audit's record, or whose statistics it takes."""
     public = record["statistics"] != "none"
     return record["statistics"] if public else record["flags"]["norm"]
 
@@ -177,6 +178,7 @@ def sensitivity_column(records, rows):
     return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}
 
 
-def _table(header, rows):
+def table(header, rows):
+    """Returns a Markdown table of a tuple of headings and rows of as many cells."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 
+import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.audit.attacks.canaries import (
@@ -11,15 +12,26 @@ from tfdpnorm.audit.attacks.canaries import (
     check_guesses,
     make_canaries,
 )
+from tfdpnorm.audit.attacks.gradient_canaries import (
+    TableScores,
+    audit_gradient_canaries,
+    public_rows,
+    with_canaries,
+    with_canary_table,
+)
 from tfdpnorm.audit.attacks.one_step import audit_one_step
 from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
+from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily
 from tfdpnorm.data import poisson_batches
+from tfdpnorm.experiments.knobs import make_private_arguments
 from tfdpnorm.experiments.records.provenance import provenance
-from tfdpnorm.experiments.runs.build import build_private
+from tfdpnorm.experiments.runs.build import build_network, build_private
 from tfdpnorm.experiments.runs.data import load_audit_data
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
 
 
-def build_audited(spec, data, *, steps, learning_rate=1.0):
+def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
     """Returns the compiled `PrivateModel` of an `AuditSpec`, untrained, with plain SGD.
 
     Args:
@@ -27,6 +39,7 @@ def build_audited(spec, data, *, steps, learning_rate=1.0):
         data: `ExperimentData` (`load_audit_data`).
         steps: T.
         learning_rate: Of the SGD.
+        **more: Further arguments of `make_private`.
     """
     flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
     private = build_private(
@@ -35,6 +48,7 @@ def build_audited(spec, data, *, steps, learning_rate=1.0):
         steps=steps,
         accountant="pld",  # the tighter claim is the one to refute
         augmentation=flips,
+        **more,
     )
     private.compile(
         keras.optimizers.SGD(learning_rate),
@@ -175,6 +189,133 @@ def run_canaries(
             "steps": steps,
         },
     )
+
+
+def run_gradient_canaries(
+    spec,
+    *,
+    canaries,
+    guesses,
+    num_examples,
+    steps,
+    learning_rate=0.1,
+    confidence=0.95,
+    data_dir=None,
+    insecure_seed=None,
+):
+    """Trains once with gradient canaries among the examples, and audits what that gave away.
+
+    Args:
+        spec: `AuditSpec`.
+        canaries: m.
+        guesses: r, even.
+        num_examples: Private examples that are no canaries.
+        steps: T updates.
+        learning_rate: Of the SGD.
+        confidence: Of the lower bounds.
+        data_dir: TFDS directory.
+        insecure_seed: For tests: repeatable coins. Noise and lots stay secret.
+
+    Returns:
+        The record, a dict with the keys `tfdpnorm.experiments.records.fields.AUDIT_FIELDS`.
+    """
+    check_guesses(guesses, canaries)
+    started = time.perf_counter()
+    data = load_audit_data(spec, num_examples, data_dir)
+    private = build_with_canary_table(
+        spec, data, canaries, steps=steps, learning_rate=learning_rate
+    )
+    scores, included = train_with_gradient_canaries(private, data, insecure_seed=insecure_seed)
+    plan = private.plan
+    found = audit_gradient_canaries(
+        scores.scores,
+        included,
+        guesses=guesses,
+        claimed_epsilon=plan.claimed_epsilon_after(steps),
+        family=DPSGDFamily(plan.sampling_rate, steps, plan.delta),
+        confidence=confidence,
+    )
+    return _record(
+        spec,
+        private,
+        found,
+        check="gradient_canaries",
+        seconds=time.perf_counter() - started,
+        details={
+            **{
+                name: getattr(found, name)
+                for name in (
+                    "canaries",
+                    "guesses",
+                    "correct",
+                    "correct_of_all",
+                    "epsilon_delta_bound",
+                    "independent_epsilon",
+                    "not_as_claimed",
+                )
+            },
+            "num_examples": private.plan.num_examples,
+            "sampling_rate": private.plan.sampling_rate,
+            "steps": steps,
+        },
+    )
+
+
+def build_with_canary_table(spec, data, canaries, *, steps, learning_rate=0.1):
+    """Returns a compiled `PrivateModel` with a table of gradient canaries, untrained.
+
+    Args:
+        spec: `AuditSpec`.
+        data: `ExperimentData` of the ordinary rows.
+        canaries: m; N is that of the data and m.
+        steps: T.
+        learning_rate: Of the SGD.
+    """
+    statistics = {}
+    if spec.needs_public_rows:
+        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
+    flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
+    private = make_private(
+        with_canary_table(build_network(spec, data, **statistics), canaries),
+        **make_private_arguments(spec),
+        num_examples=data.num_examples + canaries,
+        steps=steps,
+        budget=PrivacyBudget(spec.epsilon, spec.delta),
+        accountant="pld",
+        public_batch=public_rows(data.public_x, canaries) if statistics else None,
+        augmentation=flips and (lambda rows: (flips(rows[0], training=True), *rows[1:])),
+    )
+    private.compile(
+        keras.optimizers.SGD(learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return private
+
+
+def train_with_gradient_canaries(private, data, *, insecure_seed=None):
+    """Trains for all planned updates with coins newly tossed.
+
+    Args:
+        private: What `build_with_canary_table` gave.
+        data: `ExperimentData` of the ordinary rows.
+        insecure_seed: For tests: repeatable coins.
+
+    Returns:
+        Pair of the `TableScores` and the coins, bool [m].
+    """
+    plan = private.plan
+    count = plan.num_examples - data.num_examples
+    included = np.random.default_rng(insecure_seed).integers(2, size=count).astype(bool)
+    rows, labels, weights = with_canaries(data.train_x, data.train_y, included)
+    scores = TableScores(private)
+    private.fit(
+        poisson_batches(
+            rows, labels, sample_weight=weights, expected_batch_size=plan.expected_batch_size
+        ),
+        verbose=0,
+        callbacks=[scores],
+    )
+    return scores, included
 
 
 def _record(spec, private, found, *, check, seconds, details, samples=None, sensitivity=None):

@@ -1,0 +1,201 @@
+"""Faults between what an accountant is told and what training does, planted to see who notices.
+
+Each is a context in which this library's own code is faulty; the plan, and so the claim, stay as
+they are. Models are to be made, compiled and trained inside of it.
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
+from unittest import mock
+
+import tensorflow as tf
+
+from tfdpnorm.data import PoissonBatches
+from tfdpnorm.gradients import clipping
+from tfdpnorm.training.step import noised_statistics, release
+from tfdpnorm.training.step.lot_gradients import LotGradients
+from tfdpnorm.training.step.noise import GaussianNoise
+from tfdpnorm.training.step.views import Views
+
+VIEWS = 2
+
+
+class Fault(NamedTuple):
+    """A fault to plant.
+
+    Attributes:
+        name: What is wrong, in words.
+        planted: Function that returns the context of it.
+        needs: Dict of fields of `AuditSpec` without which the fault does nothing.
+        noise: The noise that training really adds, over the one claimed; 0 where something is
+            released without any; None where theory has no figure.
+        signal: What an example really adds at most, over C.
+        rate: The sampling rate over the one claimed.
+    """
+
+    name: str
+    planted: Callable
+    needs: dict = {}
+    noise: float | None = 1.0
+    signal: float = 1.0
+    rate: float = 1.0
+
+
+@contextlib.contextmanager
+def weak_noise(factor=1.2):
+    """The noise is smaller than z C by a factor."""
+    draw = GaussianNoise.draw
+
+    def weaker(self, shapes, stddev, *args, **more):
+        return draw(self, shapes, stddev / factor, *args, **more)
+
+    with mock.patch.object(GaussianNoise, "draw", weaker):
+        yield
+
+
+@contextlib.contextmanager
+def repeated_noise():
+    """Each two updates get the same noise, whatever they release."""
+    draw = GaussianNoise.draw
+
+    def repeated(self, shapes, stddev, update, addends=()):
+        return draw(self, shapes, stddev, update // 2)
+
+    with mock.patch.object(GaussianNoise, "draw", repeated):
+        yield
+
+
+@contextlib.contextmanager
+def loose_clip(factor=1.5):
+    """Gradients are clipped to more than C."""
+    factors = clipping.clip_factors
+
+    def looser(squared_norms, l2_norm_clip, *args):
+        return factors(squared_norms, factor * l2_norm_clip, *args)
+
+    with mock.patch.object(clipping, "clip_factors", looser):
+        yield
+
+
+@contextlib.contextmanager
+def larger_lots(factor=2.0):
+    """Examples enter lots with more than the probability q that is claimed."""
+    rate = PoissonBatches.sampling_rate.fget
+    larger = property(lambda self: min(1.0, factor * rate(self)))
+    with mock.patch.object(PoissonBatches, "sampling_rate", larger):
+        yield
+
+
+@contextlib.contextmanager
+def pull_back_without_noise():
+    """The pull-back goes through the gradients by gamma and beta as they were before the noise."""
+    clipped, pull_back, exact = LotGradients.clipped, release.pull_back, {}
+
+    def remembering(self, lot):
+        found = clipped(self, lot)
+        weights = found.weights or [1.0] * len(found.sums)
+        for variable, s, weight in zip(found.measured, found.sums, weights, strict=True):
+            exact[variable.ref()] = s / weight
+        return found
+
+    def unnoised(tape, statistics, gradient_of, trained):
+        return pull_back(tape, statistics, lambda v: exact[v.ref()], trained)
+
+    with (
+        mock.patch.object(LotGradients, "clipped", remembering),
+        mock.patch.object(release, "pull_back", unnoised),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def views_one_by_one():
+    """Each view of an example is clipped by itself, and all enter the sum."""
+    make, clipped = LotGradients.compile, LotGradients.clipped
+
+    def of_single_views(self, optimizer, loss):
+        self.count = self._views.count
+        augmentations = self._views.augmentations
+        self._views = Views(1, *augmentations)
+        make(self, optimizer, loss)
+
+    def of_each_view(self, lot):
+        parts = [clipped(self, lot) for _ in range(self.count)]
+        sums = [tf.add_n(same) for same in zip(*(part.sums for part in parts), strict=True)]
+        return parts[0]._replace(sums=sums)
+
+    with (
+        mock.patch.object(LotGradients, "compile", of_single_views),
+        mock.patch.object(LotGradients, "clipped", of_each_view),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def actual_lot_size():
+    """Sums are divided by the number of examples in the lot, in place of the expected one."""
+    clipped, private = LotGradients.clipped, LotGradients.private
+
+    def counting(self, lot):
+        self.size = tf.maximum(tf.reduce_sum(lot.mask), 1.0)
+        return clipped(self, lot)
+
+    def divided(self, clipped, noise, update):
+        factor = self._plan.expected_batch_size / self.size
+        return [g * tf.cast(factor, g.dtype) for g in private(self, clipped, noise, update)]
+
+    with (
+        mock.patch.object(LotGradients, "clipped", counting),
+        mock.patch.object(LotGradients, "private", divided),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def averages_without_noise():
+    """Running averages of noised statistics move by the lot's own sums."""
+    kind = noised_statistics.NoisedStatistics
+    joined, update_averages = kind.joined, kind.update_averages
+
+    def remembering(self, *args):
+        found = joined(self, *args)
+        self.exact = [s / w for s, w in zip(found[0], found[2], strict=True)]
+        return found
+
+    def unnoised(self, released):
+        update_averages(self, self.exact)
+
+    with (
+        mock.patch.object(kind, "joined", remembering),
+        mock.patch.object(kind, "update_averages", unnoised),
+    ):
+        yield
+
+
+NO_FAULT = Fault("no fault", contextlib.nullcontext)
+FAULTS = (
+    Fault("noise z / 1.2", weak_noise, noise=1 / 1.2),
+    Fault("clipped at 1.5 C", loose_clip, signal=1.5),
+    Fault("sampled with 2 q", larger_lots, rate=2.0),
+    Fault("each noise used twice", repeated_noise, noise=0.0),
+    Fault(
+        "pull-back without noise",
+        pull_back_without_noise,
+        {"norm": "public_batch", "statistics": "public"},
+        noise=None,
+    ),
+    Fault(
+        f"{VIEWS} views clipped one by one",
+        views_one_by_one,
+        {"augmentation_multiplicity": VIEWS},
+        signal=VIEWS,
+    ),
+    Fault("divided by the lot's own size", actual_lot_size, noise=None),
+    Fault(
+        "running averages without noise",
+        averages_without_noise,
+        {"norm": "noised_batch"},
+        noise=0.0,
+    ),
+)
