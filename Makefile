@@ -6,18 +6,20 @@
 #   PYTEST_ARGS=...    extra arguments for pytest, for example PYTEST_ARGS="-k privacy"
 #   WORKERS=...        number of test processes
 #   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; targets that train get fewer
+#   MUTANTS=...        names of single mutants for `make mutants`
 #   UPGRADE=yes        with `make lock`: take the newest versions that setup.py allows
 #   LOCKED=no          install the version ranges of setup.py instead of the lock; the default
 #                      outside Linux x86_64, because the locks are made for that platform
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz lint format lock clean env check-python
+.PHONY: help demo test test-all fuzz mutants lint format lock clean env check-python
 
 PYTHON ?=
 PYTEST_ARGS ?=
 WORKERS ?= 2
 FUZZ_EXAMPLES ?= 2000
+MUTANTS ?=
 UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
@@ -128,6 +130,9 @@ test-all: env ## run all tests
 
 fuzz: env ## try random settings, data, flags and damaged files; report what failed
 	TFDPNORM_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(VENV_PYTHON) -m pytest tests/fuzz $(PYTEST_ARGS)
+
+mutants: env ## put faults into a copy of the code; report those that no quick test notices
+	$(VENV_PYTHON) -m tests.mutants.run $(MUTANTS)
 
 lint: env ## check style and format with ruff
 	$(VENV_PYTHON) -m ruff check .

@@ -1,0 +1,323 @@
+"""Faults in what is counted: rates, divergences, compositions, roundings and statements."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
+_COMPOSITION = "tfdpnorm/privacy/composition.py"
+_CURVE = "tfdpnorm/privacy/epsilon_curve.py"
+_PLAN = "tfdpnorm/privacy/plan.py"
+_STATEMENT = "tfdpnorm/privacy/statement.py"
+_PLAN_TESTS = ("tests/privacy/test_plan.py",)
+_STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
+_CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
+
+MUTANTS = (
+    Mutant(
+        "rate-of-another-n",
+        _PLAN,
+        (
+            (
+                "return self.expected_batch_size / self.num_examples",
+                "return self.expected_batch_size / (self.num_examples + 1)",
+            ),
+        ),
+        "q is smaller than the chance of an example to be in a lot.",
+        ("tests/privacy/test_plan.py",),
+    ),
+    Mutant(
+        "epsilon-rounded-to-nearest",
+        "tfdpnorm/privacy/rounding.py",
+        (("rounding=ROUND_CEILING", 'rounding="ROUND_HALF_EVEN"'),),
+        "Every other epsilon is printed smaller than it is.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "delta-doubled",
+        _ACCOUNTANTS,
+        (("compute_epsilon(orders, rdp, delta)", "compute_epsilon(orders, rdp, 2 * delta)"),),
+        "Epsilon is that of a delta twice as large.",
+        tests_in("tests/privacy/test_accountants.py", "test_full_batches_by_rdp_are_the_formulas"),
+    ),
+    Mutant(
+        "pld-delta-doubled",
+        _ACCOUNTANTS,
+        (("pld.get_epsilon(delta)", "pld.get_epsilon(2 * delta)"),),
+        "Epsilon is that of a delta twice as large.",
+        tests_in(
+            "tests/privacy/test_accountants.py", "test_full_batches_against_the_analytic_gaussian"
+        ),
+    ),
+    Mutant(
+        "divergences-of-lower-orders",
+        _ACCOUNTANTS,
+        (
+            (
+                "rdp = RdpAccountant(orders=orders).compose(event).rdp",
+                "lower = [max(1.1, order - 0.5) for order in orders]\n"
+                "    rdp = RdpAccountant(orders=lower).compose(event).rdp",
+            ),
+        ),
+        "Divergences are converted as those of a higher order: epsilon is too small.",
+        tests_in("tests/privacy/test_accountants.py", "test_full_batches_by_rdp_are_the_formulas"),
+    ),
+    Mutant(
+        "orders-cut-off",
+        _ACCOUNTANTS,
+        (
+            (
+                "_EXTRA_ORDERS = (76, 91, 108, 152, 181, 215, 304, 362, 431, 724, 1448, 2048)",
+                "_EXTRA_ORDERS = (76, 91)",
+            ),
+        ),
+        "Small epsilons are reported larger than they have to be.",
+        tests_in("tests/privacy/test_accountants.py", "test_added_orders_lower_a_small_epsilon"),
+    ),
+    Mutant(
+        "unknown-divergence-counts-as-none",
+        _ACCOUNTANTS,
+        (("np.where(np.isnan(rdp), np.inf, rdp)", "np.where(np.isnan(rdp), 0.0, rdp)"),),
+        "Where the accountant does not know, it says that nothing was spent.",
+        tests_in(
+            "tests/privacy/test_accountants.py", "test_an_unknown_divergence_counts_as_infinite"
+        ),
+    ),
+    Mutant(
+        "rdp-without-floor",
+        _ACCOUNTANTS,
+        (("return np.maximum(rdp, floor)", "return np.maximum(rdp, 0.0)"),),
+        "Tiny losses round to nothing, whatever their number.",
+        tests_in(
+            "tests/privacy/test_accountants.py", "test_rounding_noise_does_not_hide_a_tiny_loss"
+        ),
+    ),
+    Mutant(
+        "one-composition-less",
+        _ACCOUNTANTS,
+        (
+            (
+                "dp_accounting.SelfComposedDpEvent(event, updates)",
+                "dp_accounting.SelfComposedDpEvent(event, max(1, updates - 1))",
+            ),
+        ),
+        "The last update costs nothing.",
+        tests_in("tests/privacy/test_accountants.py", "test_event_of_sampled_lots"),
+    ),
+    Mutant(
+        "pld-of-the-grid-point-before",
+        _CURVE,
+        (
+            (
+                "self._grid[np.searchsorted(self._grid, updates)]",
+                "self._grid[max(0, np.searchsorted(self._grid, updates) - 1)]",
+            ),
+        ),
+        "Up to 15 % of the updates are not counted.",
+        _CURVE_TESTS,
+    ),
+    Mutant(
+        "rdp-curve-one-update-less",
+        _CURVE,
+        (("rdp_to_epsilon(updates * self", "rdp_to_epsilon((updates - 1) * self"),),
+        "The last update costs nothing.",
+        _CURVE_TESTS,
+    ),
+    Mutant(
+        "shared-lots-as-single-ones",
+        _COMPOSITION,
+        (("(rate, noise / math.sqrt(m), lots)", "(rate, noise, lots)"),),
+        "Several releases of one lot cost as much as one.",
+        ("tests/privacy/test_ledger_resume.py",),
+    ),
+    Mutant(
+        "answers-about-training-examples-free",
+        _COMPOSITION,
+        (("composed_epsilon([*updates, *queries],", "composed_epsilon(updates,"),),
+        "Noisy answers about training examples do not count.",
+        ("tests/privacy/test_ledger_queries.py",),
+    ),
+    Mutant(
+        "calibrated-beyond-the-budget",
+        "tfdpnorm/privacy/calibration.py",
+        (
+            (
+                "if aim * target <= epsilon <= target:",
+                "if aim * target <= epsilon <= 1.005 * target:",
+            ),
+            (
+                "if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:",
+                "if not _PROMISED * budget.epsilon <= epsilon <= 1.01 * budget.epsilon:",
+            ),
+        ),
+        "A run spends more than the budget it was given.",
+        tests_in(
+            "tests/privacy/test_calibration.py", "test_no_guess_just_above_the_target_is_taken"
+        ),
+    ),
+    Mutant(
+        "noise-below-the-calibrated",
+        "tfdpnorm/privacy/calibration.py",
+        (
+            (
+                "            return noise_multiplier, epsilon\n        log_epsilon",
+                "            return 0.99 * noise_multiplier, epsilon\n        log_epsilon",
+            ),
+        ),
+        "The noise that is used is smaller than the one whose epsilon was checked.",
+        tests_in(
+            "tests/privacy/test_calibration.py", "test_no_guess_just_above_the_target_is_taken"
+        ),
+    ),
+    Mutant(
+        "other-sampling-guaranteed",
+        _PLAN,
+        (('if values["sampling"] != "poisson":', 'if values["sampling"] == "fixed_size":'),),
+        "Shuffled lots are accounted as Poisson-sampled ones.",
+        _PLAN_TESTS,
+    ),
+    Mutant(
+        "no-noise-guaranteed",
+        _PLAN,
+        (
+            (
+                'own = [NO_NOISE] if values["noise_multiplier"] == 0 else []',
+                "own = []",
+            ),
+        ),
+        "A run without noise does not say why it has no guarantee.",
+        _PLAN_TESTS,
+    ),
+    Mutant(
+        "statement-ignores-what-voids",
+        _STATEMENT,
+        (
+            (
+                "    if ledger.guarantee_holds:\n        paragraphs",
+                "    if ledger.plan.guarantee_holds:\n        paragraphs",
+            ),
+        ),
+        "The statement guarantees what the run has found to be void.",
+        _STATEMENT_TESTS,
+    ),
+    Mutant(
+        "statement-of-the-updates-seen",
+        _STATEMENT,
+        (
+            (
+                "updates, planned = ledger.updates, ledger.plan.steps",
+                "updates, planned = ledger.position, ledger.plan.steps",
+            ),
+        ),
+        "Updates that were made again are not mentioned.",
+        _STATEMENT_TESTS,
+    ),
+    Mutant(
+        "statement-without-exclusions",
+        _STATEMENT,
+        (
+            (
+                "dict.fromkeys((*ledger.excluded, *excluded))",
+                "dict.fromkeys(excluded)",
+            ),
+        ),
+        "What the guarantee does not cover in this run goes unsaid.",
+        _STATEMENT_TESTS,
+    ),
+    Mutant(
+        "insecure-seed-guaranteed",
+        "tfdpnorm/training/make_private.py",
+        (
+            (
+                "    if insecure_seed is not None:\n        reasons",
+                "    if insecure_seed == 0:\n        reasons",
+            ),
+        ),
+        "A run whose noise everybody can repeat has a guarantee.",
+        tests_in(
+            "tests/training/test_fit.py",
+            "TestUnknownSampling::test_settings_without_guarantee_say_so",
+        ),
+    ),
+    Mutant(
+        "lot-statistics-guaranteed",
+        "tfdpnorm/training/make_private.py",
+        (('if streams.mode == "lot":', 'if streams.rows_mix and streams.mode == "blend":'),),
+        "Examples that move each other's gradients have a guarantee.",
+        tests_in(
+            "tests/training/test_fit.py",
+            "TestUnknownSampling::test_lot_statistics_have_no_guarantee",
+        ),
+    ),
+    Mutant(
+        "unknown-sampling-guaranteed",
+        "tfdpnorm/training/private_model.py",
+        (("self.ledger.void(reason)", "self.ledger.exclude(reason)"),),
+        "Lots that somebody else drew are accounted as Poisson-sampled ones.",
+        tests_in(
+            "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
+        ),
+    ),
+    Mutant(
+        "calibrated-for-fewer-updates",
+        "tfdpnorm/privacy/plan.py",
+        (
+            (
+                "checked.sampling_rate, checked.steps, accountant",
+                "checked.sampling_rate, max(1, checked.steps - 1), accountant",
+            ),
+        ),
+        "A run spends more than its budget.",
+        ("tests/privacy/test_plan.py",),
+    ),
+    Mutant(
+        "epsilon-printed-as-python-does",
+        "tfdpnorm/privacy/statement.py",
+        (
+            (
+                'f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."',
+                'f"{epsilon:.4g} (rounded up) and delta = {plan.delta!r}."',
+            ),
+        ),
+        "Every other epsilon is printed smaller than it is.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "whole-plan-printed-as-python-does",
+        "tfdpnorm/privacy/statement.py",
+        (("{ceil_text(ledger.whole_plan_epsilon())}", "{ledger.whole_plan_epsilon():.4g}"),),
+        "Every other epsilon of a whole plan is printed smaller than it is.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "validation-epsilon-printed-as-python-does",
+        "tfdpnorm/privacy/statement.py",
+        (
+            (
+                'with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "',
+                'with epsilon = {epsilon:.4g} (rounded up) and delta = "',
+            ),
+        ),
+        "Every other epsilon of validation examples is printed smaller than it is.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "train-on-batch-guaranteed",
+        "tfdpnorm/training/private_model.py",
+        (
+            (
+                "        self._void_unknown_sampling()\n        return super().train_on_batch",
+                "        return super().train_on_batch",
+            ),
+        ),
+        "Rows that were not sampled are accounted as Poisson-sampled.",
+        tests_in(
+            "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
+        ),
+    ),
+    Mutant(
+        "weak-delta-unsaid",
+        "tfdpnorm/privacy/statement.py",
+        (("if plan.delta >= 1 / plan.num_examples:", "if plan.delta > 1:"),),
+        "A guarantee that allows publishing an example reads like any other.",
+        ("tests/privacy/test_statement.py",),
+    ),
+)

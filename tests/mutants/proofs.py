@@ -1,0 +1,94 @@
+"""Mutants of what demands that per-example independence is proved."""
+
+from tests.mutants.mutant import Mutant
+
+_ROWS = "tfdpnorm/training/checks/rows.py"
+_PHYSICAL = "tfdpnorm/training/step/physical.py"
+_TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
+_TESTS = ("tests/training/checks/test_proofs.py",)
+
+MUTANTS = (
+    Mutant(
+        "unproved-models-are-trained",
+        _ROWS,
+        (("            if self._validate is True:\n", "            if self._validate is None:\n"),),
+        "Training goes on where an example may change the gradients of others.",
+        _TESTS,
+    ),
+    Mutant(
+        "unproved-and-unsaid",
+        _ROWS,
+        (
+            (
+                "            ledger.exclude(_PROBED.format(obstacle=proof.obstacle))",
+                "            pass",
+            ),
+        ),
+        "The statement does not say that the proof stopped.",
+        _TESTS,
+    ),
+    Mutant(
+        "all-models-are-called-proved",
+        _ROWS,
+        (("        elif not proof.holds:\n", "        elif False:\n"),),
+        "The statement says of any model that it is proved.",
+        _TESTS,
+    ),
+    Mutant(
+        "a-refusal-counts-as-an-update",
+        "tfdpnorm/training/step/ledger_entries.py",
+        (("        private.row_checks.trace(train_function, iterator)\n", ""),),
+        "The ledger counts an update that was refused: too much, and the budget shrinks.",
+        _TESTS,
+    ),
+    Mutant(
+        "another-trace-is-trained",
+        _PHYSICAL,
+        (
+            (
+                "(lambda *rows: function(rows, broadcast=broadcast)) if eagerly else computed",
+                "lambda *rows: function(rows, broadcast=broadcast)",
+            ),
+        ),
+        "Python may do something else in the trace that is trained than in that which is proved.",
+        _TESTS,
+    ),
+    Mutant(
+        "one-size-for-unproved-models",
+        _PHYSICAL,
+        (
+            (
+                "        if self._conclude(proof, count):\n",
+                "        if not self._conclude(proof, 1):\n",
+            ),
+        ),
+        "A first axis with as many entries as there are rows is taken for that of the examples.",
+        _TESTS,
+    ),
+    Mutant(
+        "state-is-not-looked-at",
+        "tfdpnorm/audit/row_independence/proof/proof.py",
+        (("return apart and not self.state_faults and", "return apart and"),),
+        "Variables that keep what examples hold leave training without noise.",
+        _TESTS,
+    ),
+    Mutant(
+        "gradients-are-not-claimed",
+        _TRAINING,
+        (
+            (
+                'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
+                'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
+            ),
+        ),
+        "A custom gradient may let one example change the gradients of all.",
+        ("tests/audit/row_independence/proof/test_couplings.py",),
+    ),
+    Mutant(
+        "positions-get-another-gradient",
+        "tfdpnorm/gradients/rules/broadcast_output.py",
+        (("output_gradients=tf.reshape(row[0], shape)", "output_gradients=output"),),
+        "A positions' table gets other gradients than the examples have.",
+        _TESTS,
+    ),
+)

@@ -1,0 +1,44 @@
+"""All mutants, by name."""
+
+from tests.mutants import (
+    accounting,
+    clipping,
+    ledger,
+    noise,
+    noised_statistics,
+    proofs,
+    resuming,
+    rules,
+    sampling,
+    statistics,
+    validation,
+)
+
+_SUBJECTS = (
+    clipping,
+    noise,
+    sampling,
+    statistics,
+    noised_statistics,
+    proofs,
+    accounting,
+    ledger,
+    resuming,
+    validation,
+    rules,
+)
+ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
+
+
+def named(names):
+    """Returns the mutants of these names, in the order of the list; all for no name.
+
+    Raises:
+        ValueError: naming those that do not exist.
+    """
+    unknown = sorted(set(names) - {mutant.name for mutant in ALL})
+    if unknown:
+        raise ValueError(
+            f"Expected names of mutants, got {', '.join(unknown)}. The option --list shows them."
+        )
+    return [mutant for mutant in ALL if not names or mutant.name in names]

@@ -1,0 +1,316 @@
+"""Faults in gradient rules: norms that are too small clip too little."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_PLACE = "tfdpnorm/gradients/contributions"
+_RULES = "tfdpnorm/gradients/rules"
+
+MUTANTS = (
+    Mutant(
+        "cross-terms-dropped",
+        f"{_PLACE}/arithmetic.py",
+        (
+            (
+                "tf.reduce_sum(wide[0] * wide[1], axis=[1, 2])",
+                "tf.linalg.trace(wide[0] * wide[1])",
+            ),
+        ),
+        "The norm of a sum over T positions is up to sqrt(T) times too small.",
+        (("tests/gradients/test_norms_of_outer_sums.py",)),
+    ),
+    Mutant(
+        "gram-rounding-allowance-dropped",
+        f"{_PLACE}/arithmetic.py",
+        (
+            (
+                "return tf.maximum(norms, 0.0) + rounded + lost *",
+                "return tf.maximum(norms, 0.0) + lost *",
+            ),
+        ),
+        "Where outer products cancel, rounding lets an example exceed the clip.",
+        (("tests/gradients/test_norms_of_outer_sums.py",)),
+    ),
+    Mutant(
+        "underflow-unaccounted",
+        f"{_PLACE}/arithmetic.py",
+        (
+            (
+                "return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny",
+                "return 0 * np.finfo(dtype.as_numpy_dtype).tiny",
+            ),
+        ),
+        "A tiny factor times a huge one passes for a gradient of norm 0.",
+        ("tests/gradients/test_norms_of_outer_sums.py",),
+    ),
+    Mutant(
+        "norm-not-squared",
+        f"{_PLACE}/arithmetic.py",
+        (
+            (
+                "return tf.square(tf.math.reduce_euclidean_norm(x, axis))",
+                "return (tf.math.reduce_euclidean_norm(x, axis))",
+            ),
+        ),
+        "The norm of a large gradient is taken as its root.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[dense]",
+        ),
+    ),
+    Mutant(
+        "dense-sign",
+        f"{_RULES}/dense.py",
+        (
+            (
+                "found.append((layer.bias, bias_gradients(b)))",
+                "found.append((layer.bias, bias_gradients(-b)))",
+            ),
+        ),
+        "The bias is trained away from the minimum.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[dense]",
+        ),
+    ),
+    Mutant(
+        "bias-mean-over-positions",
+        f"{_PLACE}/positions.py",
+        (("return tf.squeeze(tf.matmul(ones, flat), 1)", "return tf.reduce_mean(flat, 1)"),),
+        "The gradient by a bias is too small by the number of positions.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[dense_over_positions]",
+        ),
+    ),
+    Mutant(
+        "outer-sum-merged-into-one",
+        f"{_PLACE}/contribution.py",
+        (
+            (
+                "tf.concat([a, other_a], 1), tf.concat([b, other_b], 1)",
+                "a, b",
+            ),
+        ),
+        "Of two calls of a dense layer one has no part in the gradient.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[siamese]",
+        ),
+    ),
+    Mutant(
+        "lookup-norms-one-by-one",
+        f"{_PLACE}/lookup_sum.py",
+        (("found, index = tf.unique(places)", "found, index = places, tf.range(tf.size(places))"),),
+        "An id that an example has T times counts with a norm up to sqrt(T) times too small.",
+        tests_in("tests/gradients/rules/test_embedding_rule.py", "test_equals_the_loop"),
+    ),
+    Mutant(
+        "lookup-outside-counts",
+        f"{_PLACE}/lookup_sum.py",
+        (("tf.where(valid, index, -1), tf.size(found)", "index, tf.size(found)"),),
+        "Ids outside of the table are added to the first vector.",
+        tests_in(
+            "tests/gradients/rules/test_embedding_rule.py",
+            "test_ids_outside_of_the_table_add_nothing_to_any_row",
+        ),
+    ),
+    Mutant(
+        "group-norm-offset-sign",
+        f"{_PLACE}/group_normalized.py",
+        (("- self._centred * by_centred - offset", "- self._centred * by_centred + offset"),),
+        "Gradients before a group normalisation are wrong.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[normalizations]",
+        ),
+    ),
+    Mutant(
+        "gamma-without-normalized",
+        f"{_RULES}/normalization.py",
+        (("summed_up(b * tf.cast(normalized, b.dtype))", "summed_up(b)"),),
+        "The gradient by gamma is that by beta.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[normalizations]",
+        ),
+    ),
+    Mutant(
+        "recurrent-state-after-the-step",
+        f"{_RULES}/recurrent.py",
+        (("return (new[0], states[0], *kept), new", "return (new[0], new[0], *kept), new"),),
+        "The recurrent kernel's gradient is taken with the state after each step.",
+        tests_in("tests/gradients/rules/test_recurrent_rules.py", "test_equals_the_loop"),
+    ),
+    Mutant(
+        "reset-gate-left-out",
+        f"{_RULES}/recurrent.py",
+        (("tf.concat([b_z, b_r, reset * b_h], axis=-1)", "tf.concat([b_z, b_r, b_h], axis=-1)"),),
+        "The gradient by a GRU's recurrent kernel is wrong.",
+        ("tests/gradients/rules/test_recurrent_rules.py",),
+    ),
+    Mutant(
+        "blocks-mixed-by-views",
+        f"{_PLACE}/blocks.py",
+        (("split = tf.transpose(split, [0, 2, 1, 3, 4])", "split = split + 0"),),
+        "The gradients of several views of an example are added up in the wrong blocks.",
+        (
+            ("tests/gradients/rules/test_einsum_dense_rule.py",)
+            + ("tests/gradients/rules/test_time_distributed.py",)
+        ),
+    ),
+    Mutant(
+        "convolution-calls-norm-of-first",
+        f"{_PLACE}/convolution_sum.py",
+        (
+            ("if len(self._calls) > 1 or self._rows", "if self._rows"),
+            (
+                "((images, b),) = self._calls\n        b =",
+                "(images, b), *_ = self._calls\n        b =",
+            ),
+            (
+                "((images, b),) = self._calls\n        sizes",
+                "(images, b), *_ = self._calls\n        sizes",
+            ),
+        ),
+        "A convolution that is called twice is clipped by the norm of its first call.",
+        (
+            tests_in(
+                "tests/gradients/test_model_structures.py",
+                "test_a_convolution_of_few_positions_called_twice_is_clipped_by_both_calls",
+            )
+        ),
+    ),
+    Mutant(
+        "standardization-not-pulled-back",
+        f"{_PLACE}/standardized_sum.py",
+        (
+            (
+                "tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * self.unit",
+                "tf.reduce_mean(scaled, axis=axes, keepdims=True)",
+            ),
+        ),
+        "The sum has a direction that the norm leaves out.",
+        tests_in("tests/gradients/rules/test_weight_standardized_rule.py", "test_equals_the_loop"),
+    ),
+    Mutant(
+        "fallback-shares-rows",
+        f"{_RULES}/fallback.py",
+        (
+            (
+                "output_gradients=[tf.expand_dims(b, 0) for b in row[1]]",
+                "output_gradients=[tf.reduce_mean(b, 0, keepdims=True) for b in gradients]",
+            ),
+        ),
+        "Every example gets the gradient that comes back to all of them.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_a_subclass_of_a_known_layer_is_not_taken_for_it",
+        ),
+    ),
+    Mutant(
+        "rows-of-a-wrapper-forgotten",
+        "tfdpnorm/gradients/taps.py",
+        (("outside * rule.rows_per_row(layer, inputs)", "1 * rule.rows_per_row(layer, inputs)"),),
+        "Views inside a TimeDistributed layer are told apart by shape alone.",
+        tests_in(
+            "tests/gradients/rules/test_time_distributed.py",
+            "test_several_rows_of_the_model_can_belong_to_each_example",
+        ),
+    ),
+    Mutant(
+        "nonfinite-activations-kept",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
+        (("return tf.cond(tf.reduce_all(finite), lambda: x, without)", "return x"),),
+        "One example with infinite activations turns the sum into NaN.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_a_row_that_is_not_finite_counts_as_zero",
+        ),
+    ),
+    Mutant(
+        "zero-times-infinity",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
+        (("return tf.math.multiply_no_nan(x,", "return tf.multiply(x,"),),
+        "One example with an infinite gradient turns the sum into NaN.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_a_row_that_is_not_finite_counts_as_zero",
+        )
+        + tests_in(
+            "tests/gradients/rules/test_convolution_like_rules.py",
+            "test_a_row_that_is_not_finite_counts_as_zero",
+        ),
+    ),
+    Mutant(
+        "norms-in-half-precision",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
+        (
+            (
+                "return tf.cast(x, x.dtype if",
+                "return tf.cast(tf.cast(x, tf.float16), x.dtype if",
+            ),
+        ),
+        "Norms are taken of rounded numbers.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[dense]",
+        ),
+    ),
+    Mutant(
+        "block-norms-without-last-block",
+        "tfdpnorm/gradients/contributions/blocks.py",
+        (
+            (
+                "return tf.reduce_sum(squares[0] * squares[1], axis=[1, 2])",
+                "return tf.reduce_sum((squares[0] * squares[1])[:, :-1], axis=[1, 2])",
+            ),
+        ),
+        "The last block of weights is bounded by nothing.",
+        tests_in(
+            "tests/gradients/rules/test_einsum_dense_rule.py", "test_blocks_in_their_three_forms"
+        ),
+    ),
+    Mutant(
+        "gram-of-patches-without-strides",
+        "tfdpnorm/gradients/contributions/patches.py",
+        (
+            (
+                "found.setdefault(place * dilation % stride, [])",
+                "found.setdefault(0, [])",
+            ),
+        ),
+        "Norms of strided convolutions are those of other gradients.",
+        tests_in("tests/gradients/rules/test_weight_standardized_rule.py", "test_equals_the_loop"),
+    ),
+    Mutant(
+        "depthwise-rows-mixed",
+        "tfdpnorm/gradients/contributions/depthwise.py",
+        (
+            (
+                "[*window.kernel_size, rows, channels, multiplier])",
+                "[*window.kernel_size, channels, rows, multiplier])",
+            ),
+            (
+                "tf.transpose(gradients, [rank, *range(rank), rank + 1, rank + 2])",
+                "tf.transpose(gradients, [rank + 1, *range(rank), rank, rank + 2])",
+            ),
+        ),
+        "An example gets the gradients of other examples' channels.",
+        tests_in(
+            "tests/gradients/rules/test_convolution_like_rules.py",
+            "test_convolutions_equal_the_loop",
+        ),
+    ),
+    Mutant(
+        "attention-shares-its-scale",
+        "tfdpnorm/gradients/rules/attention.py",
+        (
+            (
+                "Instantiated(tf.reshape(b, [",
+                "Instantiated(tf.reshape(tf.reduce_mean(b, 0, keepdims=True) + 0 * b, [",
+            ),
+        ),
+        "An example gets the gradient of all of them.",
+        ("tests/gradients/rules/test_attention_rule.py",),
+    ),
+)

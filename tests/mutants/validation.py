@@ -1,0 +1,112 @@
+"""Faults in answers about validation examples, and in what callbacks may act on."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_QUERIES = "tfdpnorm/privacy/queries.py"
+
+MUTANTS = (
+    Mutant(
+        "queries-counted-once",
+        _QUERIES,
+        (("(asked + 1, max(planned_before, planned))", "(1, max(planned_before, planned))"),),
+        "All but one of the answers about validation examples are free.",
+        ("tests/privacy/test_ledger_queries.py",),
+    ),
+    Mutant(
+        "queries-of-one-kind",
+        _QUERIES,
+        (
+            (
+                "if kind == disjoint\n        ]",
+                "if kind and disjoint\n        ]",
+            ),
+        ),
+        "Answers about training examples are not counted.",
+        ("tests/privacy/test_ledger_queries.py",),
+    ),
+    Mutant(
+        "query-not-recorded",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (
+            (
+                "            return count\n",
+                "            return count\n"
+                "        if ledger.queries:\n"
+                "            return count + _whole_noise(self.noise_multiplier)\n",
+            ),
+        ),
+        "All answers but the first are given without an entry in the ledger.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+    ),
+    Mutant(
+        "query-without-noise",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (("answer = count + _whole_noise(self.noise_multiplier)", "answer = count"),),
+        "Accuracy on private validation examples is released as it is.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestNoise"),
+    ),
+    Mutant(
+        "validation-rows-unchecked",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (("shared = shared_rows(ours, theirs)", "shared = []"),),
+        "Training examples are asked about, and only the validation examples pay.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+    ),
+    Mutant(
+        "answers-recorded-with-more-noise",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (
+            (
+                "noise_multiplier=self.noise_multiplier,\n            examples",
+                "noise_multiplier=2 * self.noise_multiplier,\n            examples",
+            ),
+        ),
+        "The answers cost more than the ledger says.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+    ),
+    Mutant(
+        "answers-calibrated-for-fewer",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (
+            (
+                "calibrate_noise_multiplier(budget, 1.0, queries)",
+                "calibrate_noise_multiplier(budget, 1.0, max(1, queries - 1))",
+            ),
+        ),
+        "The answers cost more than their budget.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+    ),
+    Mutant(
+        "judgement-unchecked",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (("if right.dtype != bool or right.shape != (rows,):", "if right.shape != (rows,):"),),
+        "A judgement that counts an example ten times is accepted.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestRefusals"),
+    ),
+    Mutant(
+        "public-rows-as-validation-rows",
+        "tfdpnorm/training/fit_data.py",
+        (("    if public_batch is not None:\n        tf.nest", "    if False:\n        tf.nest"),),
+        "Public rows are asked about as private validation examples.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+    ),
+    Mutant(
+        "callback-on-private-metric",
+        "tfdpnorm/training/checks/callbacks.py",
+        (('if not monitor.startswith("val_"):', 'if monitor == "loss":'),),
+        "A callback stops training by the accuracy on private examples.",
+        ("tests/training/checks/test_callbacks.py",),
+    ),
+    Mutant(
+        "early-stop-not-held",
+        "tfdpnorm/training/checks/callbacks.py",
+        (
+            (
+                'monitor != "epsilon" and not isinstance(callback, _NEVER_STOP)',
+                'monitor != "epsilon" and isinstance(callback, _NEVER_STOP)',
+            ),
+        ),
+        "A run that stopped by its results states the epsilon of its updates alone.",
+        ("tests/training/checks/test_callbacks.py",),
+    ),
+)
