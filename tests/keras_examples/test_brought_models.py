@@ -1,0 +1,63 @@
+"""Models that users bring are proved, or stopped by an operation that is known to be beyond."""
+
+import pytest
+
+from tests.keras_examples.case import P
+from tests.keras_examples.images import IMAGES, IMAGES_REFUSED
+from tests.keras_examples.others import OTHERS, OTHERS_REFUSED
+from tests.keras_examples.positions import EACH_EXAMPLE, NO_EXAMPLE, POSITIONS_REFUSED
+from tests.keras_examples.sequences import SEQUENCES, SEQUENCES_REFUSED
+from tfdpnorm import make_private
+from tfdpnorm.audit import prove_training
+
+PROVED = {**IMAGES, **SEQUENCES, **OTHERS, **EACH_EXAMPLE, **NO_EXAMPLE}
+REFUSED = {**IMAGES_REFUSED, **SEQUENCES_REFUSED, **OTHERS_REFUSED, **POSITIONS_REFUSED}
+BY_ENGINE = ("window_attention_on_merged_rows",)  # refused before anything is proved
+QUICK = ("k_max_pooling", "wide_and_deep", "class_token_tiled", "distillation", "positions_counted")
+
+pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")
+
+
+def proof_of(case):
+    return prove_training(case.build(), case.loss, case.x, case.y)
+
+
+@pytest.mark.slow_cases(*sorted(set(PROVED) - set(QUICK)))
+@pytest.mark.parametrize("name", PROVED)
+def test_a_model_that_users_bring_is_proved(name):
+    proof = proof_of(PROVED[name])
+    assert proof.holds, proof.obstacle
+    assert len(proof.claims) >= 4
+
+
+@pytest.mark.slow_cases("words_in", "window_*", "last_step_*", "positions_*_vectors")
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_stops_a_proof_is_named(name):
+    case, words = REFUSED[name]
+    if name in BY_ENGINE:
+        with pytest.raises(ValueError, match=words):
+            proof_of(case)
+        return
+    proof = proof_of(case)
+    assert not proof.holds
+    assert words in proof.obstacle
+
+
+@pytest.mark.slow_cases("positions_*_vectors")
+@pytest.mark.parametrize("name", POSITIONS_REFUSED)
+def test_positions_that_get_their_rows_afterwards_are_refused_with_a_remedy(name):
+    case, _ = POSITIONS_REFUSED[name]
+    private = make_private(
+        case.build(),
+        num_examples=P,
+        expected_batch_size=P,
+        physical_batch_size=P,
+        steps=1,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        insecure_seed=1,
+    )
+    private.compile("sgd", case.loss)
+    with pytest.raises(ValueError, match='engine="per_example"'):
+        private.fit(*case.rows(P), verbose=0)

@@ -1,0 +1,125 @@
+"""The clipped sums of Keras' examples: equal to the loop, and moved by at most C by one row.
+
+The models have as many steps as the physical batch has examples, so that no shape tells a layer
+that reads positions from one that reads examples.
+"""
+
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import looped_sum, relative_error
+from tests.keras_examples.case import P
+from tests.keras_examples.examples import EXAMPLES, without_dropout
+from tests.keras_examples.positions import NO_EXAMPLE
+from tfdpnorm import make_private
+from tfdpnorm.audit import prove_training
+from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
+from tfdpnorm.data import Lot
+from tfdpnorm.gradients import book_keeping
+
+CLIP = 0.05
+# Their inputs are floats, and their operations have gradients of gradients.
+ASCENDED = ("vision_transformer", "sequence_to_sequence")
+
+
+def loss_function(model, case):
+    loss = keras.losses.get(case.loss)
+
+    def loss_fn(x, y, sample_weight):
+        predictions = model(x, training=True)
+        losses = loss.call(y, predictions)
+        losses = tf.reduce_mean(tf.reshape(losses, [tf.shape(losses)[0], -1]), 1)
+        return losses * sample_weight, predictions
+
+    return loss_fn
+
+
+def tensors(structure):
+    return tf.nest.map_structure(tf.constant, structure)
+
+
+@pytest.mark.slow_cases("unet")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_clipped_sum_equals_the_loop(name):
+    check_equal_to_the_loop(without_dropout(name))
+
+
+@pytest.mark.slow_cases(*sorted(set(NO_EXAMPLE) - {"positions_broadcast_vectors"}))
+@pytest.mark.parametrize("name", NO_EXAMPLE)
+def test_the_clipped_sum_with_positions_equals_the_loop(name):
+    check_equal_to_the_loop(NO_EXAMPLE[name])
+
+
+def check_equal_to_the_loop(case):
+    model = case.build()
+    x, y = tensors(case.rows(P))
+    mask = tf.constant([1.0] * (P - 1) + [0.0])
+    rows = (x, y, tf.ones([P]), mask)
+    loss_fn = loss_function(model, case)
+    variables = model.trainable_variables
+    options = {"broadcast": prove_training(model, case.loss, case.x, case.y).broadcast_layers}
+
+    for clip in (CLIP, 1e6):
+        clipped = tf.function(
+            lambda c=clip: book_keeping(model, loss_fn, rows, variables, c, **options)
+        )
+        found = [g.numpy() for g in clipped().gradients]
+        assert relative_error(found, looped_sum(loss_fn, rows, variables, clip)) < 1e-5
+
+
+def trained(name, **settings):
+    """A private model after a first update, and the rows that it was trained on."""
+    case = without_dropout(name)
+    x, y = case.rows(2 * P)
+    private = make_private(
+        case.build(),
+        num_examples=2 * P,
+        expected_batch_size=P,
+        physical_batch_size=P,
+        steps=1,
+        l2_norm_clip=CLIP,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        insecure_seed=1,
+        **settings,
+    )
+    private.compile("sgd", case.loss)
+    private.fit(x, y, verbose=0)
+    return private, x, y
+
+
+def of_first(rows, count):
+    return tf.nest.map_structure(lambda leaf: leaf[:count], rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_clipped_sum_of_a_trained_model_equals_the_loop(name):
+    private, x, y = trained(name)
+    rows = (*tensors(of_first((x, y), P)), tf.ones([P]), tf.ones([P]))
+    lot = Lot(*tf.nest.map_structure(lambda t: t[tf.newaxis], rows))
+    found = [g.numpy() for g in private.clipped_sum(lot)]
+    model = private.model
+    loss_fn = loss_function(model, EXAMPLES[name])
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, CLIP)
+    assert relative_error(found, expected) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_row_moves_the_clipped_sum_by_more_than_the_clip(name):
+    """In a lot of one physical batch; C is so small that every row is clipped."""
+    private, x, y = trained(name)
+    found = measure_sensitivity(
+        private, *of_first((x, y), P), ascent_steps=3 if name in ASCENDED else 0
+    )
+    assert 0.99 < found.add_remove <= 1 + 1e-4, found.add_remove_case
+    assert found.replace <= 2 + 1e-4, found.replace_case
+
+
+@pytest.mark.slow
+def test_the_engine_that_runs_rows_apart_needs_no_rule_for_positions():
+    private, x, y = trained("text_transformer", engine="per_example")
+    found = measure_sensitivity(private, *of_first((x, y), P))
+    assert 0.99 < found.add_remove <= 1 + 1e-4, found.add_remove_case

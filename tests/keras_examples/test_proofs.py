@@ -1,0 +1,27 @@
+"""Keras' examples are proved to keep examples apart, with as many steps as examples."""
+
+import pytest
+
+from tests.keras_examples.case import P
+from tests.keras_examples.examples import EXAMPLES, WITH_POSITIONS
+from tfdpnorm.audit import prove_training
+
+
+def proof_of(case):
+    return prove_training(case.build(), case.loss, case.x, case.y)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_proved(name):
+    case = EXAMPLES[name]
+    proof = proof_of(case)
+    assert proof.holds, proof.obstacle
+    assert len(proof.claims) > 10
+    assert case.y.shape[0] == P
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_only_the_embedding_of_positions_is_broadcast_to_the_examples(name):
+    found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]
+    assert len(found) == (name in WITH_POSITIONS)
+    assert all("embedding" in name for name in found)
