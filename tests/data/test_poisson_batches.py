@@ -160,6 +160,16 @@ def test_insecure_lots_depend_on_seed_and_update_alone():
     assert len({tuple(rows) for rows in first + other}) == 12
 
 
+def test_keyed_lots_depend_on_key_and_update_alone():
+    batches = poisson_batches(np.arange(1, 201), expected_batch_size=50)
+    first = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"one")]
+    again = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"one", physical_batch_size=7)]
+    resumed = [rows_of(lot) for lot in lots(batches, 2, secret_key=b"one", first_update=10)]
+    other = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"other")]
+    assert first == again and first[10:] == resumed
+    assert len({tuple(rows) for rows in first + other}) == 24
+
+
 def test_insecure_lots_stay_what_they_are():
     """A change here would break resuming of runs begun with an earlier version."""
     batches = poisson_batches(np.arange(1, 21), expected_batch_size=5)

@@ -1,6 +1,8 @@
 """The sampler is exactly Poisson. Thresholds make a false alarm rarer than one in a million."""
 
+import hashlib
 import itertools
+import struct
 
 import numpy as np
 import pytest
@@ -103,6 +105,14 @@ def test_successive_lots_are_independent(source, count):
     codes = included @ [2, 1]
     np.add.at(table, (codes[:-1:2], codes[1::2]), 1)
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+
+def test_keyed_lots_come_from_a_stream_of_their_own():
+    """SHAKE-256 of what it is for, the key, and the place. Noise has another stream of the key."""
+    bits = _sampling.keyed_bits(b"key", 7)
+    for block in range(3):
+        state = hashlib.shake_256(b"lots" + b"key" + struct.pack("<qq", 7, block))
+        np.testing.assert_array_equal(bits(5), np.frombuffer(state.digest(8 * 5), np.uint64))
 
 
 def test_rate_one_gives_every_row():

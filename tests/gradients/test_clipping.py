@@ -146,6 +146,13 @@ def test_float64_stays_float64():
     np.testing.assert_allclose(summed[0], expected[:4], rtol=1e-7)
 
 
+def test_the_norm_of_float64_has_all_of_its_digits():
+    rows = np.random.default_rng(0).normal(size=(3, 4))
+    (summed,), _ = clipped_sum([tf.constant(rows)], np.ones(3), 1.0)
+    expected = clipped_reference([rows], np.ones(3), 1.0)
+    np.testing.assert_allclose(summed, expected, rtol=1e-13)
+
+
 @pytest.mark.parametrize(
     "dtype,expected",
     [("float16", "float32"), ("bfloat16", "float32"), ("float32",) * 2, ("float64",) * 2],

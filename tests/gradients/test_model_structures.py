@@ -315,3 +315,11 @@ def test_a_sequential_model_that_builds_itself_anew_is_followed():
     )
     expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
     assert relative_error([g.numpy() for g in step()], expected) < 1e-5
+
+
+def test_a_convolution_of_few_positions_called_twice_is_clipped_by_both_calls():
+    """So many channels over so few positions that one call would be measured by Gram matrices."""
+    shared = keras.layers.Conv2D(16, 3, padding="same", activation="tanh")
+    inputs = keras.Input((2, 2, 16))
+    outputs = keras.layers.Dense(1)(keras.layers.Flatten()(shared(shared(inputs))))
+    assert_equals_the_loop(keras.Model(inputs, outputs), counts=(2,), clips=(0.05,))

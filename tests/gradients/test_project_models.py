@@ -22,6 +22,8 @@ SIZES = {
 # So deep that the rounding of an ordinary float32 gradient exceeds the tolerance.
 SCALED = ("resnet9", "wrn_16_4")
 DEEP = (*SCALED, "resnet18", "vgg")
+# Gram matrices give norms that are larger by what rounding may have taken away.
+BY_GRAMS = ("tf_tutorial", "transformer")
 NORMS = [norm for norm in models.NORMS if norm != "batch"]
 VARIANTS = [(name, norm, {}) for name in SIZES for norm in NORMS] + [
     (name, "group", {"scale_norm": True}) for name in SCALED
@@ -39,7 +41,8 @@ def check(name, norm, options, counts, clips):
             model = build(name, norm, options)
     else:
         model = build(name, norm, options)
-    assert_equals_the_loop(model, counts=counts, clips=clips)
+    tolerance = 1e-4 if name in BY_GRAMS else 1e-5
+    assert_equals_the_loop(model, counts=counts, clips=clips, tolerance=tolerance)
 
 
 @pytest.mark.slow_cases("wrn_16_4", "bilstm", "resnet18")

@@ -39,6 +39,7 @@ def fill(ledger):
     ledger.exclude("Caf\u00e9 \u2014 \u201cvocabulary\u201d.")
     ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
     ledger.hold_to_plan("results decide")
+    ledger.establish("Proved.")
     ledger.resume(2, same_randomness=False)
     ledger.record_updates(5)
     return ledger

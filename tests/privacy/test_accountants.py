@@ -116,6 +116,15 @@ def test_full_batches_against_the_analytic_gaussian(updates, effective_noise):
     assert exact <= rdp <= exact * 1.25
 
 
+@pytest.mark.parametrize("noise", [0.8, 5.0, 60.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+def test_full_batches_by_rdp_are_the_formulas(noise, delta):
+    """Mironov (2017), Corollary 3; Canonne, Kamath & Steinke (2020), Proposition 12."""
+    a = np.array(RDP_ORDERS)
+    converted = 10 * a / (2 * noise**2) + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
+    assert epsilon(1, noise, 10, delta=delta) == pytest.approx(max(0, converted.min()), rel=1e-9)
+
+
 @pytest.mark.parametrize("rate", [0.001, 0.03, 0.5])
 @pytest.mark.parametrize("noise", [0.6, 1.0, 3.0])
 def test_one_sampled_update_against_its_closed_form(rate, noise):

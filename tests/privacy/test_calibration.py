@@ -13,6 +13,7 @@ from tfdpnorm.privacy import (
     dp_sgd_event,
     epsilon_of,
 )
+from tfdpnorm.privacy.calibration import _search
 
 
 def check(epsilon, delta, rate, updates, accountant):
@@ -64,6 +65,17 @@ def test_pld_spends_the_budget(epsilon, delta, rate, updates):
 )
 def test_extreme_settings(epsilon, delta, rate, updates, accountant):
     check(epsilon, delta, rate, updates, accountant)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 0.9995, 1.0005, 1.003, 1.05, 2.0])
+@pytest.mark.parametrize("target", [0.01, 1.0, 80.0])
+def test_no_guess_just_above_the_target_is_taken(target, ratio):
+    def reached(noise):
+        return noise**-1.5
+
+    noise, epsilon = _search(reached, target, (ratio * target) ** (-1 / 1.5), 0.999, 60)
+    assert epsilon == reached(noise)
+    assert 0.999 * target <= epsilon <= target
 
 
 def test_pld_needs_less_noise():

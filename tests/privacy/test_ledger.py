@@ -126,6 +126,7 @@ CALLS = [
     lambda ledger: ledger.void("a reason"),
     lambda ledger: ledger.exclude("a sentence"),
     lambda ledger: ledger.hold_to_plan("a reason"),
+    lambda ledger: ledger.establish("a sentence"),
 ]
 
 

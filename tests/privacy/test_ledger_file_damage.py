@@ -91,6 +91,21 @@ def test_lines_that_are_deleted_swapped_or_doubled_are_refused(whole, tmp_path):
                 read_ledger(changed)
 
 
+def test_lines_of_another_ledger_are_refused(tmp_path):
+    """With the right numbers, and right checksums of their own."""
+    written = []
+    for name, counts in (("one", (3, 40)), ("other", (1, 40))):
+        ledger = create_ledger(tmp_path / name, PLAN)
+        for count in counts:
+            ledger.record_updates(count)
+        ledger.close()
+        written.append((tmp_path / name).read_bytes().splitlines(keepends=True))
+    (header, _, last), (_, small, _) = written
+    (tmp_path / "changed").write_bytes(header + small + last)
+    with pytest.raises(LedgerCorruptError, match="a wrong checksum: .* in line 3"):
+        read_ledger(tmp_path / "changed")
+
+
 @pytest.mark.parametrize(
     "data, what",
     [

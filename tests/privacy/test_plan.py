@@ -35,6 +35,13 @@ def test_a_plan_from_a_budget(accountant):
     assert plan.epsilon_after(plan.steps) == pytest.approx(fresh, rel=1e-9)
 
 
+def test_a_budget_is_for_all_of_its_updates():
+    """Few, so that it shows if one is forgotten."""
+    sizes = {**SIZES, "steps": 2}
+    plan = make_plan(**sizes, budget=PrivacyBudget(1.0, 1e-5))
+    assert 0.999 <= epsilon_of(dp_sgd_event(0.01, plan.noise_multiplier, 2), 1e-5) <= 1.0
+
+
 @pytest.mark.parametrize(
     "given, got",
     [({}, "neither"), ({"budget": PrivacyBudget(1, 1e-5), "noise_multiplier": 1.0}, "both")],

@@ -139,6 +139,14 @@ def test_a_resumed_run_that_made_updates_again(arguments):
     assert f"epsilon = {ceil_text(ledger.epsilon())} (rounded up)" in text
 
 
+@pytest.mark.parametrize("noise", [15.0, 20.0, 25.0, 30.0, 35.0])
+def test_the_validation_examples_epsilon_is_rounded_up(noise):
+    ledger = ledger_of(4000)
+    ledger.record_query("accuracy", noise_multiplier=noise, examples=5000)
+    printed = re.search(r"answers, with epsilon = ([\d.]+) \(", privacy_statement(ledger))[1]
+    assert ledger.validation_epsilon() <= float(printed) <= 1.001 * ledger.validation_epsilon()
+
+
 def test_validation_examples_have_a_guarantee_of_their_own():
     ledger = ledger_of(4000)
     trained = ceil_text(ledger.epsilon())

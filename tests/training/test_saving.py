@@ -156,3 +156,10 @@ def test_average_weights_save_with_their_own_moments(build, private, data, publi
         expected = trained.predict(data[0], verbose=0)
     loaded = keras.models.load_model(tmp_path / "average.keras")
     np.testing.assert_allclose(loaded.predict(data[0], verbose=0), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("statistics", ["example", "lot"])
+def test_a_prediction_depends_on_no_row_beside_it(statistics, build, data, public):
+    served = PublicRowsModel(build(norm="public_batch", statistics=statistics), public)
+    alone = [served(data[0][row : row + 1]) for row in range(3)]
+    np.testing.assert_allclose(served(data[0][:3]), np.concatenate(alone), rtol=1e-4, atol=1e-5)

@@ -7,6 +7,7 @@ import warnings
 import tensorflow as tf
 
 from tfdpnorm.gradients.rules import rule_for
+from tfdpnorm.gradients.rules.broadcast_output import BroadcastOutputRule
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.wrappers import WrapperRule
 from tfdpnorm.keras_compat.exchange import exchanged_method
@@ -42,15 +43,18 @@ class Taps:
         model: The Keras model that holds the layers, at any depth.
         variables: The variables whose gradients are wanted.
         rows_per_example: How many consecutive rows of the model's input belong to each example.
+        broadcast: Collection of layers with a `BroadcastOutputRule`.
+        examples: How many examples their outputs are broadcast to, a number or a scalar tensor.
 
     Raises:
         ValueError: naming variables that no layer of the model owns, and layers that no rule
             covers.
     """
 
-    def __init__(self, model, variables, rows_per_example=1):
+    def __init__(self, model, variables, rows_per_example=1, broadcast=(), examples=None):
         self.calls = []
         self._rows_per_example = rows_per_example
+        self._broadcast, self._examples = broadcast, examples
         wanted = {variable.ref() for variable in variables}
         owners, self._rules = {}, {}
         for layer in weight_owners(model):
@@ -109,7 +113,7 @@ class Taps:
                     "condition or a function of TensorFlow, where its gradients cannot be "
                     'followed. Use engine="per_example" for this model.'
                 )
-            tap = Tap(layer, rule, self._rows_per_example)
+            tap = Tap(layer, self._rule_of_call(layer, rule), self._rows_per_example)
 
             def watch(z):
                 tape.watch(z)
@@ -117,11 +121,18 @@ class Taps:
                 return z
 
             with self._reads.by(layer):
-                outputs, tap.remembered = rule.forward(layer, call, watch, inputs, *args, **kwargs)
+                outputs, tap.remembered = tap.rule.forward(
+                    layer, call, watch, inputs, *args, **kwargs
+                )
             self.calls.append(tap)
             return outputs
 
         return tapped
+
+    def _rule_of_call(self, layer, rule):
+        if layer in self._broadcast:
+            return BroadcastOutputRule(self._examples * self._rows_per_example)
+        return rule
 
     def _on_inner_rows(self, layer, rule, method):
         """`method` of a wrapper, with the layers inside it on as many rows as its rule says."""

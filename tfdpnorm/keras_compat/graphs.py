@@ -1,7 +1,8 @@
 """The graph that is being traced, and what a traced function holds.
 
 Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph") and the
-`_handle_data` of resource tensors, which alone says what kind of resource a handle is of.
+`_handle_data` of resource tensors, which alone says what kind of resource a handle is of. AutoGraph
+keeps to itself by which status Keras decides whether to convert the `call` of a layer.
 Version-bound: `tf.autograph.experimental`, the experimental options of Grappler, and what
 `tf.compat.v1` keeps of graphs and their seeds.
 """
@@ -9,6 +10,7 @@ Version-bound: `tf.autograph.experimental`, the experimental options of Grappler
 import contextlib
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import ag_ctx
 
 # Decorator: AutoGraph leaves the function as it is. Converting takes time, and is for user code.
 as_written = tf.autograph.experimental.do_not_convert
@@ -17,6 +19,35 @@ as_written = tf.autograph.experimental.do_not_convert
 def current_graph():
     """Returns the graph that operations are added to now."""
     return tf.compat.v1.get_default_graph()
+
+
+def traced(function, specs):
+    """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
+
+    That is without AutoGraph, but for what Keras itself has converted: the code of users.
+
+    Args:
+        function: The function.
+        specs: Tuple of structures of `tf.TensorSpec`, one for each of its arguments.
+    """
+
+    def traced_function(*arguments):
+        with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+            return function(*arguments)
+
+    return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
+
+
+def operation_count():
+    """Returns how many operations the graph that is being traced has; 0 outside of any."""
+    return 0 if tf.executing_eagerly() else len(current_graph().get_operations())
+
+
+def tensors_since(count):
+    """Returns the tensors of the graph that were made since it had `count` operations."""
+    if tf.executing_eagerly():
+        return []
+    return [t for op in current_graph().get_operations()[count:] for t in op.outputs]
 
 
 def only_infers_shapes(graph):

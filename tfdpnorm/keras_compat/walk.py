@@ -6,6 +6,8 @@ held in lists and dicts; the public `model.layers` is one level deep.
 
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.models import is_functional
+
 
 def sublayers(model):
     """Returns all layers inside `model` (not itself), nested models and wrappers included."""
@@ -32,6 +34,15 @@ def weight_owners(model):
             cells.update(id(inner) for inner in sublayers(layer))
     owners = [x for x in sublayers(model) if own_weights(x) and id(x) not in cells]
     return list(dict.fromkeys(owners))
+
+
+def weights_are_in_the_graph_of_layers(model):
+    """Whether all weights are those of layers that `model`, a graph of layers, itself connects.
+
+    Each of these layers reads what comes from the inputs of the model.
+    """
+    connected = {id(layer) for layer in model.layers}
+    return is_functional(model) and all(id(x) in connected for x in weight_owners(model))
 
 
 def layer_numbers(model, variables):

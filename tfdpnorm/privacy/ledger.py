@@ -54,7 +54,8 @@ class PrivacyLedger:
         self._lots = LotUses()
         self._queries = ValidationQueries()
         # Sentences by kind of entry.
-        self._sentences = {"void": plan.no_guarantee_because, "exclude": (), "hold": ()}
+        self._sentences = {"void": plan.no_guarantee_because}
+        self._sentences |= {"exclude": (), "establish": (), "hold": ()}
 
         updates = arguments.whole("updates", updates, at_least=0)
         for reason in arguments.reasons("no_guarantee_because", no_guarantee_because):
@@ -111,6 +112,11 @@ class PrivacyLedger:
     def excluded(self):
         """Sentences on what the guarantee does not cover in this run, a tuple."""
         return self._sentences["exclude"]
+
+    @property
+    def established(self):
+        """Sentences on what the guarantee rests on and how that was established, a tuple."""
+        return self._sentences["establish"]
 
     @property
     def held_to_plan_because(self):
@@ -286,6 +292,10 @@ class PrivacyLedger:
     def exclude(self, sentence):
         """Adds a `sentence` on what the guarantee does not cover in this run."""
         self._declare("exclude", "sentence", sentence)
+
+    def establish(self, sentence):
+        """Adds a `sentence` on what the guarantee rests on in this run, and how it is known."""
+        self._declare("establish", "sentence", sentence)
 
     def hold_to_plan(self, reason):
         """Declares that epsilon is that of the whole plan, however early the run stops.

@@ -30,6 +30,7 @@ ENTRIES = {
     "answer": PrivacyLedger.record_answer,
     "void": PrivacyLedger.void,
     "exclude": PrivacyLedger.exclude,
+    "establish": PrivacyLedger.establish,
     "hold": PrivacyLedger.hold_to_plan,
 }
 """The call that records each kind of entry. Reading a file makes the calls again."""

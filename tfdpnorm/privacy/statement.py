@@ -113,6 +113,7 @@ def _guaranteed(ledger):
             "function of them that does not use the private data again (predictions, averages, "
             "exported models)."
         ),
+        *map(_item, ledger.established),
         *map(_item, _validation(ledger)),
     ]
     if ledger.held_to_plan_because:

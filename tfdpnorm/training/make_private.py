@@ -19,6 +19,7 @@ from tfdpnorm.training.checks.settings import (
     check_budget_share,
     check_float32,
     check_public_rows,
+    check_validate,
 )
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.resume.resumption import NotKept, Resumption
@@ -109,10 +110,13 @@ def make_private(
             place in the lot, which the presence of another row moves: they must stay as secret as
             the noise, and nobody may know a global seed that they follow from. Fixed views have
             nothing to hide.
-        validate: Whether to probe per-example independence: to run the model, its loss and its
-            augmentation on a few made-up rows, and to see whether one changes the gradient of
-            another (`tfdpnorm.audit.validate`). Without it the statement says that it was not
-            probed.
+        validate: How per-example independence is made sure of. True: the model, its loss and its
+            augmentation are run on a few made-up rows, to see whether one changes the gradient of
+            another (`tfdpnorm.audit.validate`); and before the first update it is proved from the
+            graph of the step, for engine "book_keeping", or holds by construction, for
+            "per_example". What is not proved is refused. "probe": only the probe has to succeed,
+            and the statement says where the proof stopped. False: neither, and the statement says
+            so.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
@@ -146,6 +150,7 @@ def make_private(
     checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
     insecure_seed = _integer_or_none("insecure_seed", insecure_seed, at_least=0)
     arguments.choice("noise_generator", noise_generator, GENERATORS)
+    check_validate(validate)
     if run_dir is None and (resume or checkpoint_every is not None):
         raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
     plan = make_plan(

@@ -63,7 +63,7 @@ class PrivateModel(keras.Model):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
-        self.row_checks = RowChecks(self, lot_gradients.augmentations, validate)
+        self.row_checks = RowChecks(self, lot_gradients.views, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
@@ -107,7 +107,9 @@ class PrivateModel(keras.Model):
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self.row_checks.forget_loss()
-        self._lot_gradients.compile(optimizer, self._per_example_loss)
+        self._lot_gradients.compile(
+            optimizer, self._per_example_loss, self.row_checks.conclude_proof
+        )
         # Keras gives row weights, here the mask of the lot, to weighted metrics only.
         weighted = joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer=optimizer, weighted_metrics=weighted, **kwargs)
@@ -147,7 +149,7 @@ class PrivateModel(keras.Model):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._lot_gradients.clipped(lot).sums
+        return self._lot_gradients.clipped(lot, for_an_update=False).sums
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -330,6 +332,11 @@ class PrivateModel(keras.Model):
     def engine(self):
         """Name of the engine that computes the clipped sums."""
         return self._lot_gradients.engine.name
+
+    @property
+    def engine_made(self):
+        """The `tfdpnorm.gradients.engines.registry.Engine` of that name."""
+        return self._lot_gradients.engine
 
     @property
     def loss_scale(self):

@@ -125,7 +125,7 @@ class TestMessages:
             return tf.reduce_mean((y - p) ** 2, -1)
 
         assert audit.findings(sequential(), loss=loss, augmentation=lambda x: x) == []
-        assert set(met) == {(4, CLASSES), (2, CLASSES)}
+        assert set(met) == {(4, CLASSES), (32, CLASSES)}
 
     def test_each_part_is_probed(self):
         def loss(y, p):

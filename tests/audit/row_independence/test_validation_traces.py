@@ -81,7 +81,7 @@ class TestNoTrace:
             random.random()
             raise RuntimeError("in the middle")
 
-        monkeypatch.setattr("tfdpnorm.audit.row_independence.probe.of_rows", failing)
+        monkeypatch.setattr("tfdpnorm.audit.row_independence.differences.of_rows", failing)
         with pytest.raises(RuntimeError, match="in the middle"):
             audit.findings(model)
         for old, new in zip(before, model.variables, strict=True):

@@ -16,6 +16,9 @@ from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.layers import WeightStandardizedConv2D
 
+# Gram matrices give norms that are larger by what rounding may have taken away.
+TOLERANCE = 1e-4
+
 
 def model_of(input_shape, *layers, dtype="float32"):
     keras.utils.set_random_seed(11)
@@ -63,7 +66,7 @@ def test_a_gain_of_zero_has_its_gradient_all_the_same(form, gain):
     model = model_of((4, 4, 2), layer)
     layer.gain.assign([1.0, gain, -1.0])
     layer.bias.assign([0.5, 3.0, 0.0])
-    assert_equals_the_loop(model, counts=(3,))
+    assert_equals_the_loop(model, counts=(3,), tolerance=TOLERANCE)
 
 
 def test_a_kernel_of_no_variance_is_scaled_by_a_constant(form):
@@ -73,7 +76,7 @@ def test_a_kernel_of_no_variance_is_scaled_by_a_constant(form):
     kernel[..., 0] *= 1e-2
     kernel[..., 1] *= 10.0
     layer.kernel.assign(kernel)
-    assert_equals_the_loop(model, counts=(3,))
+    assert_equals_the_loop(model, counts=(3,), tolerance=TOLERANCE)
 
 
 def test_two_calls_of_a_layer_add_up_before_the_norm(form):

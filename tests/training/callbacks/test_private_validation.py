@@ -489,6 +489,13 @@ class TestTrainingData:
             fit(trained, [PrivateValidation(*data, noise_multiplier=1)])
         assert trained.ledger.updates == trained.ledger.queries == 0
 
+    def test_fit_checks_public_rows_too(self, build, private, public, fit):
+        trained = private(build(norm="public_batch"), public_batch=public)
+        callback = PrivateValidation(public, np.zeros(8, int), noise_multiplier=1)
+        with pytest.raises(ValueError, match="Expected public rows that are not private, got 8"):
+            fit(trained, [callback])
+        assert trained.ledger.updates == trained.ledger.queries == 0
+
     def test_others_and_those_that_pay_are_not(self, data, validation):
         PrivateValidation(*validation, noise_multiplier=1).check_training_data(data[0])
         PrivateValidation(*data, noise_multiplier=1, disjoint=False).check_training_data(data[0])

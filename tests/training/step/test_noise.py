@@ -4,6 +4,9 @@ Statistical bounds are 6 standard deviations of what they bound (2e-9 on either 
 of them together raise a false alarm in fewer than one run in a million.
 """
 
+import hashlib
+import struct
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -51,6 +54,29 @@ def test_a_draw_depends_on_key_update_and_variable_alone():
     for different in (one.draw([(3,), (3,)], 1.0, 6), other.draw([(3,), (3,)], 1.0, 5)):
         assert not np.isin(first, different).any()
     assert not np.isin(first[0], first[1]).any()
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_no_number_is_drawn_for_two_tensors(generator):
+    """Not at their ends either, whatever room they take."""
+    shapes = [(16,), (4, 8), (5,), (16,)]
+    parts = GaussianNoise(insecure_seed=1, generator=generator).draw(shapes, 1.0, 5)
+    assert len(np.unique(np.concatenate([np.ravel(part) for part in parts]))) == 16 + 32 + 5 + 16
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_each_run_has_noise_of_its_own(generator):
+    runs = [GaussianNoise(generator=generator) for _ in range(2)]
+    assert_unrelated([noise.draw([(20_000,)], 1.0, 0)[0].numpy() for noise in runs])
+
+
+def test_noise_comes_from_a_stream_of_its_own():
+    """SHAKE-256 of what it is for, the key, and the place. Lots have another stream of the key."""
+    (found,) = GaussianNoise(key=b"key", generator="shake256").draw([(16,)], 1.0, 7)
+    secret = hashlib.shake_256(b"noise" + b"key").digest(32)
+    state = hashlib.shake_256(secret + b"normals" + struct.pack("<qq", 7, 0))
+    words = np.frombuffer(state.digest(4 * 16), np.int32).reshape(2, 8)
+    np.testing.assert_array_equal(found, normals(tf.constant(words)))
 
 
 def test_normals_are_the_transform_of_all_32_bits():

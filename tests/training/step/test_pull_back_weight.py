@@ -54,7 +54,7 @@ def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
     sums = {}
     for name in ENGINES:
         engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
-        clipping = Clipping(0.1, weights=tuple(weights))
+        clipping = Clipping(0.1, weights=tuple(weights), loss_scale=16.0)
         result = engine(loss_fn, rows, variables, clipping)
         sums[name] = np.concatenate([np.ravel(g) for g in result.gradients])
         one = tuple(t[:1] for t in rows)
@@ -70,7 +70,7 @@ def test_unclipped_weights_only_multiply(setting):
     for name in ENGINES:
         engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
         plain = engine(loss_fn, rows, variables, 1e6).gradients
-        clipping = Clipping(1e6, weights=tuple(weights))
+        clipping = Clipping(1e6, weights=tuple(weights), loss_scale=16.0)
         weighted = engine(loss_fn, rows, variables, clipping).gradients
         for p, w, weight in zip(plain, weighted, weights, strict=True):
             np.testing.assert_allclose(w, weight * p, rtol=1e-4, atol=1e-6)

@@ -33,7 +33,8 @@ def moved(before, after, wobble=0.0):
     finite = np.isfinite(before)
     if np.any(finite != np.isfinite(after)):
         return float("inf")
-    change = np.max(np.abs(after - before), where=finite, initial=0.0)
+    with np.errstate(invalid="ignore"):
+        change = np.max(np.abs(after - before), where=finite, initial=0.0)
     if change <= wobble:
         return 0.0
     scale = np.max(np.abs(before), where=finite, initial=0.0)
@@ -65,7 +66,8 @@ def difference(one, other):
     """Largest absolute change between two arrays of numbers; 0 for words and other shapes."""
     if one.dtype.kind in "OSUb" or one.shape != other.shape:
         return 0.0
-    change = np.abs(other.astype(np.float64) - one.astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        change = np.abs(other.astype(np.float64) - one.astype(np.float64))
     return float(np.max(change, where=np.isfinite(change), initial=0.0))
 
 

@@ -38,6 +38,32 @@ class State:
             ):
                 tf.raw_ops.AssignVariableOp(resource=handle, value=before)
 
+    def counters(self, after):
+        """Numbers of the variables that a run changed and that hold one number each.
+
+        Args:
+            after: What `now()` gave after the run.
+        """
+        return [
+            index
+            for index, (before, value) in enumerate(zip(self._initial, after, strict=True))
+            if value.size == 1 and value.dtype.kind in "iuf" and np.any(np.asarray(before) != value)
+        ]
+
+    def put(self, indices, number):
+        """Gives the variables of these indices of `now()` a number."""
+        for index in indices:
+            handle, kind = self._variables[index]
+            value = tf.cast(tf.fill(tf.shape(self._initial[index]), number), kind)
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    def reseed(self, step):
+        """Gives the seeds that `undisturbed` gave to layers other values, the same in each step."""
+        for index, (handle, kind) in enumerate(self._variables):
+            if self.name(index).startswith(SEED_NAME):
+                value = self._initial[index] + tf.cast(1009 * step, kind)
+                tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
     @property
     def draws(self):
         """Whether the graph draws random numbers by seeds that `undisturbed` gave to layers."""

@@ -37,13 +37,14 @@ def model_rows(model, x=None):
     return None if x is None else _rows(x, bound=integer_bound(model))
 
 
-def probe_model(model, rows, *, forward=None):
+def probe_model(model, rows, *, forward=None, batch_size=None):
     """Probes a model: runs it on rows of which some change (see `probe_rows`).
 
     Args:
         model: A Keras model.
         rows: `ProbeRows`.
         forward: `(x, training) -> predictions`; None for a call of the model.
+        batch_size: How many rows training runs at once; None if that is not known.
 
     Returns:
         `Report`.
@@ -81,6 +82,7 @@ def probe_model(model, rows, *, forward=None):
             inference=lambda x: forward(x, training=False),
             variables=lambda: model.trainable_variables,
             resolution=_resolution(model),
+            batch_size=batch_size,
         )
         report.findings += [Finding("losses", where, text) for where, text in added]
         if any(finding.check == "values" for finding in report.findings):
@@ -88,7 +90,7 @@ def probe_model(model, rows, *, forward=None):
     return report
 
 
-def probe_loss(loss, predictions, y=None):
+def probe_loss(loss, predictions, y=None, *, batch_size=None):
     """Probes a loss: runs it on rows of which some change (see `probe_rows`).
 
     Args:
@@ -96,6 +98,7 @@ def probe_loss(loss, predictions, y=None):
         predictions: `ProbeRows`, or a structure of arrays [m, ...] or `tf.TensorSpec`.
         y: As `predictions`; None tries numbers in [0, 1) in the shape of the predictions, then
             labels.
+        batch_size: How many examples training runs at once; None if that is not known.
 
     Returns:
         `Report`.
@@ -124,18 +127,20 @@ def probe_loss(loss, predictions, y=None):
     with undisturbed(loss):
         for target in targets:
             both = target.joined_with(predictions)
-            reports.append(probe_rows(lambda pair: unreduced(*pair), both, subject))
+            found = probe_rows(lambda pair: unreduced(*pair), both, subject, batch_size=batch_size)
+            reports.append(found)
             if reports[-1].outputs is not None or reports[-1].findings:
                 return reports[-1]
     return sum(reports, Report())
 
 
-def probe_augmentation(augmentation, x):
+def probe_augmentation(augmentation, x, *, batch_size=None):
     """Probes an augmentation: runs it on rows of which some change, with the same random numbers.
 
     Args:
         augmentation: Keras layer, or function from [rows, ...] to [rows * K, ...].
         x: `ProbeRows`, or a structure of arrays [m, ...] or `tf.TensorSpec`.
+        batch_size: How many examples training runs at once; None if that is not known.
 
     Returns:
         `Report`.
@@ -149,7 +154,7 @@ def probe_augmentation(augmentation, x):
     layer = isinstance(augmentation, keras.layers.Layer)
     function = (lambda t: augmentation(t, training=True)) if layer else augmentation
     with undisturbed(augmentation):
-        return probe_rows(function, _rows(x), subject)
+        return probe_rows(function, _rows(x), subject, batch_size=batch_size)
 
 
 def _rows(like, **settings):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.audit.row_independence.contents import elements, operation_types
 from tfdpnorm.audit.row_independence.state import State
 from tfdpnorm.keras_compat.graphs import as_written, seed_graph
 
@@ -33,6 +34,8 @@ class Traced:
     Attributes:
         outputs: Structure of `tf.TensorSpec`, what `function` gives.
         gradient_error: The exception, if the gradient could not be taken; else None.
+        types: Set of the types of operation in the graph.
+        elements_of_a_row: How many floats the graph's tensors have, for each row.
 
     Raises:
         RowsMissing: for outputs that are not rows.
@@ -67,6 +70,8 @@ class Traced:
                 break
         if self._shapes_without_rows:
             raise RowsMissing(f"shapes {self._shapes_without_rows} from {self._count} rows")
+        self.types = operation_types(self._graph.graph)
+        self.elements_of_a_row = elements(self._graph.graph) // self._count
         self.state = State(self._graph)
 
     def run(self, rows, weights, fresh=False):
@@ -87,6 +92,25 @@ class Traced:
         found = graph(x, tf.constant(weights, tf.float32))
         values, by_variables, by_inputs = tf.nest.map_structure(np.asarray, found)
         return Run(values, by_variables, by_inputs, self.state.now())
+
+    def values_in_turn(self, rows, times):
+        """Yields the outputs of run after run on the same rows, by one random number after another.
+
+        The numbers begin anew with each call of this, so that two calls draw the same ones. What
+        runs leave in variables is kept until the next run only where it is of integers.
+
+        Args:
+            rows: Structure of arrays [n, ...].
+            times: How many runs.
+        """
+        everyone = tf.ones([self._count])
+        graph = tf.function(lambda x: self._graph(x, everyone)[0], autograph=False)
+        x = tf.nest.map_structure(tf.convert_to_tensor, rows)
+        self.state.restore()
+        for step in range(times):
+            self.state.restore(let_integers_run=True)
+            self.state.reseed(step)
+            yield [np.asarray(value) for value in graph(x)]
 
     @as_written
     def _values(self, outputs):
@@ -130,7 +154,7 @@ class Traced:
         except LookupError as error:  # an op that has none
             self.gradient_error = error
             return [], []
-        return [tf.convert_to_tensor(g) for g in by_variables], by_inputs
+        return tf.nest.map_structure(tf.convert_to_tensor, [by_variables, by_inputs])
 
 
 class Run(NamedTuple):

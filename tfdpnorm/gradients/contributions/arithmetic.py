@@ -31,28 +31,52 @@ def lost_squares(dtype):
     return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny
 
 
-def gram_norms(gram_a, gram_b, removed=0.0):
+def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
     """The squared norms of g_i = sum_t a_it b_it^T from Gram matrices over the positions t.
 
     Where the outer products cancel, ||g||^2 is a small difference of large numbers, and rounding
-    could make it too small, which would let a row exceed the clip. Therefore this adds what
-    rounding can take away: about the precision times sum_t ||a_t||^2 sum_t ||b_t||^2, which is at
-    least the sum of the absolute values of all terms.
+    could make it too small, which would let a row exceed the clip. Therefore this adds the most
+    that rounding can take away. A sum of products x_k y_k in which no term goes through more than n
+    roundings is off by at most n u sum_k |x_k y_k| <= n u ||x|| ||y||, with u = 2^-24 for float32
+    (Higham 2002, "Accuracy and stability of numerical algorithms", Section 3.1). So errors in the
+    entries of the Gram matrices A and B move the result by at most
+
+        u sum_ts (n_a ||a_t|| ||a_s|| |B_ts| + n_b ||b_t|| ||b_s|| |A_ts|).
+
+    The sum over pairs of positions is taken in float64.
 
     Args:
-        gram_a: [rows, T, T], (a_t . a_s).
-        gram_b: [rows, T, T], (b_t . b_s).
+        gram_a: A, [rows, T, T], (a_t . a_s).
+        gram_b: B, [rows, T, T], (b_t . b_s).
+        roundings: Pair (n_a, n_b): at most d for a product of [T, d] matrices.
         removed: [rows], squared norms of parts of g, at right angles to the rest, that are taken
             out of it.
+        removed_roundings: n for `removed`, relative to (sum_t ||a_t|| ||b_t||)^2.
 
     Returns:
         [rows].
     """
-    norms = tf.reduce_sum(gram_a * gram_b, axis=[1, 2]) - removed
-    lost = lost_squares(norms.dtype)
-    a, b = tf.linalg.trace(gram_a) + lost, tf.linalg.trace(gram_b) + lost
-    rounded = np.finfo(norms.dtype.as_numpy_dtype).eps * a * b
-    return tf.maximum(norms, 0.0) + rounded + lost * (a + b)
+    dtype = gram_a.dtype
+    wide = [tf.cast(gram, tf.float64) for gram in (gram_a, gram_b)]
+    norms = tf.cast(tf.reduce_sum(wide[0] * wide[1], axis=[1, 2]), dtype) - removed
+    lost = lost_squares(dtype)
+    squares = [tf.linalg.diag_part(gram) + lost for gram in (gram_a, gram_b)]
+    norm_a, norm_b = map(tf.sqrt, squares)
+    (n_a, n_b), own = roundings, 4 + removed_roundings
+    if dtype == tf.float64:
+        own += (gram_a.shape[1] or tf.shape(gram_a)[1]) ** 2
+    bounds = [
+        tf.cast(n_a, dtype) * _quadratic(norm_a, tf.abs(gram_b)),
+        tf.cast(n_b, dtype) * _quadratic(norm_b, tf.abs(gram_a)),
+        tf.cast(own, dtype) * tf.square(tf.reduce_sum(norm_a * norm_b, axis=1)),
+    ]
+    rounded = np.finfo(dtype.as_numpy_dtype).eps / 2 * tf.add_n(bounds)
+    return tf.maximum(norms, 0.0) + rounded + lost * tf.reduce_sum(tf.add_n(squares), axis=1)
+
+
+def _quadratic(x, matrices):
+    """x^T M x for each row: x [rows, T], M [rows, T, T]."""
+    return tf.reduce_sum(x * tf.linalg.matvec(matrices, x), axis=1)
 
 
 def weighted(x, factors):

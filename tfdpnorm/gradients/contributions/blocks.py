@@ -55,9 +55,10 @@ class BlockOuterSum(Contribution):
             return tf.reduce_sum(squares[0] * squares[1], axis=[1, 2])
         if self._gram_is_cheaper():
             grams = [tf.matmul(x, x, transpose_b=True) for x in (self._a, self._b)]
-            blocks, positions = self._a.shape[1:3]
+            blocks, positions, d = self._a.shape[1:]
             grams = [tf.reshape(gram, [-1, positions, positions]) for gram in grams]
-            return tf.reduce_sum(tf.reshape(gram_norms(*grams), [-1, blocks]), axis=1)
+            norms = gram_norms(*grams, (d, self._b.shape[3]))
+            return tf.reduce_sum(tf.reshape(norms, [-1, blocks]), axis=1)
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 

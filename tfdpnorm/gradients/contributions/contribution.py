@@ -124,6 +124,7 @@ class OuterSum(Contribution):
             return gram_norms(
                 tf.matmul(self._a, self._a, transpose_b=True),
                 tf.matmul(self._b, self._b, transpose_b=True),
+                (self._a.shape[2], self._b.shape[2]),
             )
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)

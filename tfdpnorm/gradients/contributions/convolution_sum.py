@@ -13,7 +13,12 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     widened,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution, Instantiated
-from tfdpnorm.gradients.contributions.patches import kernel_rows, patch_gram_sizes, patch_grams
+from tfdpnorm.gradients.contributions.patches import (
+    kernel_rows,
+    patch_gram_roundings,
+    patch_gram_sizes,
+    patch_grams,
+)
 from tfdpnorm.keras_compat.devices import has_gpu
 
 # Costs in multiplications of a convolution, measured on CPUs.
@@ -98,7 +103,14 @@ class ConvolutionSum(Contribution):
     def _gram_norms(self):
         ((images, b),) = self._calls
         b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
-        return gram_norms(patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True))
+        grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
+        return gram_norms(*grams, self._roundings)
+
+    @property
+    def _roundings(self):
+        """How many roundings a term of the Gram matrices goes through: of patches, of outputs."""
+        ((images, b),) = self._calls
+        return patch_gram_roundings(images.shape[-1], self._window), b.shape[-1]
 
     def _kernel_gradients(self):
         """The gradients of each row by the kernel, and their measures."""

@@ -63,7 +63,7 @@ class LookupSum(Contribution):
         ids = self._valid_ids()
         alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
         products = tf.matmul(self._b, self._b, transpose_b=True)
-        return gram_norms(tf.cast(alike, self._b.dtype), products)
+        return gram_norms(tf.cast(alike, self._b.dtype), products, (0, self._b.shape[-1]))
 
     def weighted_sum(self, factors, finite):
         if self._by_id is None:

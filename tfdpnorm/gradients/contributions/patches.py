@@ -90,6 +90,12 @@ def patch_grams(images, window):
     return tf.reshape(tf.add_n(total), [-1, positions, positions])
 
 
+def patch_gram_roundings(channels, window):
+    """The most roundings that a product of two pixels goes through in `patch_grams`."""
+    phases = math.prod(len(_phases(*g)) for g in zip(*window[:3], strict=True))
+    return channels + sum(window.kernel_size) + phases
+
+
 def patch_gram_sizes(sizes, window):
     """The numbers in each pixel Gram matrix that `patch_grams` makes, one entry per phase."""
     found = []

@@ -113,9 +113,11 @@ class StandardizedConvolutionSum(ConvolutionSum):
         squares, along_ones = tf.unstack(measures, axis=1)
         scale = self._standardization.scale
         whole = tf.reduce_sum(squares * tf.square(scale), axis=1)
-        # The difference may round to too little; see `gram_norms`.
         rest = tf.maximum(whole - self._removed(along_ones * scale), 0.0)
-        return rest + 4 * np.finfo(whole.dtype.as_numpy_dtype).eps * whole
+        # The difference may round to too little, as in `gram_norms`: `whole` and what is removed
+        # come from sums over the n entries of a filter, the latter squared.
+        n = self._shape[:-1].num_elements()
+        return rest + (3 * n + 8) * np.finfo(whole.dtype.as_numpy_dtype).eps / 2 * whole
 
     def _removed(self, along_ones):
         """[rows], what is taken out of ||G'||^2, from (1 . G'), [rows, filters]."""
@@ -133,4 +135,6 @@ class StandardizedConvolutionSum(ConvolutionSum):
         sums = tf.reshape(self._window.convolved(one_channel, kernel), [-1, 1, positions])
         along_ones = tf.squeeze(tf.matmul(sums, b), 1)
         grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
-        return gram_norms(*grams, removed=self._removed(along_ones))
+        # Sums over a patch and over the positions are squared in what is removed.
+        terms = 4 * (self._shape[:-1].num_elements() + positions)
+        return gram_norms(*grams, self._roundings, self._removed(along_ones), terms)

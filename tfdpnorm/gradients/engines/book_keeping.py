@@ -1,5 +1,7 @@
 """The clipped gradient sum by book-keeping: one forward and one backward pass for all rows."""
 
+from typing import Any, NamedTuple
+
 import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
@@ -7,7 +9,27 @@ from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.taps import Taps
 
 
-def book_keeping(model, loss_fn, rows, variables, clipping, *, rows_per_example=1):
+class BookKept(NamedTuple):
+    """The tensors that book-keeping computes a clipped sum from, for who examines them.
+
+    Attributes:
+        losses: [rows].
+        calls: List of `tfdpnorm.gradients.taps.Tap`.
+        gradients: Those by what the taps watched, in order; None for what no loss depends on. None
+            instead of the list until they are known.
+        squared_norms: List of [rows], one for each variable, before the loss scale is undone; None
+            until they are known.
+    """
+
+    losses: Any
+    calls: list
+    gradients: list | None = None
+    squared_norms: list | None = None
+
+
+def book_keeping(
+    model, loss_fn, rows, variables, clipping, *, rows_per_example=1, broadcast=(), observe=None
+):
     """The clipped sum, from the inputs of each layer and the gradients of its outputs.
 
     No row changes the gradient of another, so that the gradient of the *sum* of the losses by a
@@ -24,6 +46,10 @@ def book_keeping(model, loss_fn, rows, variables, clipping, *, rows_per_example=
         clipping: `tfdpnorm.gradients.Clipping`, or a number C.
         rows_per_example: How many consecutive rows `loss_fn` runs the model on for each row of x:
             the K views of an example, say. Their gradients add up before the norm is taken.
+        broadcast: Collection of layers whose output reads no example and is broadcast to all, as
+            that of an embedding of positions is: each example gets a copy of it.
+        observe: Function that is called with the `BookKept` of this pass, once after the forward
+            pass and once with everything; None for none.
 
     Returns:
         A `ClippedSum`.
@@ -40,33 +66,47 @@ def book_keeping(model, loss_fn, rows, variables, clipping, *, rows_per_example=
         # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
         rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
         padded = book_keeping(
-            model, loss_fn, rows, variables, clipping, rows_per_example=rows_per_example
+            model,
+            loss_fn,
+            rows,
+            variables,
+            clipping,
+            rows_per_example=rows_per_example,
+            broadcast=broadcast,
+            observe=observe,
         )
         losses, predictions = tf.nest.map_structure(
             lambda t: t[:0], (padded.losses, padded.predictions)
         )
         return padded._replace(losses=losses, predictions=predictions)
     x, y, sample_weight, mask = rows
+    examples = tf.shape(mask)[0] if mask.shape[0] is None else mask.shape[0]
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        with Taps(model, variables, rows_per_example).attached(tape) as taps:
+        taps = Taps(model, variables, rows_per_example, broadcast, examples)
+        with taps.attached(tape):
             losses, predictions = loss_fn(x, y, sample_weight)
         # Padding does not count, and an infinite loss of one row must not reach the others' sum.
         scaled = tf.where(mask > 0, losses, tf.zeros_like(losses)) * tf.cast(
             clipping.loss_scale, losses.dtype
         )
+    observe = observe or (lambda kept: None)
+    observe(BookKept(losses, taps.calls))
     watched = [z for tap in taps.calls for z in tap.watched]
     assertions = _check_rows(taps.calls, mask)
-    gradients = tape.gradient(scaled, watched)
+    # Lookups give indexed slices.
+    gradients = [
+        None if b is None else tf.convert_to_tensor(b) for b in tape.gradient(scaled, watched)
+    ]
     merged = _merged_contributions(taps.calls, gradients, variables)
     weights, loss_scale = clipping.weights_of(variables), clipping.loss_scale
     # The same at run time, where the number of rows is not known before.
-    count = tf.shape(mask)[0]
     squared_norms = [
         weight**2 * part.squared_norms() for weight, part in zip(weights, merged, strict=True)
     ]
     for norms in squared_norms:
         if norms.shape[0] is None or norms.shape[0] != mask.shape[0]:
-            assertions.append(tf.debugging.assert_equal(tf.shape(norms)[0], count))
+            assertions.append(tf.debugging.assert_equal(tf.shape(norms)[0], examples))
+    observe(BookKept(losses, taps.calls, gradients, squared_norms))
     wide = any(norms.dtype == tf.float64 for norms in squared_norms)
     with tf.control_dependencies(assertions):
         squared_norms = [

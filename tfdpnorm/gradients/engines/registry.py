@@ -29,6 +29,10 @@ class Engine:
         takes_clipping_options: Whether it takes more than plain `Clipping`.
         holds_gradients: Whether it holds one gradient per row, rows x parameters numbers, and
             little else.
+        runs_rows_apart: Whether it runs each row by itself, so that no row can change the gradient
+            of another other than through state.
+        can_be_proved: Whether its clipped_sum takes `observe` and `broadcast` (see
+            `tfdpnorm.gradients.book_keeping`).
     """
 
     name: str
@@ -37,6 +41,8 @@ class Engine:
     takes_public_rows: bool = True
     takes_clipping_options: bool = True
     holds_gradients: bool = True
+    runs_rows_apart: bool = False
+    can_be_proved: bool = False
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
         """Refuses what the engine cannot do, before anything is trained.
@@ -84,6 +90,7 @@ _ENGINES = (
         ),
         takes_public_rows=False,
         holds_gradients=False,
+        can_be_proved=True,
     ),
     Engine(
         "per_example",
@@ -91,6 +98,7 @@ _ENGINES = (
             per_example, rows_mix=rows_mix
         ),
         takes_mixing_rows=True,
+        runs_rows_apart=True,
     ),
     Engine(
         "tfp_vectorized",

@@ -1,24 +1,56 @@
-"""Probes of per-example independence, before training: in the model, loss and augmentation."""
+"""Per-example independence of a model, its loss and its augmentation: probed, then proved."""
 
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 
+_RESTS = "Per-example independence, which clipping rests on: "
+_PROVED = (
+    _RESTS + "proved from the graph that the step runs, for physical batches of {rows} rows. Taken "
+    "for granted are this library's gradient rules and the kernels of TensorFlow."
+)
+_APART = (
+    _RESTS + "each example's gradient is computed by itself, by the engine {engine!r}, and no "
+    "variable of the graph that the step runs keeps what depends on examples."
+)
+_PROBED = "Per-example independence, beyond what the probe tries: the proof stopped at {obstacle}."
+_FOREIGN = (
+    "Per-example independence, beyond what the probe tries: the engine {engine!r} is that of "
+    "TensorFlow Privacy, for which there is no proof."
+)
+_EAGER = (
+    "Per-example independence, beyond a trace of the step that it was proved for: with "
+    "run_eagerly=True Python runs the model anew in each step."
+)
+_UNKNOWN_SIZE = (
+    "Per-example independence, beyond what the probe tries: the rows of a physical batch were not "
+    "known before the step, so that nothing was proved."
+)
+_SWITCHED_OFF = (
+    "Per-example independence in the model, its loss and its augmentation: its checks were "
+    "switched off."
+)
+_PROBE_INSTEAD = (
+    'Or pass validate="probe" to go on with what the probe finds alone; the statement then says so.'
+)
+
 
 class RowChecks:
-    """Runs the probes of `tfdpnorm.audit` once each, as soon as they have what they need.
+    """Probes with `tfdpnorm.audit`, as soon as there is what a probe needs; and judges the proofs.
 
     In statistics mode "lot" examples change each other's gradients by design, and the plan has no
-    guarantee: nothing is probed.
+    guarantee: nothing is checked.
 
     Args:
         private: `PrivateModel`.
-        augmentations: Tuple of what makes the views of its rows.
-        enabled: False leaves the probes out, and the ledger says so.
+        views: `tfdpnorm.training.step.views.Views` of its rows.
+        validate: True probes, and demands a proof. "probe" probes, and the ledger says what is not
+            proved. False does neither, and the ledger says so.
     """
 
-    def __init__(self, private, augmentations, enabled=True):
-        self._private, self._augmentations, self._enabled = private, augmentations, enabled
+    def __init__(self, private, views, validate=True):
+        self._private, self._views, self._validate = private, views, validate
         self._outputs = None
         self._loss_probed = False
+        self._refusal = None
 
     def check_model(self, x=None):
         """Probes the model and the augmentations, unless that was done.
@@ -36,9 +68,11 @@ class RowChecks:
         rows = model_rows(self._private, x)
         if rows is None:
             return
-        report = probe_model(self._private, rows)
-        for augmentation in self._augmentations:
-            report += probe_augmentation(augmentation, rows)
+        size = self._private.physical_batch_size
+        of_views = None if size is None else size * self._views.count
+        report = probe_model(self._private, rows, batch_size=of_views)
+        for augmentation in self._views.augmentations:
+            report += probe_augmentation(augmentation, rows, batch_size=size)
         self._outputs = report.outputs or False
         self._conclude(report)
 
@@ -55,21 +89,72 @@ class RowChecks:
         if self._loss_probed or self._is_left_out() or not self._outputs:
             return
         self._loss_probed = True
-        self._conclude(probe_loss(loss, self._outputs, y))
+        size = self._private.physical_batch_size
+        self._conclude(probe_loss(loss, self._outputs, y, batch_size=size))
 
     def forget_loss(self):
         """Forgets that the loss was probed: the next one is probed, too."""
         self._loss_probed = False
 
+    def trace(self, train_function, iterator):
+        """Traces the training function of Keras, unless that was done for such an iterator.
+
+        Raises:
+            ValueError: if per-example independence is not proved and had to be.
+        """
+        if not hasattr(train_function, "get_concrete_function"):
+            if self._demanded():
+                self._private.ledger.exclude(_EAGER)
+            return
+        self._refusal = None
+        try:
+            train_function.get_concrete_function(iterator)
+        except Exception:
+            if self._refusal is not None:
+                # As it was raised: Keras would add where in the trace that was.
+                raise self._refusal from None
+            raise
+
+    def conclude_proof(self, proof, rows):
+        """Judges the proof of what a step computes of a physical batch.
+
+        Args:
+            proof: `tfdpnorm.audit.Proof`; None where the shapes of a batch are not known.
+            rows: P, the rows of a physical batch, or None.
+
+        Returns:
+            Whether training goes on without a proof where there should be one.
+
+        Raises:
+            ValueError: if it does not hold and had to.
+        """
+        if not self._demanded():
+            return self._private.statistics != "lot" and not (proof is None or proof.holds)
+        ledger, engine = self._private.ledger, self._private.engine_made
+        if proof is None:
+            ledger.exclude(_UNKNOWN_SIZE)
+        elif not proof.holds:
+            if self._validate is True:
+                self._refusal = ValueError(_refusal(proof, engine))
+                raise self._refusal
+            ledger.exclude(_PROBED.format(obstacle=proof.obstacle))
+        elif engine.can_be_proved:
+            ledger.establish(_PROVED.format(rows=rows))
+        elif engine.runs_rows_apart:
+            ledger.establish(_APART.format(engine=engine.name))
+        else:
+            ledger.exclude(_FOREIGN.format(engine=engine.name))
+        return proof is not None and not proof.holds
+
+    def _demanded(self):
+        return self._private.statistics != "lot" and self._validate is not False
+
     def _is_left_out(self):
         if self._private.statistics == "lot":
             return True
-        if not self._enabled:
-            self._private.ledger.exclude(
-                "Per-example independence in the model, its loss and its augmentation: its checks "
-                "were switched off."
-            )
-        return not self._enabled
+        if self._validate is False:
+            self._private.ledger.exclude(_SWITCHED_OFF)
+        return self._validate is False
 
     def _conclude(self, report):
         if report.findings:
@@ -77,3 +162,23 @@ class RowChecks:
         warn_unchecked(report)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
+
+
+def _refusal(proof, engine):
+    if proof.state_faults:
+        return (
+            f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
+            f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
+        )
+    if engine.runs_rows_apart:
+        return (
+            "Expected an augmentation, or statistics of rows, whose per-example independence can "
+            f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
+            f"operations that keep the examples apart. {_PROBE_INSTEAD}"
+        )
+    return (
+        "Expected a model, a loss and an augmentation whose per-example independence can be "
+        f"proved, with engine={engine.name!r}, got {proof.obstacle}. Use "
+        'engine="per_example", which runs each example by itself, or write that part in '
+        f"operations that keep the examples apart. {_PROBE_INSTEAD}"
+    )

@@ -57,6 +57,16 @@ def check_float32(plan):
         )
 
 
+def check_validate(value):
+    """Refuses what is neither a bool nor "probe".
+
+    Raises:
+        ValueError: with what was expected.
+    """
+    if not isinstance(value, bool) and not (isinstance(value, str) and value == "probe"):
+        raise arguments.refusal("validate", 'to be True, "probe" or False', value)
+
+
 def check_budget_share(share, layers, mode):
     """Refuses shares of the budget that nothing could use, or that leave nothing.
 

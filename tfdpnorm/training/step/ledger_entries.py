@@ -19,6 +19,8 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
     ledger = private.ledger
 
     def recorded(iterator):
+        # Tracing proves per-example independence: what is refused is not an update.
+        private.row_checks.trace(train_function, iterator)
         # The plan may end within an execution of several steps.
         count = max(1, min(steps_per_execution(private), ledger.remaining_updates))
         ledger.record_updates(count)

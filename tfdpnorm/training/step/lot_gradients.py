@@ -6,10 +6,12 @@ import tensorflow as tf
 
 from tfdpnorm.audit import check_no_added_losses
 from tfdpnorm.gradients import ClippedSum
-from tfdpnorm.keras_compat.walk import layer_numbers
+from tfdpnorm.keras_compat.graphs import operation_count, tensors_since
+from tfdpnorm.keras_compat.walk import layer_numbers, weights_are_in_the_graph_of_layers
 from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.training.step.lot_sum import sum_over_lot
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
+from tfdpnorm.training.step.physical import PhysicalBatches
 from tfdpnorm.training.step.release import private_gradients
 
 
@@ -51,6 +53,7 @@ class LotGradients:
     Attributes:
         engine: As given.
         clipping: As given.
+        views: As given.
     """
 
     def __init__(self, model, streams, views, plan, *, engine, clipping):
@@ -58,54 +61,83 @@ class LotGradients:
         self.clipping = clipping
         self._model = model
         self._streams = streams
-        self._views = views
+        self.views = views
         self._plan = plan
         self._noised_statistics = NoisedStatistics(model, plan)
         self._loss = None
         self._clipped_sum = None
+        self._physical = None
 
-    @property
-    def augmentations(self):
-        """Tuple of what makes the views of an example."""
-        return self._views.augmentations
+    def compile(self, optimizer, loss, conclude):
+        """Sets what the gradients are for.
 
-    def compile(self, optimizer, loss):
-        """Sets the loss, a `PerExampleLoss`, and the optimizer that the gradients are for.
+        Args:
+            optimizer: The optimizer.
+            loss: `PerExampleLoss`.
+            conclude: See `PhysicalBatches`.
 
         Raises:
             ValueError: for an optimizer that the engine cannot work for.
         """
         self._loss = loss
         self._clipped_sum = self.engine.bind(
-            self._model, optimizer, self._streams.rows_mix, self._views.count
+            self._model, optimizer, self._streams.rows_mix, self.views.count
         )
+        self._physical = PhysicalBatches(conclude)
 
-    def clipped(self, lot):
-        """Returns the `ClippedLot` of a `tfdpnorm.data.Lot` of [K, P, ...]. **Not private yet.**"""
+    def clipped(self, lot, *, for_an_update=True):
+        """Returns the `ClippedLot` of a lot. **Not private yet.**
+
+        Args:
+            lot: `tfdpnorm.data.Lot` of [K, P, ...].
+            for_an_update: Whether it is going to be released; otherwise it is audited.
+        """
         trained = self._model.trainable_variables
         measured = [*trained, *self._streams.tap_variables()]
         clipping = self.clipping.of_variables(
             layers=layer_numbers(self._model, measured),
             weights=self._streams.clip_weights(measured),
         )
+        before = operation_count()
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
             statistics = self._streams.public_pass(training=True)
-        total = sum_over_lot(
-            self._clipped_sum,
-            lambda x, mask: self._loss_fn(x, mask, statistics),
+        public = tensors_since(before)
+
+        def views_of(x, y, sample_weight, mask):
+            del y, sample_weight, mask
+            return self.views(x)
+
+        if self.views.augmentations and not self.engine.can_be_proved:
+            # They see the whole batch, whatever the engine does with the rows afterwards.
+            views_of = self._physical.of_rows(views_of, lot, public)
+
+        def physical_sum(rows, **options):
+            x, y, sample_weight, mask = rows
+            loss_fn = self._loss_fn(x, mask, statistics)
+            rows = (views_of(*rows), y, sample_weight, mask)
+            return self._clipped_sum(loss_fn, rows, measured, clipping, **options)
+
+        physical_sum = self._physical.clipped_sum(
+            physical_sum,
             lot,
+            public,
             measured,
-            clipping,
-            prepare=self._views,
+            can_be_proved=self.engine.can_be_proved,
+            reads_rows=not for_an_update and weights_are_in_the_graph_of_layers(self._model),
         )
+        total = sum_over_lot(physical_sum, lot)
 
-        def run(x):
-            rows = self._views.as_rows(self._views(x))
-            return self._streams.forward(rows, statistics, training=True)
+        def row_moments(x, y, sample_weight, mask):
+            del y, sample_weight
+            rows = self.views.as_rows(self.views(x))
+            run = lambda: self._streams.forward(rows, statistics, training=True)  # noqa: E731
+            return self._noised_statistics.row_moments(run, mask, self.views)
 
+        if self._noised_statistics.layers:
+            row_moments = self._physical.of_rows(row_moments, lot, public)
         sums, measured, weights = self._noised_statistics.joined(
-            total.gradients, measured, clipping.weights, lot, run, self._views
+            total.gradients, measured, clipping.weights, lot, row_moments
         )
         return ClippedLot(total, sums, clipping.sensitivity, measured, weights, tape, statistics)
 
@@ -136,12 +168,12 @@ class LotGradients:
 
         def loss_fn(x, y, sample_weight):
             predictions = self._streams.forward(
-                self._views.as_rows(x), used, training=True, mask=mask
+                self.views.as_rows(x), used, training=True, mask=mask
             )
             check_no_added_losses(self._model)
-            losses = self._loss(self._views.repeated(y), predictions)
-            losses = self._views.mean(losses)
+            losses = self._loss(self.views.repeated(y), predictions)
+            losses = self.views.mean(losses)
             losses *= tf.cast(sample_weight, losses.dtype)
-            return losses, tf.nest.map_structure(self._views.mean, predictions)
+            return losses, tf.nest.map_structure(self.views.mean, predictions)
 
         return loss_fn

@@ -5,40 +5,34 @@ import tensorflow as tf
 from tfdpnorm.gradients import ClippedSum
 
 
-def sum_over_lot(clipped_sum, make_loss_fn, lot, variables, clipping, prepare):
+def sum_over_lot(physical_sum, lot):
     """Adds up the clipped sums of the physical batches of a lot.
 
     Args:
-        clipped_sum: What `tfdpnorm.gradients.engines.registry.Engine.bind` gives.
-        make_loss_fn: Function from the `(x, mask)` of a physical batch to its loss_fn (see
-            `tfdpnorm.gradients.per_example`).
+        physical_sum: Function from the `(x, y, sample_weight, mask)` of a physical batch to its
+            `ClippedSum`.
         lot: `tfdpnorm.data.Lot` of [K, P, ...]; K physical batches of P rows.
-        variables: What to differentiate by.
-        clipping: `tfdpnorm.gradients.Clipping`.
-        prepare: Function of x that is applied to each physical batch.
 
     Returns:
         A `ClippedSum`, its losses and predictions of [K * P, ...].
     """
     count = tf.shape(lot.mask)[0]
 
-    def physical_sum(k):
-        x, *others = tf.nest.map_structure(lambda t: t[k], tuple(lot))
-        rows = (prepare(x), *others)
-        return clipped_sum(make_loss_fn(x, rows[3]), rows, variables, clipping)
+    def part_of(k):
+        return physical_sum(*tf.nest.map_structure(lambda t: t[k], tuple(lot)))
 
     if lot.mask.shape[0] == 1:
-        return physical_sum(0)
+        return part_of(0)
 
     # The first physical batch outside of the loop gives the others their shapes and dtypes.
-    first = physical_sum(0)
+    first = part_of(0)
     stacked = (first.losses, first.predictions)
     arrays = tf.nest.map_structure(
         lambda t: tf.TensorArray(t.dtype, size=count, element_shape=t.shape).write(0, t), stacked
     )
 
     def body(k, gradients, nonfinite, arrays):
-        part = physical_sum(k)
+        part = part_of(k)
         gradients = [a + b for a, b in zip(gradients, part.gradients, strict=True)]
         arrays = tf.nest.map_structure(
             lambda array, t: array.write(k, t), arrays, (part.losses, part.predictions)

@@ -54,7 +54,7 @@ class NoisedStatistics:
         self._plan = plan
         self._all = _all_layers(model)
 
-    def joined(self, clipped, measured, weights, lot, run, views):
+    def joined(self, clipped, measured, weights, lot, row_moments):
         """Puts the lot's statistics beside its clipped gradients.
 
         Args:
@@ -62,8 +62,8 @@ class NoisedStatistics:
             measured: List of variables.
             weights: None, or what each part of the sum has been multiplied by.
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
-            run: Function that runs the model in training on x, [P, ...], of a physical batch.
-            views: `Views`: a row's moments are the mean over its views.
+            row_moments: Function from the parts of a physical batch to what the method of that name
+                gives.
 
         Returns:
             Triple like the first three arguments, two running averages per layer longer. A row
@@ -79,7 +79,7 @@ class NoisedStatistics:
             return clipped, measured, weights
         of_gradient = math.sqrt(1 - self._plan.statistics_budget_share)
         factors = self._factors()
-        sums = self._lot_sums(lot, run, views)
+        sums = self._lot_sums(lot, row_moments)
         weights = weights or [1.0] * len(measured)
         return (
             [*(g * of_gradient for g in clipped), *map(tf.multiply, sums, factors)],
@@ -117,20 +117,34 @@ class NoisedStatistics:
             for bound in layer.moment_bounds
         ]
 
-    def _lot_sums(self, lot, run, views):
+    def row_moments(self, run, mask, views):
+        """The moments of each row of a physical batch.
+
+        Args:
+            run: Function that runs the model in training on the batch.
+            mask: [P].
+            views: `Views`: a row's moments are the mean over its views.
+
+        Returns:
+            List of [P, channels]: for each layer the means and the means of squares.
+        """
+        with record_row_moments() as moments:
+            run()
+        return [
+            views.mean(of_rows)
+            for of_layer in self._in_order(moments, mask, views)
+            for of_rows in of_layer
+        ]
+
+    def _lot_sums(self, lot, row_moments):
         """Sums over a lot's rows: for each layer the means and the means of squares, [channels]."""
 
         def physical_sums(k):
-            x, weight, mask = tf.nest.map_structure(
-                lambda t: t[k], (lot.x, lot.sample_weight, lot.mask)
-            )
+            x, y, weight, mask = tf.nest.map_structure(lambda t: t[k], tuple(lot))
             counted = tf.cast((mask > 0) & (weight != 0), tf.float32)
-            with record_row_moments() as moments:
-                run(x)
             return [
-                tf.tensordot(tf.cast(counted, of_rows.dtype), views.mean(of_rows), axes=1)
-                for of_layer in self._in_order(moments, mask, views)
-                for of_rows in of_layer
+                tf.tensordot(tf.cast(counted, of_rows.dtype), of_rows, axes=1)
+                for of_rows in row_moments(x, y, weight, mask)
             ]
 
         zeros = [tf.zeros(average.shape, average.dtype) for average in self._averages()]

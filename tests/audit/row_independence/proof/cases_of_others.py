@@ -5,7 +5,13 @@ By name: the function, the specs of its inputs, and the verdict on its first out
 
 import tensorflow as tf
 
-from tests.audit.row_independence.proof.cases_of_values import FIRST, INTS, MIXED, constant
+from tests.audit.row_independence.proof.cases_of_values import (
+    FIRST,
+    INTS,
+    MIXED,
+    constant,
+    for_each,
+)
 from tests.audit.row_independence.proof.perturbation import P, spec
 from tfdpnorm.audit.row_independence.proof.verdicts import Rows
 
@@ -68,7 +74,7 @@ OTHERS = {
     "transform": (
         lambda x: raw.ImageProjectiveTransformV3(
             images=x,
-            transforms=constant(P, 8) / 9,
+            transforms=for_each(constant(8)) / 9,
             output_shape=[4, 4],
             fill_value=0.0,
             interpolation="BILINEAR",

@@ -5,7 +5,13 @@ By name: the function, the specs of its inputs, and the verdict on its first out
 
 import tensorflow as tf
 
-from tests.audit.row_independence.proof.cases_of_values import FIRST, INTS, MIXED, constant
+from tests.audit.row_independence.proof.cases_of_values import (
+    FIRST,
+    INTS,
+    MIXED,
+    constant,
+    for_each,
+)
 from tests.audit.row_independence.proof.perturbation import P, spec
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Rows
 
@@ -75,10 +81,12 @@ PARTS = {
     "unstack_of_the_batch": (lambda x: tf.unstack(x, axis=0)[0], [spec(4)], MIXED),
     "stack": (lambda x, y: tf.stack([x, y], axis=1), [spec(4), spec(4)], FIRST),
     "stack_before": (lambda x, y: tf.stack([x, y]), [spec(4), spec(4)], Rows(1)),
-    "stack_with_constants": (lambda x: tf.stack([x, constant(P, 4)], 2), [spec(4)], FIRST),
+    "stack_with_constants": (lambda x: tf.stack([x, constant(P, 4)], 2), [spec(4)], MIXED),
+    "stack_with_one_row": (lambda x: tf.stack([x, for_each(constant(4))], 2), [spec(4)], FIRST),
     "stack_of_other_axes": (lambda x: tf.stack([x, tf.transpose(x)], 2), [spec(P)], MIXED),
     "concat": (lambda x, y: tf.concat([x, y], 1), [spec(4), spec(2)], FIRST),
-    "concat_with_constants": (lambda x: tf.concat([x, constant(P, 2)], 1), [spec(4)], FIRST),
+    "concat_with_constants": (lambda x: tf.concat([x, constant(P, 2)], 1), [spec(4)], MIXED),
+    "concat_with_one_row": (lambda x: tf.concat([x, for_each(constant(2))], 1), [spec(4)], FIRST),
     "concat_of_the_batch": (lambda x, y: tf.concat([x, y], 0), [spec(4), spec(4)], Rows(0, 1, 2)),
     "siamese": (
         lambda x, y: tf.split(tf.nn.relu(tf.concat([x, y], 0)), 2, 0)[1],
@@ -88,6 +96,11 @@ PARTS = {
     "joined_with_constants": (lambda x: tf.concat([x, constant(2, 4)], 0), [spec(4)], MIXED),
     "joined_with_a_batch_of_constants": (
         lambda x: tf.concat([constant(P, 4), x], 0),
+        [spec(4)],
+        MIXED,
+    ),
+    "joined_with_a_batch_of_one_row": (
+        lambda x: tf.concat([for_each(constant(4)), x], 0),
         [spec(4)],
         Rows(0, 1, 2),
     ),

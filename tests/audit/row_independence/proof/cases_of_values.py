@@ -19,10 +19,16 @@ def constant(*shape):
     return tf.constant(np.random.default_rng(sum(shape)).normal(size=shape), tf.float32)
 
 
+def for_each(x):
+    """A free tensor, once for each example."""
+    return tf.tile(x[None], [P] + [1] * x.shape.rank)
+
+
 BROADCASTS = {
     "with_a_weight": (lambda x: x + constant(4), [spec(4)], FIRST),
     "with_a_weight_of_higher_rank": (lambda x: x + constant(5, 1, 4), [spec(4)], Rows(1)),
-    "with_a_row_for_each_example": (lambda x: x * constant(P, 4), [spec(4)], FIRST),
+    "with_a_row_for_each_place": (lambda x: x * constant(P, 4), [spec(4)], MIXED),
+    "with_one_row_for_all": (lambda x: x * for_each(constant(4)), [spec(4)], FIRST),
     "two_of_rows": (lambda x, y: x + y, [spec(4), spec(4)], FIRST),
     "axis_of_size_1": (lambda x, y: x + y, [spec(4), spec(1)], FIRST),
     "each_with_every_other": (lambda x, y: x + y[:, 0], [spec(P), spec(1)], MIXED),
@@ -39,7 +45,7 @@ BROADCASTS = {
     ),
     "clip": (lambda x: tf.clip_by_value(x, -1.0, 1.0), [spec(4)], FIRST),
     "clip_by_another": (lambda x: tf.clip_by_value(x, -1.0, tf.reduce_max(x)), [spec(4)], MIXED),
-    "add_n": (lambda x, y: tf.add_n([x, y, constant(P, 4)]), [spec(4), spec(4)], FIRST),
+    "add_n": (lambda x, y: tf.add_n([x, y, for_each(constant(4))]), [spec(4), spec(4)], FIRST),
     "identity": (lambda x: tf.stop_gradient(tf.identity(x)), [spec(4)], FIRST),
     "dropout": (lambda x: tf.nn.dropout(x, 0.5), [spec(4)], FIRST),
     "broadcast_to": (lambda x: tf.broadcast_to(x, [2, P, 4]), [spec(4)], Rows(1)),

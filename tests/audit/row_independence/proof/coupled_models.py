@@ -327,7 +327,6 @@ def reversed_around():
 
 # A trained layer whose first axis is not that of the examples: the engine would clip wrong rows.
 OTHER_ROWS = {
-    "position_embedding": (position_embedding, (P,), "int32", "reads no example"),
     "constant_graph": (constant_graph, (P,), "float32", "reads no example"),
     "time_major_dense": (
         lambda: time_major(layers.Dense(P)),

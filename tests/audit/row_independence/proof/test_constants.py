@@ -43,6 +43,8 @@ FUNCTIONS = {
     "range": lambda a, b: tf.range(b[0], 12, b[2]),
     "gather": lambda a, b: tf.gather(a, [[2, 0]], axis=1),
     "stitch": lambda a, b: tf.dynamic_stitch([[0, 2], [1]], [b[:2], b[2:]]),
+    "left_out": lambda a, b: tf.raw_ops.ListDiff(x=a[0], y=b)[0],
+    "places_left": lambda a, b: tf.raw_ops.ListDiff(x=tf.range(5), y=b)[1],
     "invert": lambda a, b: tf.math.invert_permutation(tf.constant([2, 0, 1])),
     "sum": lambda a, b: tf.reduce_sum(a, 1, keepdims=True),
     "prod": lambda a, b: tf.reduce_prod(a, [0, 1]),

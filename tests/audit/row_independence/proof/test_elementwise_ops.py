@@ -23,8 +23,8 @@ ATTRIBUTES = {
 # and a check of numbers ends the run where the perturbation puts none.
 OTHERS = """
 AddN Angle CheckNumerics Complex ComplexAbs Conj Imag Real RegexFullMatch StaticRegexFullMatch
-StaticRegexReplace StringLength StringLower StringStrip StringToHashBucket StringToHashBucketFast
-StringToNumber StringUpper
+StaticRegexReplace StringJoin StringLength StringLower StringStrip StringToHashBucket
+StringToHashBucketFast StringToNumber StringUpper
 """.split()
 NAMES = sorted({*elementwise._ONE.split(), *elementwise._SEVERAL.split()} - set(OTHERS))
 

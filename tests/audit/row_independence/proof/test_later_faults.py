@@ -116,8 +116,13 @@ def learned_memory(x):
 
 
 def weights_by_place(x):
-    """A number for each place of the batch: of none of the examples."""
+    """A number for each place of the batch, that everybody knows."""
     return x * tf.random.stateless_uniform([P, 1], [1, 2])
+
+
+def weights_by_chance(x):
+    """A number for each example, that nobody knows."""
+    return x * tf.random.uniform([P, 1])
 
 
 def divided_by_their_number(x):
@@ -200,12 +205,13 @@ FAULTS = {
     "bank": Bank,
     "tracker": Tracker,
     "renormalized_by_chance": Renormalized,
+    "weights_by_place": weights_by_place,
 }
 SOUND = {
     "until_each_is_small": until_each_is_small,
     "lengths_of_their_own": lengths_of_their_own,
     "learned_memory": learned_memory,
-    "weights_by_place": weights_by_place,
+    "weights_by_chance": weights_by_chance,
     "divided_by_their_number": divided_by_their_number,
     "instance_normalization": instance_normalized,
     "own_spectrum": own_spectrum,

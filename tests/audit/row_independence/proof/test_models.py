@@ -50,9 +50,10 @@ def test_each_kind_of_public_statistics_is_proved(statistics, gradient):
     assert proof.holds, proof.obstacle
 
 
-def test_statistics_of_the_lot_are_not_proved():
-    proof = proof_of("lenet5", "public_batch", statistics="lot")
-    assert not proof.holds
+def test_statistics_of_the_lot_are_refused_by_the_engine():
+    """Their layers run on the public rows and those of the examples together."""
+    with pytest.raises(ValueError, match="Expected layer .* to give 8 rows for 8 examples"):
+        proof_of("lenet5", "public_batch", statistics="lot")
 
 
 def test_batch_normalization_is_not_proved_and_named():

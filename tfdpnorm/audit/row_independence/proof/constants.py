@@ -46,7 +46,7 @@ class Constants:
             return fill(tensor.shape.as_list(), dtype.as_numpy_dtype)
         if op.type == "Const":
             return tf.get_static_value(tensor)
-        fold = _FOLDS.get(op.type)
+        fold = FOLDS.get(op.type)
         if fold is None:
             return None
         inputs = [self.of(x) for x in op.inputs]
@@ -137,6 +137,11 @@ def _binary(function):
     return lambda op, a, b: function(a, b)
 
 
+def _difference(op, x, left_out):
+    places = np.flatnonzero(~np.isin(x, left_out))
+    return [x[places], places]
+
+
 def _sliced(op, x, begin, size):
     size = [s if s >= 0 else n - b for s, n, b in zip(size, x.shape, begin, strict=True)]
     return x[tuple(slice(b, b + s) for b, s in zip(begin, size, strict=True))]
@@ -155,7 +160,8 @@ def _unpacked(op, x):
     return [np.take(x, i, axis=axis) for i in range(op.get_attr("num"))]
 
 
-_FOLDS = {
+# By type of operation, the function from it and its inputs' values to its outputs'.
+FOLDS = {
     "Identity": lambda op, x: x,
     "StopGradient": lambda op, x: x,
     "PreventGradient": lambda op, x: x,
@@ -183,6 +189,7 @@ _FOLDS = {
     "DynamicStitch": _stitched,
     "ParallelDynamicStitch": _stitched,
     "InvertPermutation": lambda op, x: np.argsort(x),
+    "ListDiff": _difference,
     "ConcatOffset": lambda op, axis, *shapes: _offsets(int(axis), shapes),
     "Prod": _reduced(np.prod),
     "Sum": _reduced(np.sum),
@@ -212,6 +219,15 @@ _FOLDS = {
     "Sign": lambda op, x: np.sign(x),
     "SelectV2": lambda op, c, a, b: np.where(c, a, b),
 }
+
+
+def folded(op, k, inputs):
+    """Output k of an operation that moves the entries of given arrays; None if it is not known."""
+    try:
+        values = FOLDS[op.type](op, *inputs)
+    except (KeyError, ValueError, IndexError, TypeError, ArithmeticError):
+        return None
+    return np.asarray(values[k] if isinstance(values, list) else values)
 
 
 def _offsets(axis, shapes):

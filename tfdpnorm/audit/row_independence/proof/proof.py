@@ -7,6 +7,7 @@ import tensorflow as tf
 from tfdpnorm.audit.row_independence.proof import rules
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free, Mixed, Rows
 from tfdpnorm.audit.row_independence.proof.walk import Walk
+from tfdpnorm.keras_compat.graphs import traced
 
 del rules  # imported to register the rules
 
@@ -55,16 +56,24 @@ class Proof:
         claims: Tuple of `Claim`. With a state fault they say nothing of later runs.
         state_faults: Tuple of `Mixed`, where state gets what depends on examples.
         operations: How many operations the graph has, functions that it calls not counted.
+        broadcast_layers: Tuple of layers that read no example and whose output is broadcast to all
+            examples: the engine has to be told (see `tfdpnorm.gradients.book_keeping`).
+        batch_wide: Tuple of `Mixed`: what rows depend on that is drawn or changed once for a whole
+            physical batch. Without one example of a lot, others move to another of its physical
+            batches, and get what is drawn there. Empty if a lot is one physical batch.
     """
 
     claims: tuple
     state_faults: tuple = ()
     operations: int = 0
+    broadcast_layers: tuple = ()
+    batch_wide: tuple = ()
 
     @property
     def holds(self):
-        """Whether all claims are proved, and no state depends on examples."""
-        return not self.state_faults and all(claim.holds for claim in self.claims)
+        """Whether all claims are proved, no state depends on examples, and no row on its batch."""
+        apart = all(claim.holds for claim in self.claims)
+        return apart and not self.state_faults and not self.batch_wide
 
     @property
     def failed(self):
@@ -76,7 +85,7 @@ class Proof:
         """What stopped the proof first, in words; None if nothing did."""
         for claim in self.failed:
             return str(claim)
-        for fault in self.state_faults:
+        for fault in (*self.state_faults, *self.batch_wide):
             return str(fault)
         return None
 
@@ -84,10 +93,10 @@ class Proof:
     def culprit(self):
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
-        return next(iter([*mixed, *self.state_faults]), None)
+        return next(iter([*mixed, *self.state_faults, *self.batch_wide]), None)
 
 
-def prove(function, specs, examples, per_example=1):
+def prove(function, specs, examples, per_example=1, several_batches=True):
     """Proves that each output of a function keeps the examples apart.
 
     Args:
@@ -96,6 +105,8 @@ def prove(function, specs, examples, per_example=1):
             argument of `function`: the rows of P examples, one each.
         examples: P.
         per_example: How many entries of the first axis of each output belong to one example.
+        several_batches: Whether a lot may have several physical batches, so that what is drawn once
+            for one of them must not reach the rows.
 
     Returns:
         `Proof` with a claim for each output.
@@ -105,14 +116,30 @@ def prove(function, specs, examples, per_example=1):
         Exception: whatever `function` raises.
     """
     check_specs(specs, examples)
-    graph = traced_graph(function, specs)
-    verdicts, faults = verdicts_of(graph, examples)
+    options = {"per_example": per_example, "several_batches": several_batches}
+    return prove_outputs(traced_function(function, specs).graph, examples, **options)
+
+
+def prove_outputs(graph, examples, public=(), per_example=1, several_batches=True):
+    """As `prove`, for the outputs of a graph; `public` as in `verdicts_of`."""
+    verdicts, faults, batch_wide = verdicts_of(graph, examples, public=public)
     claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(verdicts)]
-    return Proof(tuple(claims), faults, len(graph.get_operations()))
+    return Proof(
+        tuple(claims),
+        faults,
+        len(graph.get_operations()),
+        batch_wide=batch_wide if several_batches else (),
+    )
 
 
-def traced_graph(function, specs):
-    """Returns the `FuncGraph` of a function, traced as Keras traces a step of training.
+def prove_state(graph, examples, public=()):
+    """Proves only that no state depends on examples, as `prove_outputs`."""
+    _, faults, _ = verdicts_of(graph, examples, [], public)
+    return Proof((), faults, len(graph.get_operations()))
+
+
+def traced_function(function, specs):
+    """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
 
     Raises:
         RuntimeError: inside a graph: what its tensors depend on is not known.
@@ -122,24 +149,49 @@ def traced_graph(function, specs):
             "Expected a proof to be made eagerly, got a call inside a graph. Make it before the "
             "function that is traced."
         )
-    return tf.function(function).get_concrete_function(*specs).graph
+    return traced(function, specs)
 
 
-def verdicts_of(graph, examples):
+def verdicts_of(graph, examples, tensors=None, public=()):
     """Walks a graph whose arguments are the rows of examples.
 
     Args:
-        graph: `FuncGraph`. What it captured is free.
+        graph: `FuncGraph`. Free is what it captured of variables, of constants, and of `public`.
         examples: P.
+        tensors: The tensors to give verdicts on, of the graph or constant; None for its outputs.
+        public: Collection of tensors of the graph outside that depend on no example.
 
     Returns:
-        Pair of the verdicts on its outputs, a list, and the state faults, a tuple of `Mixed`.
+        Triple of the verdicts on the tensors, a list; the state faults, a tuple of `Mixed`; and
+        what rows depend on that is drawn or changed once for a whole physical batch, another one.
     """
-    captured = {id(tensor) for tensor in graph.internal_captures}
+    public = {id(tensor) for tensor in public}
+    captured = {}
+    for outside, inside in graph.captures:
+        free = not tf.is_symbolic_tensor(outside) or outside.dtype == tf.resource
+        captured[id(inside)] = FREE if free or id(outside) in public else _captured(outside)
+    tensors = graph.outputs if tensors is None else tensors
+    inside = [t for t in tensors if tf.is_symbolic_tensor(t)]
     walk = Walk(examples)
-    given = [FREE if id(tensor) in captured else Rows(0) for tensor in graph.inputs]
-    verdicts = walk.run(graph, given)
-    return verdicts, tuple({fault.op_name: fault for fault in walk.faults}.values())
+    found = iter(walk.run(graph, [captured.get(id(t), Rows(0)) for t in graph.inputs], inside))
+    verdicts = [next(found) if tf.is_symbolic_tensor(t) else FREE for t in tensors]
+    faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
+    return verdicts, faults, walk.draws.batch_wide
+
+
+def forward_verdicts(graph, examples, tensors):
+    """Verdicts on tensors of a graph that is not finished: its inputs are not known as such.
+
+    What depends on one of them is mixed; what is free is free.
+    """
+    walk = Walk(examples)
+    free = [FREE] * len(graph.internal_captures)
+    return walk.run(graph, free, tensors, graph.internal_captures)
+
+
+def _captured(tensor):
+    why = "is of the graph outside, where it may depend on examples"
+    return Mixed(tensor.op.name, tensor.op.type, "", why)
 
 
 def check_specs(specs, examples):

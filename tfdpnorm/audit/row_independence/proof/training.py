@@ -15,17 +15,17 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.audit.row_independence.proof.broadcast import is_broadcast, operations_until
 from tfdpnorm.audit.row_independence.proof.proof import (
     Claim,
     Proof,
     check_specs,
-    traced_graph,
+    forward_verdicts,
+    traced_function,
     verdicts_of,
 )
-from tfdpnorm.gradients.engines.per_example import check_connected
-from tfdpnorm.gradients.taps import Taps
-from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.walk import own_weights
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE
+from tfdpnorm.gradients import Clipping, book_keeping
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
@@ -40,17 +40,17 @@ class Traced(NamedTuple):
         tensor: The tensor.
         per_example: How many entries of its first axis belong to one example.
         gradient: Number of the gradient by it, among all that are claimed of; None for others.
+        tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
     """
 
     what: str
     tensor: tf.Tensor
     per_example: int
     gradient: int | None = None
+    tap: object = None
 
 
-def prove_training(
-    model, loss, x, y, *, make_forward=None, variables=None, rows_per_example=1, loss_scale=1.0
-):
+def prove_training(model, loss, x, y, *, make_forward=None, **options):
     """Proves per-example independence of a model's training by book-keeping.
 
     Args:
@@ -62,9 +62,8 @@ def prove_training(
         make_forward: Function of (x, mask) that gives the function from x to the predictions in
             training; None for a call of the model. It is run in the graph that is traced, before
             any layer is watched: the place for a public pass. What it captures is taken for public.
-        variables: See `prove_book_keeping`.
-        rows_per_example: See `prove_book_keeping`. x then has so many rows for each example.
-        loss_scale: See `prove_book_keeping`.
+        **options: As in `prove_book_keeping`. With `rows_per_example`, x has so many rows for each
+            example.
 
     Returns:
         See `prove_book_keeping`.
@@ -83,21 +82,24 @@ def prove_training(
 
         return loss_fn
 
-    return prove_book_keeping(
-        model,
-        make_loss_fn,
-        x,
-        y,
-        variables=variables,
-        rows_per_example=rows_per_example,
-        loss_scale=loss_scale,
-    )
+    return prove_book_keeping(model, make_loss_fn, x, y, **options)
 
 
 def prove_book_keeping(
-    model, make_loss_fn, x, y, *, variables=None, rows_per_example=1, loss_scale=1.0
+    model,
+    make_loss_fn,
+    x,
+    y,
+    *,
+    variables=None,
+    rows_per_example=1,
+    loss_scale=1.0,
+    several_batches=True,
 ):
     """Proves that the tensors that book-keeping works with keep the examples apart.
+
+    A layer whose output reads no example and is broadcast to all, as that of an embedding of
+    positions is, is given to the engine as such (see `tfdpnorm.gradients.book_keeping`).
 
     Args:
         model: The Keras model.
@@ -108,6 +110,7 @@ def prove_book_keeping(
         variables: The variables to differentiate by; None for all that are trainable.
         rows_per_example: How many consecutive rows the loss_fn runs the model on for each row.
         loss_scale: What the losses are multiplied by before the backward pass.
+        several_batches: See `prove_pass`.
 
     Returns:
         `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
@@ -122,55 +125,139 @@ def prove_book_keeping(
     check_specs((x, y), examples)
     vector = tf.TensorSpec([examples], tf.float32)
     variables = model.trainable_variables if variables is None else variables
-    seen = []
+    clipping = Clipping(1.0, loss_scale=loss_scale)
 
-    # AutoGraph converts this function, as it does a step of training, for the sake of the model and
-    # the loss; what it would make of loops of ours is nobody's concern, so that it has none.
-    def tensors(x, y, sample_weight, mask):
-        loss_fn = make_loss_fn(x, mask)
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            with Taps(model, variables, rows_per_example).attached(tape) as taps:
-                losses, _ = loss_fn(x, y, sample_weight)
-            counted = tf.where(mask > 0, losses, tf.zeros_like(losses))
-            scaled = counted * tf.cast(loss_scale, losses.dtype)
-        seen[:] = _found(losses, taps.calls, variables, tape, scaled)
-        return _outputs(seen)
+    def traced(broadcast, observe):
+        def clipped_sum(x, y, sample_weight, mask):
+            return book_keeping(
+                model,
+                make_loss_fn(x, mask),
+                (x, y, sample_weight, mask),
+                variables,
+                clipping,
+                rows_per_example=rows_per_example,
+                broadcast=broadcast,
+                observe=observe,
+            )
 
-    graph = traced_graph(tensors, (x, y, vector, vector))
-    verdicts, faults = verdicts_of(graph, examples)
+        return traced_function(clipped_sum, (x, y, vector, vector))
+
+    return prove_traced(traced, examples, several_batches=several_batches)[0]
+
+
+def prove_traced(trace, examples, public=(), several_batches=True):
+    """Proves a pass of book-keeping; traces it once more if layers turn out to read no example.
+
+    Args:
+        trace: Function of `(broadcast, observe)` that traces the pass, as a function of (x, y,
+            sample_weight, mask), each [P, ...], and returns the `ConcreteFunction`.
+        examples: P.
+        public: See `verdicts_of`.
+        several_batches: See `prove_pass`.
+
+    Returns:
+        Triple of the `Proof` of the last trace, that trace, and the tuple of layers that it gives a
+        copy of their output to each example for.
+
+    Raises:
+        ValueError: as `tfdpnorm.gradients.book_keeping`.
+    """
+    broadcast = ()
+    while True:
+        kept = []
+        try:
+            function = trace(broadcast, kept.append)
+        except ValueError:
+            # Layers on other rows than those of the examples are refused, even if all examples
+            # read the same of them.
+            found = _broadcast_of_other_rows(kept[0], examples) if len(kept) == 1 else ()
+            if not found:
+                raise
+        else:
+            proof = prove_pass(function.graph, kept[1], examples, public, several_batches)
+            found = tuple(layer for layer in proof.broadcast_layers if layer not in broadcast)
+            if not found:
+                return replace(proof, broadcast_layers=broadcast), function, broadcast
+        broadcast += found
+
+
+def prove_pass(graph, kept, examples, public=(), several_batches=True):
+    """Proves per-example independence of a traced pass of book-keeping.
+
+    Args:
+        graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].
+        kept: The `tfdpnorm.gradients.BookKept` of the pass.
+        examples: P.
+        public: See `verdicts_of`.
+        several_batches: Whether a lot may have several physical batches, so that nothing that is
+            drawn or changed once for a whole one may reach the rows.
+
+    Returns:
+        See `prove_book_keeping`.
+    """
+    seen = _claimed(kept)
+    tensors = [t.tensor for t in seen]
+    verdicts, faults, batch_wide = verdicts_of(graph, examples, tensors, public)
     claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, verdicts, strict=True)]
     for i, each in enumerate(seen):
         if each.gradient is not None and not claims[each.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
     claims[0] = replace(claims[0], may_be_free=False)
-    return Proof(tuple(claims), faults, len(graph.get_operations()))
+    pairs = zip(seen, claims, strict=True)
+    watched = [(t.tap, t.tensor, c.reads_no_example) for t, c in pairs if t.tap]
+    layers = _broadcast_layers(watched, kept.losses, examples)
+    operations = len(graph.get_operations())
+    return Proof(tuple(claims), faults, operations, layers, batch_wide if several_batches else ())
 
 
-@as_written
-def _outputs(seen):
-    # An output that is an input, or comes twice, would get lost.
-    return [tf.identity(tf.convert_to_tensor(each.tensor)) for each in seen]
+def _broadcast_of_other_rows(kept, examples):
+    """As `_broadcast_layers`, after the forward pass in a graph that did not come to its end."""
+    watched = [(tap, z) for tap in kept.calls for z in tap.watched]
+    verdicts = forward_verdicts(kept.losses.graph, examples, [z for _, z in watched])
+    watched = [
+        (tap, z, verdict == FREE and z.shape[0] != examples * tap.rows_per_example)
+        for (tap, z), verdict in zip(watched, verdicts, strict=True)
+    ]
+    found = _broadcast_layers(watched, kept.losses, examples)
+    return found if all(tap.layer in found for tap, _, wrong in watched if wrong) else ()
 
 
-@as_written
-def _found(losses, calls, variables, tape, scaled):
-    """What claims are made of, a list of `Traced`, after the forward pass of book-keeping."""
-    watched = [z for tap in calls for z in tap.watched]
-    gradients = iter(tape.gradient(scaled, watched))
-    found, reached = [Traced("the losses", losses, 1)], {}
-    for tap in calls:
+def _broadcast_layers(watched, losses, examples):
+    """The layers that read no example in any call, and whose output is broadcast to all.
+
+    Args:
+        watched: List of triples: a `Tap`, what it watched, and whether that reads no example.
+        losses: What the forward pass ends with.
+        examples: P.
+    """
+    found, others = {}, set()
+    forward = operations_until(losses)
+    for tap, z, reads_no_example in watched:
+        if reads_no_example and is_broadcast(z, examples * tap.rows_per_example, forward):
+            found[id(tap.layer)] = tap.layer
+        else:
+            others.add(id(tap.layer))
+    return tuple(layer for key, layer in found.items() if key not in others)
+
+
+def _claimed(kept):
+    """What claims are made of, a list of `Traced`, after a pass of book-keeping."""
+    gradients = iter(kept.gradients)
+    found = [Traced("the losses", kept.losses, 1)]
+    for tap in kept.calls:
         layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
         rows = tap.rows_per_example
+        reached = False
         for z in tap.watched:
             b = next(gradients)
             if b is None:
-                continue  # this call does not reach the loss
-            reached.update((v.ref(), b) for v in own_weights(tap.layer))
-            found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1))
+                continue  # what this call gives here does not reach the loss
+            reached = True
+            found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1, tap))
             found.append(Traced(f"the gradient by what {layer} gives", b, rows))
-        what = f"what the rule of {layer} remembers"
-        found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
-    check_connected([reached.get(v.ref()) for v in variables], variables)
+        if reached:
+            what = f"what the rule of {layer} remembers"
+            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
     return found
 
 

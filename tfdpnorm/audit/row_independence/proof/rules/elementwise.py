@@ -2,30 +2,32 @@
 
 Lemma. An entry of the result is computed from the entries of the inputs at the same place, where
 axes are aligned from the right and an axis of size 1 has the same entry at all places. If all
-inputs of rows have them on the same axis of the result, so laid out, an entry of example i reads
-entries of example i and free ones.
+inputs of rows have them on the same axis of the result, so laid out, and free inputs lie beside
+these, an entry of example i reads entries of example i and free ones that are the same for all.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import rule
+from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, ListOf
 
 _ONE = """
-Abs Acos Acosh AsString Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e Bucketize Cast
-Ceil CheckNumerics ComplexAbs Conj Cos Cosh Digamma Elu EnsureShape Erf Erfc Erfinv Exp Expm1 Floor
-Identity Imag Inv Invert IsFinite IsInf IsNan LeakyRelu Lgamma Log Log1p LogicalNot Ndtri Neg
-PlaceholderWithDefault PreventGradient Real Reciprocal RegexFullMatch Relu Relu6 Rint Round Rsqrt
-Selu Sigmoid Sign Sin Sinh Snapshot Softplus Softsign Sqrt Square StaticRegexFullMatch
-StaticRegexReplace StopGradient StringLength StringLower StringStrip StringToHashBucket
-StringToHashBucketFast StringToNumber StringUpper Tan Tanh Angle
+Abs Acos Acosh Angle AsString Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e Bucketize
+Cast Ceil CheckNumerics ComplexAbs Conj Cos Cosh Digamma Elu EnsureShape Erf Erfc Erfinv Exp Expm1
+FakeQuantWithMinMaxArgs Floor Identity Imag Inv Invert IsFinite IsInf IsNan LeakyRelu Lgamma Log
+Log1p LogicalNot Ndtri Neg PlaceholderWithDefault PreventGradient Real Reciprocal RegexFullMatch
+Relu Relu6 Rint Round Rsqrt Selu Sigmoid Sign Sin Sinh Snapshot Softplus Softsign Sqrt Square
+StaticRegexFullMatch StaticRegexReplace StopGradient StringLength StringLower StringStrip
+StringToHashBucket StringToHashBucketFast StringToNumber StringUpper Tan Tanh
 """
 _SEVERAL = """
 Add AddN AddV2 ApproximateEqual Atan2 Betainc BitwiseAnd BitwiseOr BitwiseXor ClipByValue Complex
-Div DivNoNan EluGrad Equal FloorDiv FloorMod Greater GreaterEqual Igamma Igammac InvGrad
-LeakyReluGrad LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan
-NextAfter NotEqual Polygamma Pow RealDiv ReciprocalGrad Relu6Grad ReluGrad RightShift RsqrtGrad
-SelectV2 SeluGrad SigmoidGrad SoftplusGrad SoftsignGrad SqrtGrad SquaredDifference Sub TanhGrad
-TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
+Div DivNoNan EluGrad Equal FakeQuantWithMinMaxArgsGradient FloorDiv FloorMod Greater GreaterEqual
+Igamma Igammac InvGrad LeakyReluGrad LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum
+Mod Mul MulNoNan NextAfter NotEqual Polygamma Pow RealDiv ReciprocalGrad Relu6Grad ReluGrad
+RightShift RsqrtGrad SelectV2 SeluGrad SigmoidGrad SoftplusGrad SoftsignGrad SqrtGrad
+SquaredDifference StringJoin Sub TanhGrad TruncateDiv TruncateMod Xdivy Xlog1py Xlogy Zeta
 """
+
+OPERATIONS = frozenset((*_ONE.split(), *_SEVERAL.split()))
 
 
 def broadcast(node, inputs=None):
@@ -50,7 +52,12 @@ def broadcast(node, inputs=None):
         if found not in (None, verdict):
             return node.mixed(f"{found} meet {verdict}")
         found = verdict
-    return found or FREE
+    if found is None:
+        return FREE
+    free = [(i, rank) for i, rank in zip(inputs, ranks, strict=True) if node.verdicts[i] == FREE]
+    if all([node.beside(i, found.at(found.axis + rank - max(ranks))) for i, rank in free]):
+        return found
+    return node.mixed(UNEVEN)
 
 
 @rule(*_ONE.split())
@@ -58,7 +65,7 @@ def _one(node):
     if isinstance(node.verdicts[0], ListOf):
         # Only operations that give their input on take lists.
         return node.verdicts[0]
-    return node.verdicts[0] if node.all_free(range(1, len(node.verdicts))) else broadcast(node)
+    return node.verdicts[0] if len(node.verdicts) == 1 else broadcast(node)
 
 
 @rule(*_SEVERAL.split())
@@ -80,17 +87,22 @@ def _added_lists(node):
 def _select(node):
     """Version 1: a condition [rows] chooses whole rows of the others."""
     if node.rank(0) == 1 and (node.rank(1) or 0) > 1:
-        condition, *others = node.verdicts
-        if all(v in (FREE, condition) or condition == FREE for v in others):
-            rows = [v for v in others if v != FREE]
-            if condition != FREE or all(v == rows[0] for v in rows):
-                return condition if condition != FREE else rows[0]
-        return node.mixed("chooses between rows of different examples")
+        found = {v for _, v in node.rows}
+        rows = found.pop() if len(found) == 1 else None
+        if rows is None or (node.verdicts[0] != FREE and rows.axis):
+            return node.mixed("chooses between rows of different examples")
+        whole = [node.beside(i, rows) for i in (1, 2)]
+        if rows.axis:
+            node.apart([0])
+        else:
+            whole.append(node.beside(0, rows))
+        return rows if all(whole) else node.mixed(UNEVEN)
     return broadcast(node)
 
 
 @rule("IdentityN")
 def _identity_n(node):
+    node.apart(range(len(node.verdicts)))
     return list(node.verdicts)
 
 
@@ -106,4 +118,5 @@ def _table(node):
     if node.all_free(range(3)):
         return FREE
     keys = node.of_rows(1)
+    node.apart([0, 2])
     return keys if keys is not None else node.mixed("depends on examples by its table")

@@ -2,9 +2,11 @@
 
 Lemma. Result n of the batch is computed from image n and from the other inputs. If these are free,
 or of rows on a first axis of their own that is aligned with the batch, it stays with its example.
+A free input with a batch has to be the same for all examples.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import rule
+from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
+from tfdpnorm.audit.row_independence.proof.verdicts import Rows
 
 
 def per_image(node, batched=(0,)):
@@ -23,7 +25,8 @@ def per_image(node, batched=(0,)):
     rows = found.pop()
     if rows.axis:
         return node.mixed("works along the axis of the examples, which is not the first")
-    return rows
+    node.apart(others)
+    return rows if all([node.beside(i, rows) for i in batched]) else node.mixed(UNEVEN)
 
 
 @rule(
@@ -44,7 +47,7 @@ def _first(node):
     return per_image(node)
 
 
-@rule("ResizeBilinearGrad", "ResizeBicubicGrad")
+@rule("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
 def _resize_gradient(node):
     """The second input only says the size of the first."""
     return per_image(node, (0, 1))
@@ -78,9 +81,17 @@ def _dilation_by_input(node):
     return per_image(node, (0, 2))
 
 
-@rule("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolWithArgmax")
+@rule("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
 def _pool(node):
     return _whole_images(node) or per_image(node)
+
+
+@rule("MaxPoolWithArgmax")
+def _pool_with_places(node):
+    found = _whole_images(node) or per_image(node)
+    if isinstance(found, Rows) and node.attr("include_batch_in_index"):
+        return [found, node.mixed("counts the examples before each")]
+    return found
 
 
 @rule("AvgPoolGrad", "AvgPool3DGrad")
@@ -90,6 +101,21 @@ def _average_gradient(node):
 
 @rule("MaxPoolGrad", "MaxPool3DGrad", "MaxPoolGradGrad", "MaxPool3DGradGrad")
 def _maximum_gradient(node):
+    return _whole_images(node) or per_image(node, (0, 1, 2))
+
+
+@rule("MaxPoolGradWithArgmax")
+def _argmax_gradient(node):
+    """The kernel trusts the places that it is given: they have to be those of the pooling."""
+    places = node.op.inputs[2]
+    pooling = places.op
+    if pooling.type != "MaxPoolWithArgmax" or places.value_index != 1:
+        return node.mixed("gets places from elsewhere than its pooling")
+    if pooling.inputs[0].shape != node.op.inputs[0].shape or any(
+        pooling.get_attr(name) != node.op.get_attr(name)
+        for name in ("include_batch_in_index", "ksize", "padding", "strides")
+    ):
+        return node.mixed("gets places of another pooling")
     return _whole_images(node) or per_image(node, (0, 1, 2))
 
 
@@ -124,5 +150,10 @@ def _colours(node):
 
 @rule("BiasAdd")
 def _bias_add(node):
-    rows = node.of_rows(0)
-    return node.mixed("adds a bias that depends on examples") if rows is None else rows
+    rows, rank = node.of_rows(0), node.rank(0)
+    if rows is None or rank is None:
+        return node.mixed("adds a bias that depends on examples")
+    if rows.axis != (1 if node.attr("data_format") == "NCHW" else rank - 1):
+        node.apart([1])
+        return rows
+    return rows if node.beside(1, rows.at(0)) else node.mixed(UNEVEN)

@@ -1,12 +1,14 @@
 """Operations over whole axes: sums, maxima, softmax, sorting, running sums, shifts.
 
 Lemma. They compute from all entries along some axes, for each place on the others by itself. If the
-axis of the examples is not among these, an entry of example i reads entries of example i only.
+axis of the examples is not among these, an entry of example i reads entries of example i only. What
+else lies on that axis, such as the lengths of sequences, is of rows or the same for all examples.
 """
 
 import numpy as np
 
-from tfdpnorm.audit.row_independence.proof.registry import rule
+from tfdpnorm.audit.row_independence.proof.draws import BATCH_WIDE
+from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
 
 
 def over_axes(node, axes, keeps, others=None):
@@ -23,6 +25,7 @@ def over_axes(node, axes, keeps, others=None):
         return node.mixed("depends on examples by its axes or sizes")
     if axes is None or rank is None:
         return node.mixed("works along axes that are not known")
+    node.apart(range(1, len(node.verdicts)))
     axes = {int(a) % rank for a in np.reshape(axes, [-1])} if rank else set()
     if rows.axis in axes:
         return node.mixed("works along the axis of the examples")
@@ -61,9 +64,10 @@ def _top(node):
 
 @rule("RandomShuffle")
 def _shuffle(node):
-    """The order is drawn for the whole first axis: it is free."""
+    """The order of the first axis is free."""
     if node.all_free([0]):
         return node.verdicts[0]
+    node.walk.draws.share([node.mixed(BATCH_WIDE)])
     return over_axes(node, [0], True)
 
 
@@ -103,9 +107,13 @@ def _real_fft_2d(node):
 
 
 @rule(
-    "MatrixInverse",
-    "MatrixDeterminant",
     "Cholesky",
+    "LogMatrixDeterminant",
+    "MatrixDeterminant",
+    "MatrixInverse",
+    "Qr",
+    "SelfAdjointEigV2",
+    "Svd",
     "MatrixBandPart",
     "MatrixDiagPart",
     "MatrixDiagPartV2",
@@ -154,7 +162,10 @@ def _reverse_sequence(node):
         return node.mixed("works along the axis of the examples")
     if len({v.at(0) for v in rows}) > 1:
         return node.mixed("rows of several kinds meet")
-    return rows[0].at(axis)
+    in_lengths = rows[0].at(0 if axis == batch else -1)
+    if node.beside(0, rows[0].at(axis)) and node.beside(1, in_lengths):
+        return rows[0].at(axis)
+    return node.mixed(UNEVEN)
 
 
 def _all_along(node, axes):
@@ -165,5 +176,10 @@ def _all_along(node, axes):
 
 
 def _same(node):
+    """The one kind of rows, on the same axis of all inputs but those that say which diagonal."""
     found = {v for _, v in node.rows}
-    return found.pop() if len(found) == 1 else node.mixed("rows of several kinds meet")
+    if len(found) != 1:
+        return node.mixed("rows of several kinds meet")
+    rows = found.pop()
+    inputs = [i for i in range(len(node.verdicts)) if (node.rank(i) or 0) > 1]
+    return rows if all([node.beside(i, rows) for i in inputs]) else node.mixed(UNEVEN)

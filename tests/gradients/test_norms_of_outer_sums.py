@@ -1,0 +1,48 @@
+"""Norms of sums of outer products, in the three ways that they are taken: never too small."""
+
+import numpy as np
+import pytest
+
+from tfdpnorm.gradients.contributions.contribution import OuterSum
+
+ROWS = 300
+# By the product of norms, by Gram matrices over the positions, and by the matrices themselves.
+SIZES = pytest.mark.parametrize(("positions", "d", "p"), [(1, 3, 4), (2, 8, 9), (40, 2, 3)])
+
+
+def of(a, b):
+    """The squared norms that `OuterSum` gives, and the true ones in double precision."""
+    a, b = (x.astype(np.float32) for x in (a, b))
+    gradients = np.einsum("ntd,ntp->ndp", a.astype(np.float64), b.astype(np.float64))
+    squeezed = [x[:, 0] if x.shape[1] == 1 else x for x in (a, b)]
+    found = OuterSum(*squeezed, gradients.shape[1:]).squared_norms().numpy()
+    return found, np.square(gradients).sum(axis=(1, 2))
+
+
+@SIZES
+def test_they_are_those_of_the_matrices(positions, d, p):
+    rng = np.random.default_rng(0)
+    found, expected = of(
+        rng.normal(size=(ROWS, positions, d)), rng.normal(size=(ROWS, positions, p))
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "rest"),
+    [(8, 1e-4), (8, 1e-6), (64, 1e-6), (64, 1e-3), (256, 1e-3), (512, 1e-3), (512, 3e-3)],
+)
+def test_positions_that_cancel_leave_no_less_than_there_is(size, rest):
+    """What is left is a small difference of large numbers, which rounding must not make smaller."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(ROWS, 1, size)), rng.normal(size=(ROWS, 1, size))
+    a = np.concatenate([a, a + rest * rng.normal(size=a.shape)], axis=1)
+    b = np.concatenate([b, -b + rest * rng.normal(size=b.shape)], axis=1)
+    found, expected = of(a, b)
+    assert np.all(np.sqrt(found) >= np.sqrt(expected) * (1 - 1e-5))
+
+
+@SIZES
+def test_a_factor_too_small_to_be_squared_is_not_lost(positions, d, p):
+    found, expected = of(np.full((2, positions, d), 1e-24), np.full((2, positions, p), 1e18))
+    assert np.all(expected > 1e-13) and np.all(found >= expected)

@@ -1,0 +1,276 @@
+"""Per-example independence is proved of the graph that is trained, or training is refused."""
+
+import gc
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.audit.row_independence.proof.coupled_models import P, around, position_embedding
+from tfdpnorm import make_private
+from tfdpnorm.audit import Report
+from tfdpnorm.data import Lot
+from tfdpnorm.training.checks import rows
+
+layers = keras.layers
+N, C = 40, 0.05
+SETTINGS = {"num_examples": N, "expected_batch_size": 20, "steps": 6, "l2_norm_clip": C}
+SETTINGS |= {"noise_multiplier": 1.0, "delta": 1e-3, "physical_batch_size": P}
+
+
+def compiled(private, **options):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile("sgd", loss, **options)
+    return private
+
+
+def made(model, **settings):
+    return compiled(make_private(model, **{**SETTINGS, **settings}))
+
+
+def data(model, count=N, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = (count, *model.input_shape[1:])
+    x = rng.integers(0, P, shape) if "int" in model.inputs[0].dtype.name else rng.normal(size=shape)
+    return x.astype(model.inputs[0].dtype.as_numpy_dtype), rng.integers(0, 3, count)
+
+
+def fitted(private, **options):
+    private.fit(*data(private.model), verbose=0, **options)
+    return private.privacy_statement()
+
+
+def moved(private, count=P):
+    """How far the clipped sum moves at most if one row is left out, in C."""
+    x, y = data(private.model, count)
+    lot = Lot(
+        *(tf.constant(t[np.newaxis]) for t in (x, y)), tf.ones([1, count]), tf.ones([1, count])
+    )
+    whole = private.clipped_sum(lot)
+    distances = []
+    for row in range(count):
+        mask = tf.constant(np.arange(count)[np.newaxis] != row, tf.float32)
+        parts = zip(whole, private.clipped_sum(lot._replace(mask=mask)), strict=True)
+        distances.append(np.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in parts)))
+    return max(distances) / C
+
+
+class Mixing(layers.Layer):
+    """Takes the mean of the batch away while it is trainable."""
+
+    def call(self, x):
+        return x - tf.reduce_mean(x, 0) if self.trainable else x
+
+
+class Tables(layers.Layer):
+    """Positions that are added, twice, and one of them is scaled."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = layers.Embedding(P, 4), layers.Embedding(1 + P, 4)
+
+    def call(self, x):
+        steps = tf.range(tf.shape(x)[1])
+        return tf.nn.relu(self.one(steps)) + (x + 2.0 * self.other(steps[tf.newaxis] + 1))
+
+
+class Queries(layers.Layer):
+    """Learned queries: a product, and no addition, brings them to the examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.queries = layers.Embedding(P, 4)
+
+    def call(self, x):  # [rows, 4]
+        return tf.linalg.matvec(self.queries(tf.range(P)), x)
+
+
+def with_tables():
+    return keras.Sequential(
+        [keras.Input((P, 4)), layers.Dense(4), Tables(), layers.Flatten(), layers.Dense(3)]
+    )
+
+
+def test_the_statement_says_that_it_is_proved():
+    statement = fitted(made(around(layers.LayerNormalization())))
+    assert "proved from the graph that the step runs, for physical batches of 8 rows" in statement
+    assert statement.startswith("Training satisfies")
+
+
+@pytest.mark.slow_cases("position_embedding")
+@pytest.mark.parametrize("make", [position_embedding, with_tables])
+def test_positions_as_many_as_rows_are_proved_and_one_row_moves_the_sum_by_one_clip(make):
+    private = made(make())
+    assert "proved from the graph" in fitted(private)
+    assert 0.5 < moved(private) <= 1 + 1e-5
+    apart = made(private.model, engine="per_example")
+    x, y = data(private.model, 2 * P)
+    lot = Lot(*(tf.constant(t.reshape(2, P, *t.shape[1:])) for t in (x, y)), *[tf.ones([2, P])] * 2)
+    sums = zip(private.clipped_sum(lot), apart.clipped_sum(lot), strict=True)
+    for one, other in sums:
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-7)
+
+
+@pytest.mark.slow
+def test_views_of_positions_are_proved():
+    private = made(with_tables(), augmentation_multiplicity=2, physical_batch_size=P // 2)
+    assert "proved from the graph" in fitted(private)
+    assert moved(private, P // 2) <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("validate", [True, "probe"])
+def test_positions_that_are_not_added_are_refused(validate):
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(4), Queries(), layers.Dense(3)])
+    private = made(model, validate=validate)
+    with pytest.raises(ValueError, match='engine="per_example"'):
+        fitted(private)
+    assert private.ledger.updates == 0
+    assert "computed by itself" in fitted(made(model, engine="per_example"))
+
+
+def frozen_coupling():
+    coupling = Mixing(trainable=False)
+    return coupling, around(coupling)
+
+
+def test_what_is_unfrozen_before_fit_is_refused_in_fit():
+    coupling, model = frozen_coupling()
+    private = made(model)
+    coupling.trainable = True  # Keras reads it in compile
+    with pytest.raises(ValueError, match="per-example independence can be proved"):
+        fitted(compiled(private))
+    assert private.ledger.updates == 0
+
+
+@pytest.mark.slow
+def test_what_is_unfrozen_between_two_fits_is_refused_in_the_second():
+    coupling, model = frozen_coupling()
+    private = made(model)
+    fitted(private, epochs=1)
+    made_before = private.ledger.updates
+    coupling.trainable = True
+    with pytest.raises(ValueError, match="per-example independence can be proved"):
+        fitted(compiled(private))
+    assert private.ledger.updates == made_before
+    coupling.trainable = False
+    assert "proved from the graph" in fitted(compiled(private))
+
+
+def test_the_refusal_names_the_operation_its_layer_and_what_to_do():
+    coupling, model = frozen_coupling()
+    private = made(model)
+    coupling.trainable = True
+    with pytest.raises(ValueError) as caught:
+        fitted(compiled(private))
+    message = str(caught.value)
+    assert message.startswith("Expected a model, a loss and an augmentation")
+    assert "Mean '" in message and coupling.name in message
+    assert 'engine="per_example"' in message and 'validate="probe"' in message
+    assert "in user code" not in message
+
+
+def without_rule():
+    """An operation that no rule is known for, on each row by itself."""
+    return around(lambda x: tf.linalg.expm(x[:, :, tf.newaxis] * tf.eye(4))[:, :, 0])
+
+
+def test_what_is_only_probed_is_refused_unless_that_is_asked_for():
+    with pytest.raises(ValueError, match="per-example independence can be proved"):
+        fitted(made(without_rule()))
+    statement = fitted(made(without_rule(), validate="probe"))
+    assert "beyond what the probe tries: the proof stopped at" in statement
+    assert "coupling" in statement and "proved from" not in statement
+
+
+@pytest.mark.slow
+def test_engines_that_run_rows_apart_say_so():
+    statement = fitted(made(without_rule(), engine="per_example"))
+    assert "each example's gradient is computed by itself" in statement
+    statement = fitted(made(around(), engine="tfp_model"))
+    assert "for which there is no proof" in statement
+
+
+class Remembers(layers.Layer):
+    """Keeps what it saw, once it is trainable."""
+
+    def build(self, shape):
+        self.seen = self.add_weight("seen", shape[1:], initializer="zeros", trainable=False)
+
+    def call(self, x):
+        if self.trainable:
+            self.seen.assign_add(tf.reduce_sum(tf.stop_gradient(x), 0))
+        return x
+
+
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_state_that_examples_change_is_refused_by_any_engine(engine):
+    keeping = Remembers(trainable=False)
+    private = made(around(keeping), engine=engine)
+    keeping.trainable = True
+    with pytest.raises(ValueError, match="Expected state that no example changes, got Assign"):
+        fitted(compiled(private))
+
+
+def test_switched_off_checks_leave_no_word_of_a_proof():
+    statement = fitted(made(around(), validate=False))
+    assert "its checks were switched off" in statement and "proved" not in statement
+
+
+@pytest.mark.parametrize("validate", [1, None, "proof", "True"])
+def test_other_ways_to_validate_are_refused(validate):
+    with pytest.raises(ValueError, match='Expected validate to be True, "probe" or False'):
+        made(around(), validate=validate)
+
+
+def test_eager_steps_are_proved_of_a_trace_and_the_statement_says_so():
+    private = compiled(made(around()), run_eagerly=True)
+    assert "with run_eagerly=True Python runs the model anew" in fitted(private)
+
+
+class Counting(layers.Layer):
+    """Python that does something else at each trace."""
+
+    traces = 0
+
+    def call(self, x):
+        if not tf.executing_eagerly() and "scratch" not in str(x.graph.name):
+            self.traces += 1
+        return x + 0.0
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_what_is_proved_is_what_is_trained(steps):
+    """Each trace of a step has one trace of the model, however many physical batches there are."""
+    counting = Counting()
+    private = compiled(made(around(counting)), steps_per_execution=steps)
+    private.row_checks.check_loss(private._per_example_loss, tf.TensorSpec([None], tf.int64))
+    counting.traces = 0
+    fitted(private)
+    assert counting.traces == steps  # Keras traces the first step of several by itself
+
+
+@pytest.mark.slow
+def test_a_trace_outlives_the_function_that_was_proved():
+    private = made(around())
+    fitted(private, epochs=1)
+    private._lot_gradients._physical = None
+    gc.collect()
+    fitted(private)
+    assert private.ledger.updates == SETTINGS["steps"]
+
+
+def shuffled(x):
+    """Pairs each row with another, where the batch is large enough."""
+    return (x + tf.roll(x, 1, 0)) / 2 if x.shape[0] == P else x
+
+
+@pytest.mark.slow_cases("book_keeping")
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_an_augmentation_across_the_batch_is_refused_by_any_engine(engine, monkeypatch):
+    monkeypatch.setattr(rows, "probe_augmentation", lambda *_, **__: Report())
+    private = made(around(), engine=engine, augmentation=shuffled)
+    with pytest.raises(ValueError, match="augmentation.*proved.*Roll|augmentation.*proved.*Concat"):
+        fitted(private)
+    flipped = made(around(), engine=engine, augmentation=lambda x: x[:, ::-1])
+    assert "Per-example independence, which clipping rests on" in fitted(flipped)

@@ -1,0 +1,155 @@
+"""What two runs of a function differ in, reported to its `Mode` as findings."""
+
+import numpy as np
+
+from tfdpnorm.audit.row_independence.compare import difference, moved, moved_together, of_rows
+
+_ALONE = "rows that do not depend on one another"
+_ANY_SIZE = "rows that do not depend on how many there are"
+_NO_STATE = (
+    "variables that rows do not change: they are released without noise, or affect later lots"
+)
+_OTHERS = "when only other rows of the batch change"
+_COUNTED = "when other rows count in the loss, too"
+_SIZE = "in a batch of another size"
+
+
+def of_other_rows(mode, before, after, mask, first=None):
+    """Finds what moves when only other rows change.
+
+    Args:
+        mode: `Mode`.
+        before: `Run`.
+        after: `Run` in which the rows of `mask` are the same.
+        mask: Boolean [n].
+        first: `Run` whose state is compared; None for `before`.
+
+    Returns:
+        List of arguments for `Mode.find`.
+    """
+    found, wobble, limit = [], mode.wobble, mode.same_shape
+    sizes = [
+        moved(of_rows(mask, a), of_rows(mask, b), w)
+        for a, b, w in zip(before.values, after.values, wobble.values, strict=True)
+    ]
+    if max(sizes, default=0) > limit:
+        found += of_values(mode, sizes)
+    # Not finite: 0 times infinity, of rows whose own gradient training would discard.
+    sizes = [
+        moved(a, b, w)
+        for a, b, w in zip(
+            before.by_variables, after.by_variables, wobble.by_variables, strict=True
+        )
+        if np.isfinite(a).all() and np.isfinite(b).all()
+    ]
+    sizes += [
+        moved(a[mask], b[mask], w)
+        for a, b, w in zip(before.by_inputs, after.by_inputs, wobble.by_inputs, strict=True)
+    ]
+    if max(sizes, default=0) > limit:
+        found.append(_of_gradients(mode, sizes, _OTHERS))
+    states = zip((first or before).state, after.state, wobble.state, strict=True)
+    for index, (a, b, w) in enumerate(states):
+        if moved(a, b, w) > limit:
+            name = mode.traced.state.name(index) or "without a name"
+            got = f"a call that leaves the variable {name!r} different for other rows"
+            found.append(("state", _NO_STATE, got, name))
+    return found
+
+
+def of_rows_that_do_not_count(mode, run, counted):
+    """Finds derivatives by the inputs of rows that do not count.
+
+    Args:
+        mode: `Mode`.
+        run: `Run` in which the rows of `counted` count.
+        counted: Boolean [n].
+
+    Returns:
+        List of arguments for `Mode.find`.
+    """
+    found = []
+    for gradient in run.by_inputs:
+        ours, theirs = (gradient[rows].astype(np.float64) for rows in (counted, ~counted))
+        # Exactly 0, since they enter no sum; NaN is 0 times an infinity of their own.
+        size = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=0.0)
+        if size > 0:
+            scale = np.max(np.abs(ours), where=np.isfinite(ours), initial=0.0)
+            size = f"{size / scale:.1g} times" if scale else "more than"
+            got = f"{mode.gives} whose derivative by the inputs of other rows is {size} that by"
+            found.append(("gradient", _ALONE, f"{got} their own"))
+    return found
+
+
+def of_values(mode, sizes):
+    """Findings for outputs that change by so much when only other rows do."""
+    return [("values", _ALONE, f"{mode.gives} that change {_by(sizes)} {_OTHERS}")]
+
+
+def of_sums(mode, whole, parts):
+    """Finds gradients of some rows that change when others count, too: they do not add up.
+
+    Args:
+        mode: `Mode`.
+        whole: `Run` in which all rows count.
+        parts: Pairs of a `Run` on the same rows and a boolean [n]: which of them count. If more
+            than one, each row counts in one of them.
+
+    Returns:
+        List of arguments for `Mode.find`.
+    """
+    sizes = [
+        moved(a[counted], b[counted], w)
+        for part, counted in parts
+        for a, b, w in zip(part.by_inputs, whole.by_inputs, mode.wobble.by_inputs, strict=True)
+    ]
+    if max(sizes, default=0) > mode.same_shape:
+        return [_of_gradients(mode, sizes, _COUNTED)]
+    if len(parts) < 2:
+        return []
+    change = scale = 0.0
+    of_parts = zip(*(part.by_variables for part, _ in parts), strict=True)
+    for total, terms in zip(whole.by_variables, of_parts, strict=True):
+        if all(np.isfinite(g).all() for g in (total, *terms)):
+            total, *terms = (g.astype(np.float64) for g in (total, *terms))
+            change = max(change, difference(total, sum(terms)))
+            scale = max(scale, *(np.max(np.abs(g), initial=0.0) for g in (total, *terms)))
+    if change > mode.other_shape * scale:
+        return [_of_gradients(mode, [change / scale], _COUNTED)]
+    return []
+
+
+def of_sizes(mode, one, other):
+    """Finds what depends on the number of rows.
+
+    Args:
+        mode: `Mode`.
+        one: Pair of a `Run` and a boolean [n]: the rows that count, as many in both.
+        other: The same for another number of rows.
+
+    Returns:
+        List of arguments for `Mode.find`.
+    """
+    (before, mask), (after, rows) = one, other
+
+    def sizes(before, after):
+        pairs = zip(before, after, strict=True)
+        return [moved(of_rows(mask, a), of_rows(rows, b)) for a, b in pairs]
+
+    found, of_values = [], sizes(before.values, after.values)
+    if max(of_values, default=0) > mode.other_shape:
+        found.append(("removal", _ANY_SIZE, f"{mode.gives} that change {_by(of_values)} {_SIZE}"))
+    of_gradients = sizes(before.by_inputs, after.by_inputs)
+    of_gradients.append(moved_together(before.by_variables, after.by_variables))
+    if max(of_gradients) > mode.other_shape:
+        got = f"gradients of {mode.gives} that change {_by(of_gradients)} {_SIZE}"
+        found.append(("removal", _ANY_SIZE, got))
+    return found
+
+
+def _of_gradients(mode, sizes, when):
+    return "gradient", _ALONE, f"gradients of {mode.gives} that change {_by(sizes)} {when}"
+
+
+def _by(sizes):
+    return f"by {max(sizes):.1g} of their size"

@@ -1,0 +1,57 @@
+"""The rule of layers whose output reads no example and is broadcast to all examples.
+
+An embedding of positions gives [T, D], or [1, T, D], for all examples together. Its gradient by one
+example is the gradient at that example's copy.
+"""
+
+import tensorflow as tf
+
+from tfdpnorm.gradients.contributions.contribution import Instantiated
+from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.gradients.rules.registry import Rule
+from tfdpnorm.keras_compat.walk import own_weights
+
+
+class BroadcastOutputRule(Rule):
+    """Gives each row a copy of the output: z [rows, ...]; and back from it, once for each row.
+
+    It holds for a layer whose output the model broadcasts along a new first axis, or along a first
+    axis of size 1, as an addition does. Whether that is so is the caller's to know.
+
+    Args:
+        rows: How many copies to make: a number, or a scalar tensor.
+    """
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        output = call(inputs, *args, **kwargs)
+        if not isinstance(output, tf.Tensor) or not output.shape.is_fully_defined():
+            raise ValueError(
+                f"Expected layer {layer.name!r}, whose output reads no example, to give one tensor "
+                f'of known shape, got {output}. Use engine="per_example" for this model.'
+            )
+        one = output if output.shape[:1] == [1] else output[tf.newaxis]
+        copies = tf.broadcast_to(one, [self._rows, *one.shape[1:]])
+        return watch(copies), (call, (inputs, args, kwargs), output.shape)
+
+    def contributions(self, layer, remembered, gradients):
+        call, (inputs, args, kwargs), shape = remembered
+        variables = [v for v in own_weights(layer) if v.trainable]
+
+        def one(row):
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(variables)
+                output = call(inputs, *args, **kwargs)
+            found = tape.gradient(
+                output,
+                variables,
+                output_gradients=tf.reshape(row[0], shape),
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
+            return [tf.convert_to_tensor(g) for g in found]
+
+        (b,) = gradients
+        per_row = map_rows(one, (b,))
+        return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]

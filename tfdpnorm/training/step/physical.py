@@ -1,0 +1,124 @@
+"""Functions of one physical batch, which are proved as they are trained.
+
+In a step that is traced, such a function is traced by itself. Its graph is what is proved, and its
+graph is what the step calls: nothing that Python does differently the next time can come between
+the proof and the training.
+"""
+
+import tensorflow as tf
+
+from tfdpnorm.audit.row_independence.proof.proof import prove_outputs, prove_state
+from tfdpnorm.audit.row_independence.proof.training import prove_traced
+from tfdpnorm.keras_compat.graphs import as_written, traced
+
+
+class PhysicalBatches:
+    """Makes the functions of a physical batch that a step calls for each of a lot.
+
+    Args:
+        conclude: Function that is called with the `tfdpnorm.audit.Proof` of each function before it
+            is used, and the number of rows P of a physical batch. It raises what stops the step,
+            and returns whether the step goes on without a proof. If P is not known, nothing is
+            proved: it gets None twice.
+    """
+
+    def __init__(self, conclude):
+        self._conclude = conclude
+        self._broadcast = {}  # what eager steps know, which call no trace
+
+    # AutoGraph would convert the proof, too, in a function of the user's.
+    @as_written
+    def clipped_sum(self, function, lot, public, variables, *, can_be_proved, reads_rows=False):
+        """Returns the function that computes the clipped sum of a physical batch.
+
+        Args:
+            function: From `(rows, **options)` to a `tfdpnorm.gradients.ClippedSum`, where rows are
+                `(x, y, sample_weight, mask)`, and the options those of
+                `tfdpnorm.gradients.book_keeping` if the engine can be proved, otherwise none.
+            lot: `tfdpnorm.data.Lot` of [K, P, ...].
+            public: Tensors of the graph so far that `function` may read: they depend on no example.
+            variables: Those that it differentiates by.
+            can_be_proved: Whether the engine can be. Otherwise only its state is looked at.
+            reads_rows: Whether all layers are known to read rows of examples, and nobody waits for
+                a proof: then an eager call needs no trace.
+
+        Returns:
+            A function of `(x, y, sample_weight, mask)`.
+        """
+        specs, count = _specs(lot)
+        eagerly = tf.executing_eagerly()
+        if count is None:
+            self._conclude(None, None)
+            return lambda *rows: function(rows)
+        if not can_be_proved:
+            if eagerly:
+                return lambda *rows: function(rows)
+            computed = traced(lambda *rows: function(rows), specs)
+            self._conclude(prove_state(computed.graph, count, public), count)
+            return computed
+        key = (*tf.nest.flatten(specs), *(v.ref() for v in variables))
+        if eagerly and reads_rows:
+            return lambda *rows: function(rows)
+        if not eagerly or key not in self._broadcast:
+            computed, self._broadcast[key] = self._proved(function, lot, public)
+        broadcast = self._broadcast[key]
+        return (lambda *rows: function(rows, broadcast=broadcast)) if eagerly else computed
+
+    def _proved(self, function, lot, public):
+        specs, count = _specs(lot)
+
+        def trace(broadcast, observe):
+            options = {"broadcast": broadcast, "observe": observe}
+            return traced(lambda *rows: function(rows, **options), specs)
+
+        several = _several(lot)
+        proof, computed, broadcast = prove_traced(trace, count, public, several_batches=several)
+        if self._conclude(proof, count):
+            _check_other_size(lambda *rows: function(rows, broadcast=broadcast), specs, count)
+        return computed, broadcast
+
+    @as_written
+    def of_rows(self, function, lot, public):
+        """Returns a function of `(x, y, sample_weight, mask)` whose outputs are of rows.
+
+        Args:
+            function: From the four to a list of [P, ...].
+            lot: See `clipped_sum`.
+            public: See `clipped_sum`.
+        """
+        specs, count = _specs(lot)
+        if tf.executing_eagerly() or count is None:
+            return function
+        computed = traced(function, specs)
+        proof = prove_outputs(computed.graph, count, public, several_batches=_several(lot))
+        self._conclude(proof, count)
+        return computed
+
+
+def _specs(lot):
+    """The specs of a physical batch of a lot, and P; None for P if a shape is not known."""
+    specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
+    known = all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(specs))
+    return specs, specs[-1].shape[0] if known else None
+
+
+def _several(lot):
+    """Whether the lot may be more than one physical batch."""
+    return lot.mask.shape[0] != 1
+
+
+def _check_other_size(function, specs, count):
+    """Traces an unproved function for one row more: two sizes without a common divisor.
+
+    A first axis that has as many entries as there are rows, but is of something else, then has
+    another size than the engine expects.
+    """
+    more = tf.nest.map_structure(lambda s: tf.TensorSpec([count + 1, *s.shape[1:]], s.dtype), specs)
+    try:
+        traced(function, more)
+    except Exception as error:  # whatever code of the user's raises
+        raise ValueError(
+            f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
+            f"that no axis is taken for that of the examples, got: {error} Use "
+            'engine="per_example", which runs each example by itself.'
+        ) from error
