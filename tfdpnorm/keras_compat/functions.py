@@ -45,7 +45,7 @@ def shaped_graph(op, name, shapes):
     definition.CopyFrom(function.cached_definition)
     for i in definition.arg_attr:
         definition.arg_attr[i].attr.pop("_output_shapes", None)  # they would be taken before ours
-        pairs = zip(shapes, graph.inputs, strict=True)
+    pairs = zip(shapes, graph.inputs, strict=True)
     given = [s if x.dtype.is_numpy_compatible else None for s, x in pairs]
     with op.graph.as_default():  # where the functions that it calls are looked up
         shaped = function_def_to_graph(definition, input_shapes=given)

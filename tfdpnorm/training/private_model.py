@@ -63,7 +63,7 @@ class PrivateModel(keras.Model):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
-        self.row_checks = RowChecks(self, lot_gradients.views, validate)
+        self.row_checks = RowChecks(self, lot_gradients.views, lot_gradients.engine, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
@@ -332,11 +332,6 @@ class PrivateModel(keras.Model):
     def engine(self):
         """Name of the engine that computes the clipped sums."""
         return self._lot_gradients.engine.name
-
-    @property
-    def engine_made(self):
-        """The `tfdpnorm.gradients.engines.registry.Engine` of that name."""
-        return self._lot_gradients.engine
 
     @property
     def loss_scale(self):

@@ -1,6 +1,9 @@
 """What kinds of operation a graph holds, besides arithmetic."""
 
+import contextlib
 import re
+
+from tfdpnorm.keras_compat.functions import NoGraph, called_functions, function_graph
 
 _DRAWS_BY_KERNELS = re.compile(
     r"Random(Uniform|Standard|Shuffle|Gamma|Poisson|Crop)|TruncatedNormal|ParameterizedTruncated|"
@@ -13,10 +16,14 @@ _STORES = re.compile(r"LookupTable(Insert|Import|Remove)|QueueEnqueue|BarrierIns
 
 def operation_types(graph):
     """Returns the set of types of operation in a `FuncGraph` and in the functions that it calls."""
-    definition = graph.as_graph_def()
-    found = {node.op for node in definition.node}
-    for function in definition.library.function:
-        found |= {node.op for node in function.node_def}
+    found, walked, graphs = set(), set(), [graph]
+    while graphs:
+        for op in graphs.pop().get_operations():
+            found.add(op.type)
+            for name in set(called_functions(op)) - walked:
+                walked.add(name)
+                with contextlib.suppress(NoGraph):
+                    graphs.append(function_graph(op, name))
     return found
 
 

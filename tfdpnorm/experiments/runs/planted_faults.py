@@ -92,8 +92,8 @@ def pull_back_without_noise():
     """The pull-back goes through the gradients by gamma and beta as they were before the noise."""
     clipped, pull_back, exact = LotGradients.clipped, release.pull_back, {}
 
-    def remembering(self, lot):
-        found = clipped(self, lot)
+    def remembering(self, lot, **options):
+        found = clipped(self, lot, **options)
         weights = found.weights or [1.0] * len(found.sums)
         for variable, s, weight in zip(found.measured, found.sums, weights, strict=True):
             exact[variable.ref()] = s / weight
@@ -114,14 +114,13 @@ def views_one_by_one():
     """Each view of an example is clipped by itself, and all enter the sum."""
     make, clipped = LotGradients.compile, LotGradients.clipped
 
-    def of_single_views(self, optimizer, loss):
-        self.count = self._views.count
-        augmentations = self._views.augmentations
-        self._views = Views(1, *augmentations)
-        make(self, optimizer, loss)
+    def of_single_views(self, *settings):
+        self.count = self.views.count
+        self.views = Views(1, *self.views.augmentations)
+        make(self, *settings)
 
-    def of_each_view(self, lot):
-        parts = [clipped(self, lot) for _ in range(self.count)]
+    def of_each_view(self, lot, **options):
+        parts = [clipped(self, lot, **options) for _ in range(self.count)]
         sums = [tf.add_n(same) for same in zip(*(part.sums for part in parts), strict=True)]
         return parts[0]._replace(sums=sums)
 
@@ -137,9 +136,9 @@ def actual_lot_size():
     """Sums are divided by the number of examples in the lot, in place of the expected one."""
     clipped, private = LotGradients.clipped, LotGradients.private
 
-    def counting(self, lot):
+    def counting(self, lot, **options):
         self.size = tf.maximum(tf.reduce_sum(lot.mask), 1.0)
-        return clipped(self, lot)
+        return clipped(self, lot, **options)
 
     def divided(self, clipped, noise, update):
         factor = self._plan.expected_batch_size / self.size

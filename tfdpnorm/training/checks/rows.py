@@ -1,5 +1,7 @@
 """Per-example independence of a model, its loss and its augmentation: probed, then proved."""
 
+import weakref
+
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 
 _RESTS = "Per-example independence, which clipping rests on: "
@@ -42,12 +44,15 @@ class RowChecks:
     Args:
         private: `PrivateModel`.
         views: `tfdpnorm.training.step.views.Views` of its rows.
+        engine: `tfdpnorm.gradients.engines.registry.Engine` that computes the clipped sums.
         validate: True probes, and demands a proof. "probe" probes, and the ledger says what is not
             proved. False does neither, and the ledger says so.
     """
 
-    def __init__(self, private, views, validate=True):
-        self._private, self._views, self._validate = private, views, validate
+    def __init__(self, private, views, engine, validate=True):
+        self._private, self._views, self._engine = private, views, engine
+        self._validate = validate
+        self._traced = None  # the last training function, and a weak reference to its iterator
         self._outputs = None
         self._loss_probed = False
         self._refusal = None
@@ -97,7 +102,7 @@ class RowChecks:
         self._loss_probed = False
 
     def trace(self, train_function, iterator):
-        """Traces the training function of Keras, unless that was done for such an iterator.
+        """Traces the training function of Keras, unless it was traced for this iterator.
 
         Raises:
             ValueError: if per-example independence is not proved and had to be.
@@ -106,6 +111,10 @@ class RowChecks:
             if self._demanded():
                 self._private.ledger.exclude(_EAGER)
             return
+        if self._traced is not None:
+            function, of = self._traced
+            if function is train_function and of() is iterator:
+                return
         self._refusal = None
         try:
             train_function.get_concrete_function(iterator)
@@ -114,6 +123,7 @@ class RowChecks:
                 # As it was raised: Keras would add where in the trace that was.
                 raise self._refusal from None
             raise
+        self._traced = train_function, weakref.ref(iterator)
 
     def conclude_proof(self, proof, rows):
         """Judges the proof of what a step computes of a physical batch.
@@ -130,7 +140,7 @@ class RowChecks:
         """
         if not self._demanded():
             return self._private.statistics != "lot" and not (proof is None or proof.holds)
-        ledger, engine = self._private.ledger, self._private.engine_made
+        ledger, engine = self._private.ledger, self._engine
         if proof is None:
             ledger.exclude(_UNKNOWN_SIZE)
         elif not proof.holds:
