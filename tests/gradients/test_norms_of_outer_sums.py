@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from tfdpnorm.gradients.contributions.arithmetic import gram_norms
 from tfdpnorm.gradients.contributions.contribution import OuterSum
 
 ROWS = 300
@@ -40,6 +42,25 @@ def test_positions_that_cancel_leave_no_less_than_there_is(size, rest):
     b = np.concatenate([b, -b + rest * rng.normal(size=b.shape)], axis=1)
     found, expected = of(a, b)
     assert np.all(np.sqrt(found) >= np.sqrt(expected) * (1 - 1e-5))
+
+
+@pytest.mark.parametrize("roundings", [(0, 0), (1000, 0), (0, 1000), (300, 700)])
+def test_the_allowance_is_the_bound_that_is_written_down(roundings):
+    """u sum_ts (n_a ||a_t|| ||a_s|| |B_ts| + n_b ||b_t|| ||b_s|| |A_ts|), and little besides."""
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(ROWS, 3, 8)), rng.normal(size=(ROWS, 3, 9))
+    grams = [np.einsum("ntd,nsd->nts", x, x) for x in (a, b)]
+    lengths = [np.linalg.norm(x, axis=2) for x in (a, b)]
+    products = [x[:, :, None] * x[:, None] for x in lengths]
+    expected = sum(
+        n * product * np.abs(gram)
+        for n, product, gram in zip(roundings, products, grams[::-1], strict=True)
+    ).sum(axis=(1, 2))
+    given = [tf.constant(gram, tf.float32) for gram in grams]
+    found = gram_norms(*given, roundings) - np.maximum((grams[0] * grams[1]).sum(axis=(1, 2)), 0)
+    besides = 20 * np.square((lengths[0] * lengths[1]).sum(axis=1))
+    assert np.all(found >= 2.0**-24 * (expected - besides / 2))
+    assert np.all(found <= 2.0**-24 * (1.001 * expected + besides))
 
 
 @SIZES

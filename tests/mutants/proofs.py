@@ -91,4 +91,30 @@ MUTANTS = (
         "A positions' table gets other gradients than the examples have.",
         _TESTS,
     ),
+    Mutant(
+        "the-graph-outside-is-free",
+        "tfdpnorm/audit/row_independence/proof/proof.py",
+        (
+            (
+                "FREE if free or id(outside) in public else _captured(outside)",
+                "FREE",
+            ),
+        ),
+        "A function that reads the whole lot around it is called a function of its rows.",
+        ("tests/audit/row_independence/proof/test_proof.py",),
+    ),
+    Mutant(
+        "copies-of-any-operation",
+        "tfdpnorm/audit/row_independence/proof/broadcast.py",
+        (("            if not known or None in shapes", "            if None in shapes"),),
+        "Each example gets a copy of what an operation mixes along the first axis.",
+        _TESTS,
+    ),
+    Mutant(
+        "copies-as-many-as-there-are-positions",
+        "tfdpnorm/audit/row_independence/proof/broadcast.py",
+        (("            elif result[0] != rows:\n", "            elif False:\n"),),
+        "Another first axis is taken for that of the examples.",
+        ("tests/audit/row_independence/proof/test_broadcast.py",),
+    ),
 )

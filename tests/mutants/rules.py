@@ -31,6 +31,13 @@ MUTANTS = (
         (("tests/gradients/test_norms_of_outer_sums.py",)),
     ),
     Mutant(
+        "gram-roundings-of-inputs-left-out",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
+        (("tf.cast(n_a, dtype) * _quadratic(norm_a", "0.0 * _quadratic(norm_a"),),
+        "Where inputs nearly cancel, rounding lets an example exceed the clip.",
+        ("tests/gradients/test_norms_of_outer_sums.py",),
+    ),
+    Mutant(
         "underflow-unaccounted",
         f"{_PLACE}/arithmetic.py",
         (

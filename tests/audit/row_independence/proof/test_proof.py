@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.proof.proof import prove
+from tfdpnorm.audit.row_independence.proof.proof import prove, prove_outputs
 from tfdpnorm.audit.row_independence.proof.registry import rule, supported
 from tfdpnorm.audit.row_independence.proof.training import (
     prove_book_keeping,
@@ -22,6 +22,7 @@ from tfdpnorm.audit.row_independence.proof.verdicts import (
     join,
     same,
 )
+from tfdpnorm.keras_compat.graphs import traced
 
 P = 5
 SPEC = tf.TensorSpec([P, 4])
@@ -186,6 +187,19 @@ def test_what_a_rule_remembers_is_found_in_structures_and_objects():
     remembered = [{"a": (a, 3, None)}, Kept([b, Kept(c)]), keras.layers.Dense(1), tf.Variable(1.0)]
     found = {float(t) for t in remembered_tensors(remembered)}
     assert found == {0.0, 1.0, 2.0}
+
+
+# --- what a graph reads of the graph outside ---
+
+
+@pytest.mark.parametrize("seen_as_public", [False, True])
+def test_a_tensor_of_the_graph_outside_may_depend_on_examples_unless_it_is_public(seen_as_public):
+    with tf.Graph().as_default():
+        outside = tf.compat.v1.placeholder(tf.float32, [P, 4])
+        inner = traced(lambda x: x * tf.reduce_mean(outside), (tf.TensorSpec([P, 4]),)).graph
+    proof = prove_outputs(inner, P, public=[outside] if seen_as_public else [])
+    assert proof.holds == seen_as_public
+    assert seen_as_public or "of the graph outside" in proof.obstacle
 
 
 # --- verdicts ---
