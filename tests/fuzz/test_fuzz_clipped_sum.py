@@ -90,7 +90,7 @@ def rows_of(draw, shape, rng):
     factor=st.sampled_from([1.0, 1.0, 0.0, 1e-10, 1e-19, 1e5, 1e18]),
     loss_scale=st.sampled_from([None, None, 1e-6, 1e6]),
     seed=st.integers(0, 999),
-    quick=10,
+    quick=5,
     share=0.4,
 )
 def test_clipped_sum(

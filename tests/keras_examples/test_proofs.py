@@ -20,6 +20,7 @@ def test_an_example_is_proved(name):
     assert case.y.shape[0] == P
 
 
+@pytest.mark.slow_cases("unet")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_only_the_embedding_of_positions_is_broadcast_to_the_examples(name):
     found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]

@@ -91,6 +91,7 @@ def test_an_output_folder_that_is_a_file(main, tmp_path):
     assert "output_dir" in line and str(place) in line
 
 
+@pytest.mark.slow
 def test_public_rows_that_are_private(main, tmp_path):
     result = main(
         "davody_dp",

@@ -163,6 +163,7 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
     assert other.code == 2 and "there are some of davody_digits" in other.err
 
 
+@pytest.mark.slow
 def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
     result = main(
         "davody_dp",

@@ -84,7 +84,8 @@ def test_an_honest_training_is_not_refuted(rows):
     assert not found.violation
 
 
-@pytest.mark.parametrize("physical_batch_size", [None, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("physical_batch_size", [None, 16])
 def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, physical_batch_size):
     draw = GaussianNoise.draw
     monkeypatch.setattr(

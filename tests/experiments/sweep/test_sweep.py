@@ -278,6 +278,7 @@ def hangs(spec, *, run_dir, **_):
     time.sleep(600)
 
 
+@pytest.mark.slow
 def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
     pid = run_folder(place.runs, TABLE[0]) / "pid"
 

@@ -113,6 +113,7 @@ class TestWithKerasCallbacks:
         np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
         assert trained.history.history is history
 
+    @pytest.mark.slow
     def test_several_steps_in_one_execution(self, build, private, fit, validation, no_noise):
         trained = private(build(), steps=10)
         trained.compile(
@@ -239,6 +240,7 @@ class TestQueriesPlanned:
         assert (trained.ledger.updates, trained.ledger.queries) == (0, 0)
         assert trained.ledger.validation_epsilon() == 0
 
+    @pytest.mark.slow
     def test_earlier_fits_count(self, build, private, fit, validation):
         trained = private(build(), steps=20)
         validate = PrivateValidation(*validation, noise_multiplier=1.0, queries=4)

@@ -58,8 +58,7 @@ def case(request, build, private, one_lot, step_sum, data, public, cross_entropy
 @pytest.mark.slow_cases(
     "tfp_vectorized-functional-*",
     "tfp_vectorized-subclassed-*",
-    "tfp_model-functional-*",
-    "tfp_model-sequential-*",
+    "tfp_model-*",
 )
 @pytest.mark.parametrize(
     ("case", "clip"),

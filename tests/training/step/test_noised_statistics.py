@@ -236,13 +236,10 @@ def test_rows_are_normalised_by_what_was_there_before_the_update(
         np.testing.assert_allclose(variable, value, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "engine"),
-    [
-        (network, "per_example"),
-        pytest.param(image_network, "per_example", marks=pytest.mark.slow),
-        pytest.param(network, "tfp_vectorized", marks=pytest.mark.slow),
-    ],
+    [(network, "per_example"), (image_network, "per_example"), (network, "tfp_vectorized")],
 )
 def test_engines_give_the_same_sum(make, engine, compiled, one_lot, data, step_sum):
     model = make()
