@@ -21,11 +21,12 @@ def table():
         yield _ROW.format(name, fault.kind, fault.before, first_try, after, proof)
     for names, what in ((FAULTS, "faults of others"), (LATER, "later faults")):
         probe = sum(seen[name][1] == "found" for name in names)
-        proof = sum(seen[name][2] == "stopped" for name in names)
+        stopped = sum(seen[name][2] != "PROVED" for name in names)
+        sound = sum(ALL[name].is_sound_now for name in names)
         before = sum(ALL[name].before == "found" for name in names)
         yield (
-            f"{len(names)} {what}: {before} found by the probe before, {probe} after; the proof "
-            f"stops at {proof}"
+            f"{len(names)} {what}: {before} found by the probe before, {probe} after; {stopped} "
+            f"stopped by the proof or refused by the engine, {sound} sound by now"
         )
     first = sum(fault.first_try == "found" for fault in LATER.values())
     yield f"{first} of the later faults were found by the probe at first try"
