@@ -24,8 +24,8 @@ class PrivacyLedger:
     (`create_ledger`), each entry is on the disk before the call that records it returns. Everything
     said here rests on two rules that its user keeps: call `record_updates` *before* the noisy
     gradients are used, and show nothing that depends on them before `record_made` has returned.
-    After a crash in between, the ledger counts exactly or too much, never too little. A process that
-    fails in between and lives on calls `record_interrupted`.
+    After a crash in between, the ledger counts exactly or too much, never too little. A process
+    that fails in between and lives on calls `record_interrupted`.
 
     **Resumed runs.** With the secret keys of before, a resumed run repeats the updates after its
     checkpoint. Those that came out the same are free; the others are counted again (the rules:
