@@ -92,6 +92,7 @@ def interrupt(private, data):
     assert not private.ledger.awaits_made
 
 
+@pytest.mark.slow_cases("lots", "eager")
 @pytest.mark.parametrize("where", ["graph", "lots", "eager"])
 def test_what_was_shown_and_then_repeated_otherwise_is_counted(begun, data, tmp_path, where):
     private = begun(where)
@@ -111,6 +112,7 @@ def test_what_was_shown_and_then_repeated_otherwise_is_counted(begun, data, tmp_
     assert again.ledger.epsilon() > again.plan.epsilon_after(again.ledger.updates)
 
 
+@pytest.mark.slow_cases("lots", "eager")
 @pytest.mark.parametrize("where", ["graph", "lots", "eager"])
 def test_a_further_fit_uses_no_lot_of_the_interrupted_updates(begun, data, where, monkeypatch):
     private = begun(where, without_dropout)
@@ -126,6 +128,7 @@ def test_a_further_fit_uses_no_lot_of_the_interrupted_updates(begun, data, where
     assert shown < released(private) <= private.ledger.updates
 
 
+@pytest.mark.slow
 def test_without_a_folder_it_is_the_same(private, data, cross_entropy):
     trained = private(without_dropout(), steps=STEPS)
     trained.compile(Trapped(Trap()), cross_entropy, steps_per_execution=AT_ONCE)
@@ -135,7 +138,7 @@ def test_without_a_folder_it_is_the_same(private, data, cross_entropy):
 
 
 @pytest.mark.parametrize("when", ["on_train_batch_begin", "on_train_batch_end", "on_epoch_end"])
-@pytest.mark.slow_cases("on_train_batch_begin", "on_epoch_end")
+@pytest.mark.slow_cases("on_*")
 def test_a_callback_that_fails_leaves_nothing_uncounted(begun, data, when):
     trap = Trap()
     trap.fails_at = 2
@@ -149,6 +152,7 @@ def test_a_callback_that_fails_leaves_nothing_uncounted(begun, data, when):
     assert ledger.updates == released(private) == STEPS
 
 
+@pytest.mark.slow
 def test_a_repetition_that_is_equal_is_confirmed_by_a_later_digest(begun, data, tmp_path):
     """Nothing was cut off: only the digest was not entered."""
     private = begun("nowhere", without_dropout)
