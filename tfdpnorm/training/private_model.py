@@ -271,7 +271,6 @@ class PrivateModel(keras.Model):
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
-        self._void(LotsInUse.UNKNOWN)
         try:
             return super().train_on_batch(*args, **kwargs)
         finally:
