@@ -51,6 +51,18 @@ class TestMetrics:
             assert any("kernel" in n for n in saved)
             assert not [n for n in saved if secret & set(n.split("/")) or "metric" in n]
 
+    def test_what_keras_writes_by_itself_is_refused(self, trained, data, tmp_path):
+        trained.predict(data[0], verbose=0)
+        for name, save in (
+            ("a.keras", keras.models.save_model),
+            ("keras", keras.models.save_model),
+            ("tf", tf.saved_model.save),
+        ):
+            with pytest.raises(TypeError, match=r"Expected private.save\(path\)"):
+                save(trained, str(tmp_path / name))
+        assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+        trained.save(tmp_path / "model.keras")
+
     def test_a_copy_is_refused(self, trained, build, private):
         """It would draw the same noise, and count it in another ledger."""
         for model in (trained, private(build())):

@@ -132,6 +132,8 @@ def _ledger_record(ledger, accountant):
         "sampling": plan.sampling,
         "held_to_plan_because": list(ledger.held_to_plan_because),
         "excluded": list(ledger.excluded),
+        "foreign": list(ledger.foreign),
+        "finished": ledger.is_finished,
         "details": ledger.settings,  # As in the header of the ledger.
     }
 

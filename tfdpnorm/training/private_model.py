@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
@@ -33,7 +34,7 @@ from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
-class PrivateModel(keras.Model):
+class PrivateModel(UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -51,6 +52,11 @@ class PrivateModel(keras.Model):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
     """
+
+    how_to_save = (
+        "Expected private.save(path), or private.model, got the private model itself to be saved: "
+        "the file would hold metrics of private examples, without noise."
+    )
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.optimizers import optimizer_variables
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 
@@ -96,7 +97,7 @@ class WeightsOfRun:
 
     def erase(self, optimizer):
         """Overwrites the weights, and what an optimizer keeps of their gradients."""
-        kept = [] if optimizer is None else list(optimizer.variables())
+        kept = [] if optimizer is None else optimizer_variables(optimizer)
         for variable in (*self._model.weights, *kept):
             nothing = np.nan if variable.dtype.is_floating else 0
             variable.assign(tf.fill(tf.shape(variable), tf.cast(nothing, variable.dtype)))
