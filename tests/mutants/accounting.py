@@ -318,7 +318,7 @@ MUTANTS = (
     Mutant(
         "step-by-hand-guaranteed",
         "tfdpnorm/training/lots_in_use.py",
-        (("if not self._executes:", "if False:"),),
+        (("if not self.executes:", "if False:"),),
         "Updates that no ledger counts keep the guarantee.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand::test_train_step"),
     ),

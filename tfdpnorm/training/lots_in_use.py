@@ -17,6 +17,7 @@ class LotsInUse:
 
     Attributes:
         is_training: Whether `fit` is running.
+        executes: Whether an execution of the training function is running.
     """
 
     UNKNOWN = "the lots were not Poisson-sampled by this library"
@@ -26,7 +27,7 @@ class LotsInUse:
         self._void = void
         self._are_sampled = False
         self._iterator = None
-        self._executes = False
+        self.executes = False
         self.is_training = False
 
     @contextlib.contextmanager
@@ -45,14 +46,14 @@ class LotsInUse:
             self._iterator = iterator
         if not self._are_sampled or self._iterator is not iterator:
             self._void(self.UNKNOWN)
-        before, self._executes = self._executes, True
+        before, self.executes = self.executes, True
         try:
             yield
         finally:
-            self._executes = before
+            self.executes = before
 
     @as_written
     def check_step(self):
         """Voids the guarantee unless the step that runs, or is traced, is part of an execution."""
-        if not self._executes:
+        if not self.executes:
             self._void(self.BY_HAND)

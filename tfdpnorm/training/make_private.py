@@ -122,7 +122,7 @@ def make_private(
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
-            the guarantee rests on must be as it was.
+            the guarantee rests on must be as it was. A copy of a folder goes on with another key.
         checkpoint_every: Updates between checkpoints; None for one after each epoch.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 10 ms for
             each million weights, and not to be compiled by XLA.
@@ -132,8 +132,9 @@ def make_private(
         A `PrivateModel`; `compile` and `fit` it.
 
     Raises:
-        ValueError: with what was expected, for anything that does not fit together, and for models
-            in which one example changes the gradient of another.
+        ValueError: with what was expected, for anything that does not fit together, for a private
+            model, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
+            example changes the gradient of another.
     """
     _check_is_trainable_here(model)
     checked = _check(

@@ -1,6 +1,7 @@
 """A Keras model that trains another one under differential privacy."""
 
 import math
+import os
 import warnings
 
 import tensorflow as tf
@@ -27,7 +28,7 @@ from tfdpnorm.training.fit_data import (
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
+from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import regularization_gradients
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
@@ -89,6 +90,7 @@ class PrivateModel(UnsavedModel):
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self._is_erased = False
+        self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
         kept.restore_weights(model)
@@ -456,13 +458,26 @@ class PrivateModel(UnsavedModel):
             self.ledger.void(reason)
 
     def _look_at_weights(self):
-        """Before weights are used or stated: are they of this run?"""
+        """Before weights are used or stated: are they in the ledger, and of this run?"""
+        self._settle()
         if self.lots_in_use.is_training:
             self.weights_of_run.note()
         else:
             self.weights_of_run.check()
 
+    def _settle(self):
+        """Enters what an interrupt left, if a second one kept that from being done at once."""
+        if not (self.lots_in_use.executes or self._is_erased):
+            settle_interrupted(self, self._noise)
+
     def _check_ready_for_training(self):
+        self._settle()
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "Expected the process that called make_private(), got a fork of it: both would "
+                "draw the same noise, and each count its own updates. Call make_private() in the "
+                "process that trains."
+            )
         if self._is_erased:
             raise RuntimeError(
                 "Expected a model with weights, got one whose weights were erased, since the "

@@ -5,6 +5,7 @@ What was really released is taken from the optimizer, which counts the updates t
 
 import errno
 import os
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import _sampling
 from tfdpnorm.privacy import read_ledger
+from tfdpnorm.training.step import ledger_entries
 
 STEPS, AT_ONCE, FAILS_AT = 12, 4, 6  # within the second execution of four updates
 
@@ -26,7 +28,10 @@ class Trap:
     def __call__(self):
         self.calls += 1
         if self.calls == self.fails_at:
-            raise self._error or KeyboardInterrupt
+            self.fail()
+
+    def fail(self):
+        raise self._error or KeyboardInterrupt
 
 
 class Trapped(keras.optimizers.SGD):
@@ -196,3 +201,24 @@ def test_if_it_cannot_be_entered_the_weights_are_erased(begun, data, tmp_path, m
     again.fit(*data, verbose=0)
     assert again.ledger.updates == again.ledger.position == STEPS
     assert all(np.isfinite(w).all() for w in again.get_weights())
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_only_delays_the_entry(begun, data, monkeypatch):
+    private = begun("graph", without_dropout)
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger_entries, "settle_interrupted", lambda *_: Trap().fail())
+        with pytest.raises(KeyboardInterrupt):
+            private.fit(*data, verbose=0)
+    assert private.ledger.awaits_made
+    private.get_weights()
+    assert not private.ledger.awaits_made and private.ledger.position == int(private.update_count)
+
+
+@pytest.mark.slow
+def test_a_fork_of_the_process_does_not_train(begun, data):
+    """It has the same key and, without a folder, a ledger of its own."""
+    private = begun("nowhere", without_dropout)
+    with mock.patch("os.getpid", lambda: -1), pytest.raises(RuntimeError, match="a fork of it"):
+        private.fit(*data, verbose=0)
+    assert private.ledger.updates == 0

@@ -56,11 +56,10 @@ def settle_interrupted(private, noise):
         OSError: if the entry cannot be written.
     """
     ledger = private.ledger
-    if not ledger.awaits_made:
-        return
     try:
-        ledger.record_interrupted()
-        noise.update_count.assign(ledger.position)
+        if ledger.awaits_made:
+            ledger.record_interrupted()
+            noise.update_count.assign(ledger.position)
     except BaseException:
         private.erase()
         raise
