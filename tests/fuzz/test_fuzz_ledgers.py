@@ -141,6 +141,7 @@ KINDS = [*ledger_file.ENTRIES, "header", "no such kind"]
 FIELDS = [
     "count", "digest", "position", "same_randomness", "name", "noise_multiplier", "examples",
     "disjoint", "queries_planned", "value", "reason", "sentence", "kind", "self", "line",
+    "device", "inode",
 ]  # fmt: skip
 SENSIBLE = {
     "updates": {"count": 1},
@@ -154,6 +155,8 @@ SENSIBLE = {
     "answer": {"name": "accuracy", "value": 1.5},
     "void": {"reason": "a reason"},
     "exclude": {"sentence": "A sentence."},
+    "foreign": {"sentence": "A sentence."},
+    "place": {"device": 2, "inode": 3},
     "hold": {"reason": "results decide"},
 }  # fmt: skip
 

@@ -301,17 +301,70 @@ MUTANTS = (
     ),
     Mutant(
         "train-on-batch-guaranteed",
-        "tfdpnorm/training/private_model.py",
-        (
-            (
-                "        self._void_unknown_sampling()\n        return super().train_on_batch",
-                "        return super().train_on_batch",
-            ),
-        ),
+        "tfdpnorm/training/lots_in_use.py",
+        (("if not self._are_sampled or self._iterator", "if self._iterator"),),
         "Rows that were not sampled are accounted as Poisson-sampled.",
         tests_in(
             "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
         ),
+    ),
+    Mutant(
+        "other-iterator-guaranteed",
+        "tfdpnorm/training/lots_in_use.py",
+        (("if not self._are_sampled or self._iterator is not iterator:", "if False:"),),
+        "A training function that is called by hand on one lot keeps the guarantee.",
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
+    ),
+    Mutant(
+        "step-by-hand-guaranteed",
+        "tfdpnorm/training/lots_in_use.py",
+        (("if not self.executes:", "if False:"),),
+        "Updates that no ledger counts keep the guarantee.",
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand::test_train_step"),
+    ),
+    Mutant(
+        "subclass-guaranteed",
+        "tfdpnorm/training/fit_data.py",
+        (("return is_ours and not own", "return True"),),
+        "Lots that a class of the user's draws are accounted as Poisson-sampled ones.",
+        tests_in(
+            "tests/training/test_what_leaves_a_step.py",
+            "TestStepsByHand::test_lots_that_others_sample",
+        ),
+    ),
+    Mutant(
+        "weights-from-elsewhere-unsaid",
+        "tfdpnorm/training/weights_of_run.py",
+        (("if digest not in self._known and (self._known or replaced):", "if False:"),),
+        "Weights that were loaded pass for those of the run, with epsilon = 0.",
+        ("tests/training/test_weights_of_run.py",),
+    ),
+    Mutant(
+        "trained-before-unsaid",
+        "tfdpnorm/training/weights_of_run.py",
+        (("if any(_trained.get(id(v)) is v for v in self._weights()):", "if False:"),),
+        "What another private model has spent on the same weights is not mentioned.",
+        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+    ),
+    Mutant(
+        "epsilon-zero-of-loaded-weights",
+        "tfdpnorm/privacy/statement.py",
+        (("        if foreign:\n            first +=", "        if False:\n            first +="),),
+        "Of weights that come from elsewhere the statement says epsilon = 0.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "metrics-among-the-weights",
+        "tfdpnorm/training/private_model.py",
+        (
+            (
+                "self._update_metrics = UpdateMetrics()\n",
+                "self._update_metrics = UpdateMetrics()\n"
+                "        self._loss_metric = self._update_metrics.loss\n",
+            ),
+        ),
+        "Weights and checkpoints hold the sum of losses and the number of rows, without noise.",
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestMetrics"),
     ),
     Mutant(
         "weak-delta-unsaid",

@@ -18,10 +18,10 @@ MUTANTS = (
         "entry-after-the-noise",
         _ENTRIES,
         (
-            ("ledger.record_updates(count)\n", "\n"),
+            ("ledger.record_updates(count)\n", "pass\n"),
             (
                 "ledger.record_made(int(",
-                "ledger.record_updates(count)\n        ledger.record_made(int(",
+                "ledger.record_updates(count)\n                ledger.record_made(int(",
             ),
         ),
         "A process that dies in between has released an update that no ledger knows.",
@@ -51,6 +51,46 @@ MUTANTS = (
             "tests/training/resume/test_run_folder.py",
             "test_with_another_learning_rate_the_noise_is_another_and_counted",
         ),
+    ),
+    Mutant(
+        "interrupt-not-entered",
+        _ENTRIES,
+        (("settle_interrupted(private, noise)\n                raise", "raise"),),
+        "What a process shows after an interrupt passes for never shown.",
+        tests_in(
+            "tests/training/resume/test_interrupts.py",
+            "test_what_was_shown_and_then_repeated_otherwise_is_counted",
+        ),
+    ),
+    Mutant(
+        "lots-of-interrupted-updates-used-again",
+        _ENTRIES,
+        (("noise.update_count.assign(ledger.position)", "pass"),),
+        "A further fit draws lots that interrupted updates have used, and counts them as new.",
+        tests_in(
+            "tests/training/resume/test_interrupts.py",
+            "test_a_further_fit_uses_no_lot_of_the_interrupted_updates",
+        ),
+    ),
+    Mutant(
+        "weights-that-no-ledger-knows",
+        _ENTRIES,
+        (("private.erase()\n", "pass\n"),),
+        "Weights of updates that could not be entered are left for anybody to take.",
+        tests_in(
+            "tests/training/resume/test_interrupts.py",
+            "test_if_it_cannot_be_entered_the_weights_are_erased",
+        ),
+    ),
+    Mutant(
+        "ended-run-goes-on",
+        _LEDGER,
+        (
+            ("if self._is_finished:\n            raise", "if False:\n            raise"),
+            ("if self._is_finished:\n            return 0", "if False:\n            return 0"),
+        ),
+        "A run that was ended makes further updates.",
+        ("tests/privacy/test_ledger_resume.py",),
     ),
     Mutant(
         "void-forgotten",

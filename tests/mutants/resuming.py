@@ -47,6 +47,20 @@ MUTANTS = (
         _RESUMED,
     ),
     Mutant(
+        "interrupted-repetition-free",
+        _REPETITIONS,
+        (("counted, self._pending = self.rely(), None", "counted, self._pending = _NONE, None"),),
+        "What was shown after an interrupt is repeated with another result for free.",
+        _RESUMED,
+    ),
+    Mutant(
+        "copy-takes-the-key",
+        _FOLDER,
+        (("is_copy = self.ledger.place != place", "is_copy = False"),),
+        "Two copies of a run train on the same lots, and two ledgers count them apart.",
+        tests_in("tests/training/resume/test_copies.py", "test_a_copy_shares_no_lot_and_says_so"),
+    ),
+    Mutant(
         "announced-and-seen-free",
         _REPETITIONS,
         (

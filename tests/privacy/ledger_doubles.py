@@ -40,6 +40,10 @@ def fill(ledger):
     ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
     ledger.hold_to_plan("results decide")
     ledger.establish("Proved.")
+    ledger.record_updates(2)
+    ledger.record_interrupted()
     ledger.resume(2, same_randomness=False)
+    ledger.record_place(2049, 1234567)
+    ledger.declare_foreign("Loaded.")
     ledger.record_updates(5)
     return ledger

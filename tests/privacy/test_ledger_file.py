@@ -33,7 +33,10 @@ def test_what_was_written_is_read(path):
     assert read.plan == PLAN and read.settings == RUN_SETTINGS and not read.torn
     assert read.tail == ledger.tail and read.epsilon() == memory.epsilon()
     ledger.void("a reason")
-    assert read_ledger(path).no_guarantee_because == ("a reason",)
+    ledger.finish()
+    read = read_ledger(path)
+    assert read.no_guarantee_because == ("a reason",) and read.is_finished
+    assert read.place == (2049, 1234567) and read.foreign == ("Loaded.",)
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
     assert set(kinds) == {"header", *ledger_file.ENTRIES}
 

@@ -80,6 +80,10 @@ class Model:
             self.announced.add(self.position)
             self.ever_announced.add(self.position)
 
+    def record_interrupted(self):
+        self.rely()
+        self.waiting = None
+
     def record_made(self, digest):
         known = self.digests.get(self.position)
         if known is not None and known == digest:
@@ -175,6 +179,9 @@ def call_at_random(rng, ledger, model, blocks, differing):
         else:
             ledger.record_made(digest)
             model.record_made(digest)
+    elif act < 0.63:
+        ledger.record_interrupted()
+        model.record_interrupted()
     elif act < 0.7:
         disjoint = rng.random() < 0.7
         ledger.record_query("accuracy", noise_multiplier=20.0, examples=9, disjoint=disjoint)

@@ -38,7 +38,12 @@ def test_a_finished_run(accountant):
         "delta = 1e-05",
         "60000 private training examples",
         "one person owns several",
-        "add or remove one example",
+        "zero-out",
+        "replace it by nothing",
+        "sampling rate",
+        "Against whom: anybody who sees the weights after every update",
+        "preprocessing, a vocabulary, sample weights",
+        "how long training takes",
         "q = 0.01 (600 of 60000 examples expected)",
         "Poisson",
         "T = 4000 done of 4000 planned",
@@ -74,7 +79,25 @@ def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
 
 def test_before_the_first_update():
     text = privacy_statement(ledger_of(0))
-    assert text.startswith("No update has been made yet") and "whole plan" not in text
+    first = text.splitlines()[0]
+    assert first.startswith("No update has been made: ") and "whole plan" not in text
+    assert "If its weights were freshly initialised, epsilon = 0; what any others" in first
+
+
+@pytest.mark.parametrize("updates", [0, 10])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorded):
+    ledger, sentence = ledger_of(updates), "Weights that come from elsewhere: loaded."
+    if recorded:
+        ledger.declare_foreign(sentence)
+    text = privacy_statement(ledger, foreign=() if recorded else (sentence,))
+    first, second = text.splitlines()[:2]
+    assert second == f"- {sentence}" and text.count(sentence) == 1
+    assert first.startswith("Training satisfies" if updates else "No update has been made: ")
+    assert updates or "epsilon = " not in text and "no epsilon can be stated" in first
+    ledger.void("a reason")
+    ledger.declare_foreign(sentence)
+    assert f"- {sentence}" in privacy_statement(ledger)
 
 
 def test_full_batches_are_not_called_sampled():

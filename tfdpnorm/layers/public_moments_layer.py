@@ -72,6 +72,13 @@ class PublicMomentsLayer(keras.layers.Layer):
         self.public_rows = self._add_vector("public_rows", "zeros", False, ())
 
     @property
+    def moments_variables(self):
+        """The variables that `store_moments` writes, a list; empty before the layer is built."""
+        if not self.built:
+            return []
+        return [self.public_mean, self.public_variance, self.public_rows]
+
+    @property
     def _moments_dtype(self):
         return "float64" if self.compute_dtype == "float64" else "float32"
 

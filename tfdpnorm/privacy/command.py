@@ -128,10 +128,12 @@ def _ledger_record(ledger, accountant):
         "l2_norm_clip": _json_number(plan.l2_norm_clip),
         "sampling_rate": plan.sampling_rate,
         "num_examples": plan.num_examples,
-        "adjacency": "add_or_remove_one",
+        "adjacency": "zero_out",
         "sampling": plan.sampling,
         "held_to_plan_because": list(ledger.held_to_plan_because),
         "excluded": list(ledger.excluded),
+        "foreign": list(ledger.foreign),
+        "finished": ledger.is_finished,
         "details": ledger.settings,  # As in the header of the ledger.
     }
 
@@ -218,7 +220,7 @@ def _record(flags, sampling_rate, steps, accountant):
         "sampling_rate": sampling_rate,
         "steps": steps,
         "num_examples": flags.num_examples,
-        "adjacency": "add_or_remove_one",
+        "adjacency": "zero_out",
         "sampling": "poisson",
     }
 

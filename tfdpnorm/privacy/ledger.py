@@ -24,7 +24,8 @@ class PrivacyLedger:
     (`create_ledger`), each entry is on the disk before the call that records it returns. Everything
     said here rests on two rules that its user keeps: call `record_updates` *before* the noisy
     gradients are used, and show nothing that depends on them before `record_made` has returned.
-    After a crash in between, the ledger counts exactly or too much, never too little.
+    After a crash in between, the ledger counts exactly or too much, never too little. A process
+    that fails in between and lives on calls `record_interrupted`.
 
     **Resumed runs.** With the secret keys of before, a resumed run repeats the updates after its
     checkpoint. Those that came out the same are free; the others are counted again (the rules:
@@ -55,7 +56,9 @@ class PrivacyLedger:
         self._queries = ValidationQueries()
         # Sentences by kind of entry.
         self._sentences = {"void": plan.no_guarantee_because}
-        self._sentences |= {"exclude": (), "establish": (), "hold": ()}
+        self._sentences |= {"exclude": (), "foreign": (), "establish": (), "hold": ()}
+        self._place = None
+        self._is_finished = False
 
         updates = arguments.whole("updates", updates, at_least=0)
         for reason in arguments.reasons("no_guarantee_because", no_guarantee_because):
@@ -96,6 +99,8 @@ class PrivacyLedger:
     @property
     def remaining_updates(self):
         """Updates that training may still make: free repetitions, and what the plan has left."""
+        if self._is_finished:
+            return 0
         return self._run.free + max(0, self._plan.steps - self.updates)
 
     @property
@@ -112,6 +117,26 @@ class PrivacyLedger:
     def excluded(self):
         """Sentences on what the guarantee does not cover in this run, a tuple."""
         return self._sentences["exclude"]
+
+    @property
+    def foreign(self):
+        """Sentences on weights of this run that come from elsewhere, a tuple."""
+        return self._sentences["foreign"]
+
+    @property
+    def is_finished(self):
+        """Whether the run was ended for good by `finish`."""
+        return self._is_finished
+
+    @property
+    def awaits_made(self):
+        """Whether updates were announced of which nobody has said yet what came of them."""
+        return self._run.awaits_made
+
+    @property
+    def place(self):
+        """Where the run was kept last, the pair of `record_place`; None if nobody said."""
+        return self._place
 
     @property
     def established(self):
@@ -137,9 +162,16 @@ class PrivacyLedger:
 
         Raises:
             ValueError: if `count` is not a whole number >= 1.
-            BudgetExhaustedError: if they are more than `remaining_updates`; none is recorded.
+            BudgetExhaustedError: if they are more than `remaining_updates`, or the run was ended;
+                none is recorded.
         """
         count = arguments.whole("count", count, at_least=1)
+        if self._is_finished:
+            raise BudgetExhaustedError(
+                f"Expected a run that goes on, got one that finish() ended after {self.updates} "
+                "updates. Evaluate or save the model; a new plan on the same data adds to what "
+                "this one has cost."
+            )
         if count > self.remaining_updates:
             raise BudgetExhaustedError(
                 f"Expected at most {self.remaining_updates} more updates, got {count}: "
@@ -175,6 +207,34 @@ class PrivacyLedger:
         self._lots.uncount(confirmed)
         if differs:
             self._queries.forget_answers(after=self._run.same_to)
+
+    def record_interrupted(self):
+        """Records that the announced updates were cut short in a process that lives on.
+
+        Nobody knows which of them are in the weights, and these may be seen from now on: all of
+        them are counted. A resumed run that repeats them has no digest to be compared with, and
+        counts them again, unless a later one confirms them.
+        """
+        self._append({"kind": "interrupted"})
+        self._lots.count(self._run.interrupt())
+
+    def record_place(self, device, inode):
+        """Records where the run is kept, so that a copy of its folder can be told from it.
+
+        Args:
+            device: Number of the file system, >= 0, as in `os.stat`.
+            inode: Number of the ledger's file in it, >= 0.
+        """
+        device = arguments.whole("device", device, at_least=0)
+        inode = arguments.whole("inode", inode, at_least=0)
+        self._append({"kind": "place", "device": device, "inode": inode})
+        self._place = device, inode
+
+    def finish(self):
+        """Ends the run for good: no further update can be recorded. Twice is as once."""
+        if not self._is_finished:
+            self._append({"kind": "finish"})
+            self._is_finished = True
 
     def resume(self, position, *, same_randomness):
         """Records that training goes on from a checkpoint taken after `position` updates.
@@ -292,6 +352,13 @@ class PrivacyLedger:
     def exclude(self, sentence):
         """Adds a `sentence` on what the guarantee does not cover in this run."""
         self._declare("exclude", "sentence", sentence)
+
+    def declare_foreign(self, sentence):
+        """Adds a `sentence` on weights of this run that come from elsewhere.
+
+        Epsilon is that of this run's updates; what such weights have seen adds to it, unknown here.
+        """
+        self._declare("foreign", "sentence", sentence)
 
     def establish(self, sentence):
         """Adds a `sentence` on what the guarantee rests on in this run, and how it is known."""

@@ -25,17 +25,21 @@ ENTRIES = {
     "updates": PrivacyLedger.record_updates,
     "made": PrivacyLedger.record_made,
     "differs": PrivacyLedger.record_made,
+    "interrupted": PrivacyLedger.record_interrupted,
+    "place": PrivacyLedger.record_place,
     "resume": PrivacyLedger.resume,
     "query": PrivacyLedger.record_query,
     "answer": PrivacyLedger.record_answer,
     "void": PrivacyLedger.void,
     "exclude": PrivacyLedger.exclude,
     "establish": PrivacyLedger.establish,
+    "foreign": PrivacyLedger.declare_foreign,
     "hold": PrivacyLedger.hold_to_plan,
+    "finish": PrivacyLedger.finish,
 }
 """The call that records each kind of entry. Reading a file makes the calls again."""
 
-_OF_A_RUNNING_PROCESS = ("updates", "made", "differs", "query", "answer")
+_OF_A_RUNNING_PROCESS = ("updates", "made", "differs", "interrupted", "query", "answer")
 
 
 class LedgerFile(PrivacyLedger):

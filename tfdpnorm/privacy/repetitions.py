@@ -5,7 +5,8 @@ lots with the same noise. They release what they released before, and are free. 
 is decided as follows.
 
 - An update was announced, but neither recorded as made nor followed by another entry that relies
-  on it. Then it has not left the dead process: its repetition is free.
+  on it. Then it has not left the dead process: its repetition is free. A process that survives an
+  interrupt says so by an entry, which relies on it: its weights may have been seen.
 - Every other repetition is compared by its digest, where a digest was recorded at the same position
   before. It is free if the digest is the same. A digest stands for all of the run up to there. So
   it also confirms the repetitions before it that could not be compared, because the announcements
@@ -73,6 +74,15 @@ class Repetitions:
             return _NONE
         self._shown_to = max(self._shown_to, self.position)
         return self._leave_unconfirmed()
+
+    def interrupt(self):
+        """Notes that the process lives on, and that some of the announced updates were made.
+
+        Returns:
+            The positions to count, as in `rely`.
+        """
+        counted, self._pending = self.rely(), None
+        return counted
 
     def announce(self, count):
         """Notes that `count` updates are about to be made.

@@ -17,6 +17,8 @@ _LEFT_OUT = (
     "The training loss and every metric computed on private data during training, wherever they "
     "were printed or logged, and whatever was chosen by them: a stopping time, a checkpoint, a "
     "learning rate.",
+    "Whatever else was computed from private data and went into the run: preprocessing, a "
+    "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
 )
 _VALIDATION_LEFT_OUT = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
@@ -41,19 +43,26 @@ _GENERATORS = {
     ),
 }
 _SECRETS = (
-    "Anybody who learns the secrets of the run: the guarantee assumes that the key of the noise "
-    "and the composition of the sampled lots stay secret, and the random numbers of dropout and of "
-    "random augmentations too, if there are any."
+    "Anybody who learns the secrets of the run: the key of the noise, the composition of the "
+    "sampled lots, sums, gradients and metrics without noise, the random numbers of dropout and of "
+    "random augmentations, or what else is in the memory of the process. Nor anybody who measures "
+    "how long training takes, or which memory it reads."
+)
+_ATTACKER = (
+    "Against whom: anybody who sees the weights after every update, this statement and the ledger, "
+    "and knows the code, all settings and all the other examples."
 )
 
 
-def privacy_statement(ledger, *, excluded=()):
+def privacy_statement(ledger, *, excluded=(), foreign=()):
     """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:
         ledger: The `PrivacyLedger` of the run.
         excluded: Collection of further sentences on what the guarantee does not cover in this run,
             besides those of the ledger.
+        foreign: Collection of further sentences on weights that come from elsewhere, besides those
+            of the ledger.
 
     Returns:
         Several lines of English, a string, one line for each point. Epsilon is rounded upwards.
@@ -61,20 +70,23 @@ def privacy_statement(ledger, *, excluded=()):
         gives an epsilon at most as "claimed ... not a guarantee".
 
     Raises:
-        ValueError: if `ledger` is not a `PrivacyLedger`, or `excluded` is not a collection of
-            sentences.
+        ValueError: if `ledger` is not a `PrivacyLedger`, or `excluded` or `foreign` is not a
+            collection of sentences.
     """
     arguments.instance("ledger", ledger, PrivacyLedger)
     excluded = arguments.reasons("excluded", excluded)
     excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
+    foreign = arguments.reasons("foreign", foreign)
+    foreign = tuple(dict.fromkeys((*ledger.foreign, *foreign)))
     if ledger.guarantee_holds:
-        paragraphs = [*_guaranteed(ledger), *_settings(ledger)]
+        paragraphs = [*_guaranteed(ledger, foreign), *_settings(ledger)]
         left_out = (*_left_out(ledger), *excluded)
         paragraphs += ["Not covered by this guarantee:", *map(_item, left_out)]
     else:
         paragraphs = [*_not_guaranteed(ledger), *_settings(ledger)]
-        if excluded:
-            paragraphs += ["Further remarks on what is not covered:", *map(_item, excluded)]
+        remarks = (*foreign, *excluded)
+        if remarks:
+            paragraphs += ["Further remarks on what is not covered:", *map(_item, remarks)]
     return "\n".join(paragraphs)
 
 
@@ -88,11 +100,18 @@ def _left_out(ledger):
     ]
 
 
-def _guaranteed(ledger):
+def _guaranteed(ledger, foreign):
     plan, epsilon = ledger.plan, ledger.epsilon()
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
     if ledger.updates == 0 and epsilon == 0:
-        first = "No update has been made yet: the run has used no private data so far, epsilon = 0."
+        first = "No update has been made: this run has used no private data so far. "
+        if foreign:
+            first += "But what its weights have seen is not known, and no epsilon can be stated."
+        else:
+            first += (
+                "If its weights were freshly initialised, epsilon = 0; what any others that it "
+                "began with have seen is not known to it."
+            )
     else:
         first = (
             f"Training satisfies (epsilon, delta)-differential privacy with epsilon = "
@@ -100,14 +119,17 @@ def _guaranteed(ledger):
         )
     lines = [
         first,
+        *map(_item, foreign),
         _item(
             f"For whom: any one example of the {plan.num_examples} private training examples. If "
             "one person owns several of them, this epsilon does not cover them jointly."
         ),
         _item(
-            "Adjacency: add or remove one example. The guarantee treats the number of examples and "
-            "all settings below as public."
+            "Adjacency: zero-out. To remove an example means to replace it by nothing, to add one "
+            "is the reverse. The number of examples, the sampling rate and all settings below are "
+            "fixed and public."
         ),
+        _item(_ATTACKER),
         _item(
             "Covers: the weights after every update, the released ones included, and every "
             "function of them that does not use the private data again (predictions, averages, "

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.audit import check_known_layers
-from tfdpnorm.data import check_public_batch
+from tfdpnorm.data import PoissonBatches, check_public_batch
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
@@ -40,6 +40,17 @@ def checked_batches(private, streams, x, y, arguments):
     streams.check_unchanged()
     private.refresh_public_statistics()
     return batches
+
+
+def is_sampled_by_this_library(batches):
+    """Whether nothing but this library's code decides which examples are in a lot.
+
+    Args:
+        batches: `PoissonBatches`, or of a class derived from it, which may sample otherwise.
+    """
+    own = {name for name in vars(batches) if hasattr(PoissonBatches, name)}
+    is_ours = type(batches).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return is_ours and not own
 
 
 def check_validation_rows(validation, batches, public_batch):

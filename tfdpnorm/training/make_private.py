@@ -13,11 +13,13 @@ from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
+from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.training.checks.settings import (
     check_augmentation,
     check_budget_share,
     check_float32,
+    check_no_strategy,
     check_public_rows,
     check_validate,
 )
@@ -120,7 +122,7 @@ def make_private(
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
-            the guarantee rests on must be as it was.
+            the guarantee rests on must be as it was. A copy of a folder goes on with another key.
         checkpoint_every: Updates between checkpoints; None for one after each epoch.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 10 ms for
             each million weights, and not to be compiled by XLA.
@@ -130,9 +132,11 @@ def make_private(
         A `PrivateModel`; `compile` and `fit` it.
 
     Raises:
-        ValueError: with what was expected, for anything that does not fit together, and for models
-            in which one example changes the gradient of another.
+        ValueError: with what was expected, for anything that does not fit together, for a private
+            model, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
+            example changes the gradient of another.
     """
+    _check_is_trainable_here(model)
     checked = _check(
         model,
         public_batch,
@@ -200,6 +204,17 @@ def make_private(
     return private
 
 
+def _check_is_trainable_here(model):
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
+    if any(isinstance(x, PrivateModel) for x in (model, *sublayers(model))):
+        raise ValueError(
+            "Expected a Keras model, got one from make_private(), or one that holds such a model. "
+            "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
+        )
+    check_no_strategy(model)
+
+
 class _Checked(NamedTuple):
     """What the settings of a private training come to for a model.
 
@@ -235,8 +250,6 @@ def _check(
     statistics_budget_share,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
     engine = None if engine is None else engine_named(engine)
     check_known_layers(model)
     if public_batch is not None:

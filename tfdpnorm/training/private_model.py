@@ -1,12 +1,15 @@
 """A Keras model that trains another one under differential privacy."""
 
 import math
+import os
 import warnings
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
@@ -16,16 +19,23 @@ from tfdpnorm.training.checks.inputs import (
     one_physical_batch,
 )
 from tfdpnorm.training.checks.rows import RowChecks
-from tfdpnorm.training.checks.settings import check_optimizer
-from tfdpnorm.training.fit_data import check_validation_rows, checked_batches, prepared_lots
+from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
+from tfdpnorm.training.fit_data import (
+    check_validation_rows,
+    checked_batches,
+    is_sampled_by_this_library,
+    prepared_lots,
+)
+from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
+from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import regularization_gradients
-from tfdpnorm.training.step.update_metrics import Latest
+from tfdpnorm.training.step.update_metrics import UpdateMetrics
+from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
-class PrivateModel(keras.Model):
+class PrivateModel(UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -43,6 +53,11 @@ class PrivateModel(keras.Model):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
     """
+
+    how_to_save = (
+        "Expected private.save(path), or private.model, got the private model itself to be saved: "
+        "the file would hold metrics of private examples, without noise."
+    )
 
     def __init__(
         self,
@@ -70,11 +85,16 @@ class PrivateModel(keras.Model):
         self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
-        self._loss_metric = keras.metrics.Mean(name="loss")
-        self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
-        self._epsilon_metric = Latest(name="epsilon")
+        self._update_metrics = UpdateMetrics()
         self._per_example_loss = None
+        self.lots_in_use = LotsInUse(self._void)
+        self.weights_of_run = WeightsOfRun(model, ledger)
+        self._is_erased = False
+        self._process = os.getpid()
+        if not kept.restores:
+            self.weights_of_run.declare_earlier_training()
         kept.restore_weights(model)
+        self.weights_of_run.note()
 
     # What Keras asks of a model
 
@@ -90,9 +110,10 @@ class PrivateModel(keras.Model):
             **kwargs: As in Keras.
 
         Raises:
-            ValueError: for an optimizer that scales losses or adds noise, a missing loss, or
-                steps_per_execution="auto".
+            ValueError: for an optimizer that scales losses or adds noise, a missing loss,
+                steps_per_execution="auto", or inside of a `tf.distribute.Strategy`.
         """
+        check_no_strategy(self.model)
         if kwargs.get("steps_per_execution") == "auto":
             raise ValueError(
                 'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '
@@ -119,6 +140,8 @@ class PrivateModel(keras.Model):
         return self._streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data):
+        self.lots_in_use.check_step()
+        self.weights_of_run.mark_trained()
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
@@ -156,9 +179,9 @@ class PrivateModel(keras.Model):
         predictions = self(x, training=False)
         if self._per_example_loss is not None:
             losses = self._per_example_loss(y, predictions)
-            self._loss_metric.update_state(losses, sample_weight)
+            self._update_metrics.loss.update_state(losses, sample_weight)
         logs = self.compute_metrics(x, y, predictions, sample_weight)
-        training_only = (self._epsilon_metric.name, self._nonfinite_metric.name)
+        training_only = (self._update_metrics.epsilon.name, self._update_metrics.nonfinite.name)
         return {name: value for name, value in logs.items() if name not in training_only}
 
     def make_train_function(self, force=False):
@@ -168,7 +191,7 @@ class PrivateModel(keras.Model):
             return train_function  # Keras keeps the one that it was given.
 
         self.train_function = recorded_in_ledger(
-            train_function, self, self._noise, self._epsilon_metric
+            train_function, self, self._noise, self._update_metrics.epsilon
         )
         return self.train_function
 
@@ -207,16 +230,12 @@ class PrivateModel(keras.Model):
                 does not fit the data or is part of it, or an argument has no meaning for
                 Poisson-sampled lots, or for a callback that acts on private numbers.
         """
-        self._check_compiled_for_training()
-        if self.ledger.remaining_updates < 1:
-            raise BudgetExhaustedError(
-                f"Expected updates to be left, got {self.ledger.updates} made of {self.plan.steps} "
-                "planned. Evaluate or save the model; a new plan on the same data adds to what it "
-                "has already cost."
-            )
+        check_no_strategy(self.model)
+        self._check_ready_for_training()
         batches = checked_batches(self, self._streams, x, y, kwargs)
-        if batches is None:
-            self._void_unknown_sampling()
+        is_sampled = batches is not None and is_sampled_by_this_library(batches)
+        if not is_sampled:
+            self._void(LotsInUse.UNKNOWN)
         callbacks = validations_first(callbacks)
         check_callbacks(
             callbacks,
@@ -227,7 +246,8 @@ class PrivateModel(keras.Model):
         for callback in callbacks:
             if isinstance(callback, PrivateValidation):
                 check_validation_rows(callback, batches, self._streams.public_batch)
-        self.restore_run(callbacks)
+        if not self.restore_run(callbacks):
+            self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
@@ -243,34 +263,70 @@ class PrivateModel(keras.Model):
             epochs += math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            return super().fit(
-                x,
-                y,
-                epochs=epochs,
-                steps_per_epoch=steps_per_epoch,
-                callbacks=[stop, *callbacks, *saving],
-                **kwargs,
-            )
+            with self.lots_in_use.of_fit(is_sampled):
+                return super().fit(
+                    x,
+                    y,
+                    epochs=epochs,
+                    steps_per_epoch=steps_per_epoch,
+                    callbacks=[stop, *callbacks, *saving],
+                    **kwargs,
+                )
         finally:
+            self.weights_of_run.note()
             self.refresh_public_statistics()
 
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
-        self._void_unknown_sampling()
-        return super().train_on_batch(*args, **kwargs)
+        self._check_ready_for_training()
+        try:
+            return super().train_on_batch(*args, **kwargs)
+        finally:
+            self.weights_of_run.note()
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the trained Keras model, without anything of the private training."""
+        self._look_at_weights()
         self.servable().save(filepath, overwrite=overwrite, **kwargs)
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights."""
+        self._look_at_weights()
         self.refresh_public_statistics()
         self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
 
     def load_weights(self, filepath, **kwargs):
-        """Loads weights that `save_weights` wrote."""
-        return self.model.load_weights(filepath, **kwargs)
+        """Loads weights that `save_weights` wrote.
+
+        If they are not known to be of this run, the statement says that they come from elsewhere.
+        """
+        status = self.model.load_weights(filepath, **kwargs)
+        self.weights_of_run.check(replaced=True)
+        return status
+
+    def get_weights(self):
+        """Returns the weights of the wrapped model, a list of arrays."""
+        self._look_at_weights()
+        return self.model.get_weights()
+
+    def set_weights(self, weights):
+        """Sets the weights of the wrapped model; as `load_weights`."""
+        self.model.set_weights(weights)
+        self.weights_of_run.check(replaced=True)
+
+    @property
+    def metrics(self):
+        """The compiled metrics, then those of the training itself: a list."""
+        return [*super().metrics, *self._update_metrics.all]
+
+    def __reduce__(self):
+        raise TypeError(
+            "Expected private.model, or a file of private.save(), to be copied or pickled, got the "
+            "private model: its copy would draw the same noise and count it in another ledger."
+        )
+
+    def __deepcopy__(self, memo):
+        return self.__reduce__()
 
     def summary(self, *args, **kwargs):
         """Prints the wrapped model's summary."""
@@ -279,8 +335,27 @@ class PrivateModel(keras.Model):
     # What this library adds
 
     def privacy_statement(self):
-        """Returns in plain English what holds, for whom, and what it leaves out."""
-        return privacy_statement(self.ledger)
+        """Returns in plain English what holds, for whom, and what it leaves out.
+
+        It is about the present weights: if these are not known to be of this run, it says so.
+        """
+        self._look_at_weights()
+        return privacy_statement(
+            self.ledger, excluded=self._kept.remarks(), foreign=self.weights_of_run.unrecorded
+        )
+
+    def finish(self):
+        """Ends the run for good, and deletes the secret key that is kept with it.
+
+        Call it when training is over before all planned updates are made, by early stopping for
+        instance. No further update can be made then, in this process or in one that resumes the
+        run; its weights can still be restored, evaluated and saved.
+
+        Raises:
+            OSError: if the ledger cannot be written, or the key not be deleted.
+        """
+        self.ledger.finish()
+        self._kept.finish()
 
     def refresh_public_statistics(self):
         """Computes the public moments for the present weights and stores them in the layers.
@@ -302,11 +377,26 @@ class PrivateModel(keras.Model):
             callbacks: Those of `fit`; the variables of callbacks with a method
                 `training_state(model)` are restored with the rest.
 
+        Returns:
+            Whether it restored anything.
+
         Raises:
             ValueError: if the model, the optimizer or the callbacks are not those of the run.
         """
-        if self._kept.restore(self, self._noise, callbacks):
+        restored = self._kept.restore(self, self._noise, callbacks)
+        if restored:
+            self.weights_of_run.note()
             self.refresh_public_statistics()
+        return restored
+
+    def erase(self):
+        """Overwrites the weights and the optimizer's state, and ends training in this process.
+
+        For what the ledger could not be told of; a run with a `run_dir` resumes from its last
+        checkpoint.
+        """
+        self._is_erased = True
+        self.weights_of_run.erase(self.optimizer)
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.
@@ -348,8 +438,8 @@ class PrivateModel(keras.Model):
     def _training_logs(self, lot, total):
         flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
         mask, weight = flat(lot.mask), flat(lot.sample_weight)
-        self._loss_metric.update_state(total.losses, mask)
-        self._nonfinite_metric.update_state(tf.cast(total.nonfinite, tf.float32))
+        self._update_metrics.loss.update_state(total.losses, mask)
+        self._update_metrics.nonfinite.update_state(tf.cast(total.nonfinite, tf.float32))
         return self.compute_metrics(
             tf.nest.map_structure(flat, lot.x),
             tf.nest.map_structure(flat, lot.y),
@@ -357,8 +447,8 @@ class PrivateModel(keras.Model):
             mask * weight,
         )
 
-    def _void_unknown_sampling(self):
-        reason = "the lots were not Poisson-sampled by this library"
+    @as_written
+    def _void(self, reason):
         if reason not in self.ledger.no_guarantee_because:
             warnings.warn(
                 f"No privacy guarantee holds: {reason}. Pass arrays or "
@@ -367,7 +457,40 @@ class PrivateModel(keras.Model):
             )
             self.ledger.void(reason)
 
-    def _check_compiled_for_training(self):
+    def _look_at_weights(self):
+        """Before weights are used or stated: are they in the ledger, and of this run?"""
+        self._settle()
+        if self.lots_in_use.is_training:
+            self.weights_of_run.note()
+        else:
+            self.weights_of_run.check()
+
+    def _settle(self):
+        """Enters what an interrupt left, if a second one kept that from being done at once."""
+        if not (self.lots_in_use.executes or self._is_erased):
+            settle_interrupted(self, self._noise)
+
+    def _check_ready_for_training(self):
+        self._settle()
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "Expected the process that called make_private(), got a fork of it: both would "
+                "draw the same noise, and each count its own updates. Call make_private() in the "
+                "process that trains."
+            )
+        if self._is_erased:
+            raise RuntimeError(
+                "Expected a model with weights, got one whose weights were erased, since the "
+                "ledger could not be told of an interrupted update. Mend the folder of the run, "
+                "and resume it from its last checkpoint: make_private(..., resume=True)."
+            )
+        if self.ledger.is_finished or self.ledger.remaining_updates < 1:
+            ended = "a run that finish() ended, with " if self.ledger.is_finished else ""
+            raise BudgetExhaustedError(
+                f"Expected updates to be left, got {ended}{self.ledger.updates} made of "
+                f"{self.plan.steps} planned. Evaluate or save the model; a new plan on the same "
+                "data adds to what it has already cost."
+            )
         if self._per_example_loss is None:
             raise RuntimeError(
                 "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "

@@ -270,3 +270,21 @@ def test_half_precision_is_in_the_record(tiny_spec, tiny_data):
     run = PrivateRun(tiny_spec(ema_decay=None), tiny_data)
     record = make_record(run, seconds=1.0, examples=0)
     assert record["flags"]["precision"] == "mixed_float16"
+
+
+@pytest.mark.slow
+def test_a_run_that_a_callback_stops_is_ended_and_leaves_no_key(tiny_spec, tiny_data, tmp_path):
+    def stop(batch, logs):
+        stopped.model.stop_training = True
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+    stopped = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, callbacks=[callback])
+    stopped.restore()
+    stopped.train()
+    assert stopped.model.ledger.is_finished and 0 < stopped.model.ledger.updates
+    assert not (tmp_path / "secret.key").exists()
+    stopped.close()
+    # The record can still be made, after a crash for instance.
+    again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)
+    again.restore()
+    assert again.train() == 0 and again.measured()["updates"] == stopped.model.ledger.updates

@@ -101,6 +101,8 @@ class PrivateRun(Run):
                 expected_batch_size=self.spec.expected_batch_size,
             )
             self.model.fit(batches, verbose=0, callbacks=self.callbacks)
+            if ledger.remaining_updates:  # A callback stopped it: its key is of no more use.
+                self.model.finish()
         return (ledger.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):

@@ -62,6 +62,9 @@ class WeightAverage(keras.callbacks.Callback):
         kept = [tf.identity(v) for v in variables]
         for variable, average in zip(variables, self._averages, strict=True):
             variable.assign(average)
+        weights_of_run = getattr(self.model, "weights_of_run", None)
+        if weights_of_run is not None:  # A function of the run's weights, and nothing else.
+            weights_of_run.note()
         try:
             yield
         finally:

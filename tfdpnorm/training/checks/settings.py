@@ -31,6 +31,27 @@ def check_optimizer(optimizer):
         )
 
 
+def check_no_strategy(model):
+    """Refuses `tf.distribute` strategies, in whose scope this is called or a model was made.
+
+    Raises:
+        ValueError: naming the strategy.
+    """
+    found = [tf.distribute.get_strategy()] if tf.distribute.has_strategy() else []
+    with model.distribute_strategy.scope():
+        found += [model.distribute_strategy] if tf.distribute.has_strategy() else []
+    spread = model.built and any(
+        isinstance(v, tf.distribute.DistributedValues) for v in model.weights
+    )
+    if found or spread:
+        name = type(found[0]).__name__ if found else "variables of one"
+        raise ValueError(
+            f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
+            "part of a lot by itself, which the accounting does not know. Make, compile and fit "
+            "the model outside of strategy.scope(), on one device."
+        )
+
+
 # Beyond these, squares of ordinary gradients leave the range of float32.
 _CLIP_RANGE = (1e-12, 1e12)
 _NOISE_RANGE = (1e-30, 1e30)

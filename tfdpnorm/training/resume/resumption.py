@@ -7,6 +7,14 @@ class NotKept:
     """A run that is kept in memory alone: nothing is saved, nothing is resumed."""
 
     secret_key = None
+    restores = False
+
+    def finish(self):
+        """Deletes what only a run needs that goes on: nothing."""
+
+    def remarks(self):
+        """Returns sentences for the statement, a tuple."""
+        return ()
 
     def restore_weights(self, model):
         """Does nothing."""
@@ -41,6 +49,19 @@ class Resumption(NotKept):
     def secret_key(self):
         """Bytes that noise and lots are drawn from, or None with an insecure seed."""
         return self._folder.key
+
+    @property
+    def restores(self):
+        """Whether there is a checkpoint whose weights replace those that the model came with."""
+        return self._is_resumed
+
+    def finish(self):
+        """Deletes the secret key."""
+        self._folder.finish()
+
+    def remarks(self):
+        """Returns a sentence if the secret key lies in the folder of the run: a tuple."""
+        return self._folder.remarks()
 
     def restore_weights(self, model):
         """Gives a model that is built the weights of the checkpoint, if there is one.

@@ -1,5 +1,6 @@
 """The folder of a run that can be resumed: its ledger, its secret key, its checkpoints."""
 
+import os
 import pathlib
 import warnings
 
@@ -10,6 +11,16 @@ from tfdpnorm.training.resume import checkpoints, secret_key
 
 LEDGER = "ledger.jsonl"
 
+_COPY = (
+    "What other copies of this run release: its folder was in another place when the run was "
+    "resumed after {updates} counted updates, and from there it may go on as well. What this and "
+    "the others release beyond these updates adds up, and no ledger counts all of it."
+)
+_KEY_LEFT = (
+    f"Anybody who reads {secret_key.NAME} in the folder of this run, where it lies for as long as "
+    "the run may go on: who has it can subtract the noise. finish() ends the run and deletes it."
+)
+
 
 class RunFolder:
     """Opens the folder of a run, and keeps it.
@@ -18,6 +29,11 @@ class RunFolder:
     noise and lots are drawn, and `checkpoint-<updates>/` folders, of which the last two are kept.
     A checkpoint appears whole or not at all. **Whoever reads `secret.key` can subtract the noise**:
     its mode is 0600, and it is deleted after the last planned update.
+
+    The ledger says where its file lies (file system and inode). In another place the folder may be
+    a copy, from another copy of which the run may go on too. Then a new key is drawn, so that no
+    lot and no noise is used by both, and the ledger says that what both release adds up. Moving a
+    folder within a file system is no copying.
 
     A resumed run trains on from the last checkpoint. The updates that the ledger counts beyond it
     are repeated with the same key, hence with the same lots and the same noise: they release what
@@ -61,12 +77,23 @@ class RunFolder:
             self.checkpoint = self._last_whole()
         else:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
-        self.key, is_old = None, insecure_seed is not None
-        if not is_old and not self._has_ended():
-            self.key, is_old = self._kept_key()
         if self.checkpoint is not None:
             self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
+        place = place_of(self.path / LEDGER)
+        is_copy = self.ledger.place != place
+        self.key, is_old = None, insecure_seed is not None
+        if self._has_ended():
+            self.finish()
+        elif not is_old:
+            self.key, is_old = self._kept_key(is_copy)
+        if self.checkpoint is not None:
+            known = self.ledger.updates
             self.ledger.resume(self.checkpoint["updates"], same_randomness=is_old)
+            if is_copy:
+                self.ledger.exclude(_COPY.format(updates=known))
+        if is_copy:
+            # Last: a process that dies before this leaves a copy, which draws another key.
+            self.ledger.record_place(*place)
 
     def save(self, model, variables, callbacks=()):
         """Writes a checkpoint, whole or not at all, and removes old ones.
@@ -106,8 +133,12 @@ class RunFolder:
         checkpoints.restore_weights(self.path, self.checkpoint, model)
 
     def finish(self):
-        """Deletes the secret key: the planned updates are made, none will be repeated."""
+        """Deletes the secret key: the run is over, nothing will be repeated."""
         secret_key.delete_key(self.path)
+
+    def remarks(self):
+        """Returns a sentence if the secret key lies in the folder: a tuple."""
+        return (_KEY_LEFT,) if secret_key.read_key(self.path) is not None else ()
 
     def _check_model(self, model):
         both = (self.checkpoint["weights"], checkpoints.described_weights(model))
@@ -138,22 +169,32 @@ class RunFolder:
         return self.ledger.position - (self.checkpoint or {"updates": 0})["updates"]
 
     def _has_ended(self):
+        if self.ledger.is_finished:
+            return True
         return self.ledger.updates >= self.ledger.plan.steps and not self._lost_updates()
 
-    def _kept_key(self):
+    def _kept_key(self, is_copy):
         """The key in the folder, or a new one, and whether it is the old one."""
         if self.ledger.updates:
             key = secret_key.read_key(self.path)
-            if key is not None:
+            if key is not None and not is_copy:
                 return key, True
             if self._lost_updates():
+                what = f"the secret key of the run in {self.path / secret_key.NAME}, got none"
+                if key is not None:
+                    what = f"the folder of the run in its place, got {self.path}, maybe a copy"
                 warnings.warn(
-                    f"Expected the secret key of the run in {self.path / secret_key.NAME}, got "
-                    f"none. A new one is drawn: the {self._lost_updates()} updates after the last "
-                    "checkpoint are made anew and counted again.",
+                    f"Expected {what}. A new key is drawn: the {self._lost_updates()} updates "
+                    "after the last checkpoint are made anew and counted again.",
                     stacklevel=5,
                 )
         return secret_key.new_key(self.path), False
+
+
+def place_of(file):
+    """Returns (file system, inode) of a file: two integers that no copy of it shares with it."""
+    state = os.stat(file)
+    return state.st_dev, state.st_ino
 
 
 def check_no_ledger(path):

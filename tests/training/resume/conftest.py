@@ -1,0 +1,32 @@
+"""Runs that are kept in a folder."""
+
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training import make_private
+
+
+@pytest.fixture(scope="module")
+def start(build, data, public, cross_entropy):
+    """Returns a function that makes the private model of a run in `run_dir`, compiled."""
+
+    def make(run_dir, resume=False, model=None, optimizer="adam", **settings):
+        keras.utils.set_random_seed(0)
+        model = model or build("functional", "public_batch")
+        settings = {
+            "num_examples": 40,
+            "expected_batch_size": 10,
+            "steps": 12,
+            "l2_norm_clip": 1.0,
+            "noise_multiplier": 1.0,
+            "delta": 1e-5,
+            "public_batch": public,
+            "checkpoint_every": 3,
+            "validate": False,
+            **settings,
+        }
+        private = make_private(model, run_dir=run_dir, resume=resume, **settings)
+        private.compile(optimizer, cross_entropy)
+        return private
+
+    return make

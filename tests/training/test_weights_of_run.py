@@ -1,0 +1,190 @@
+"""The statement is true of the weights at hand: those from elsewhere are told from the run's."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
+
+ELSEWHERE = "Weights that come from elsewhere"
+
+
+def statement(private):
+    """The statement, which says "epsilon = 0" only where nothing is known against it."""
+    text = private.privacy_statement()
+    if ELSEWHERE in text:
+        assert "epsilon = 0" not in text and text.splitlines()[1].startswith(f"- {ELSEWHERE}")
+    return text
+
+
+@pytest.fixture
+def trained(build, private, data, cross_entropy):
+    """Returns a function to a private model of 8 updates, an epoch of them made."""
+
+    def train(norm="none", public=None, callbacks=(), epochs=1, **settings):
+        model = private(build(norm=norm), public_batch=public, **settings)
+        model.compile(keras.optimizers.SGD(0.5), cross_entropy)
+        if epochs:
+            model.fit(*data, verbose=0, epochs=epochs, callbacks=list(callbacks))
+        return model
+
+    return train
+
+
+@pytest.fixture
+def plain(build, data, cross_entropy):
+    """A model that was trained without privacy."""
+    model = build()
+    model.compile("adam", cross_entropy)
+    model.fit(*data, verbose=0, batch_size=20)
+    return model
+
+
+def others(private):
+    return [w + 1 for w in private.model.get_weights()]
+
+
+REPLACE = {
+    "load_weights": lambda private, path: private.load_weights(path),
+    "of the model": lambda private, path: private.model.load_weights(path),
+    "set_weights": lambda private, path: private.set_weights(others(private)),
+    "model.set_weights": lambda private, path: private.model.set_weights(others(private)),
+    "assign": lambda private, path: private.model.weights[0].assign_add(
+        np.ones((5, 4), np.float32)
+    ),
+}
+
+
+@pytest.mark.slow_cases("of the model", "set_weights", "model.set_weights")
+@pytest.mark.parametrize("how", REPLACE)
+def test_weights_that_are_put_in_before_training(trained, plain, data, tmp_path, how):
+    path = str(tmp_path / "plain.weights.h5")
+    plain.save_weights(path)
+    private = trained(epochs=0)
+    assert "If its weights were freshly initialised, epsilon = 0" in statement(private)
+    REPLACE[how](private, path)
+    text = statement(private)
+    assert "before the first update, others" in text and "no epsilon can be stated" in text
+    private.fit(*data, verbose=0, epochs=1)
+    text = statement(private)  # and it does not forget
+    assert "before the first update, others" in text and text.startswith("Training satisfies")
+
+
+def test_weights_that_are_put_in_between_two_fits(trained, data):
+    private = trained()
+    assert ELSEWHERE not in statement(private)
+    private.model.set_weights(others(private))
+    private.fit(*data, verbose=0)
+    assert "after update 4, others" in statement(private)
+    assert statement(private).count(ELSEWHERE) == 1
+
+
+@pytest.mark.slow
+def test_weights_that_are_put_in_when_the_ledger_is_closed(trained, tmp_path):
+    private = trained(epochs=0, run_dir=tmp_path)
+    private.ledger.close()
+    private.model.set_weights(others(private))
+    assert ELSEWHERE in statement(private)
+
+
+@pytest.mark.slow
+def test_weights_of_the_run_are_no_others(trained, data, public, tmp_path):
+    """Those that callbacks put back, averages, and those that the run saved itself."""
+    path = str(tmp_path / "{epoch}.weights.h5")
+    average = WeightAverage(0.5)
+    callbacks = [
+        average,
+        PrivateValidation(
+            data[0] + 1, data[1], noise_multiplier=9.0, queries=8, name="private_val_a"
+        ),
+        keras.callbacks.EarlyStopping(
+            "private_val_a", patience=0, restore_best_weights=True, mode="min"
+        ),
+        keras.callbacks.ModelCheckpoint(path, save_weights_only=True),
+    ]
+    private = trained("public_batch", public, callbacks)
+    private.fit(*data, verbose=0, epochs=1, callbacks=callbacks)
+    with average.applied():
+        assert ELSEWHERE not in statement(private)
+        private.save_weights(str(tmp_path / "average.weights.h5"))
+    private.evaluate(*data, verbose=0)
+    private.save(tmp_path / "model.keras")
+    private.refresh_public_statistics()
+    assert ELSEWHERE not in statement(private)
+    for saved in (path.format(epoch=1), str(tmp_path / "average.weights.h5")):
+        private.load_weights(saved)
+        assert ELSEWHERE not in statement(private)
+    private.load_weights(str(tmp_path / "average.weights.h5"))
+    private.set_weights(private.get_weights())
+    assert ELSEWHERE not in statement(private)
+
+
+@pytest.mark.slow
+def test_weights_that_a_callback_loads_through_the_private_model(trained, plain, tmp_path):
+    plain.save_weights(str(tmp_path / "plain.weights.h5"))
+    load = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda *_: private.load_weights(str(tmp_path / "plain.weights.h5"))
+    )
+    private = trained(epochs=0)
+    private.compile("sgd", private._per_example_loss._loss)
+    private.fit(np.zeros((40, 5), np.float32), np.zeros(40, int), verbose=0, callbacks=[load])
+    assert ELSEWHERE in statement(private)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_its_own_weights(trained, tmp_path):
+    private = trained(run_dir=tmp_path)
+    private.ledger.close()
+    again = trained(run_dir=tmp_path, resume=True, epochs=0)
+    assert ELSEWHERE not in statement(again)
+    again.restore_run()
+    assert ELSEWHERE not in statement(again)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_built_by_fit_begins_there(private, data, cross_entropy):
+    trained = private(keras.Sequential([keras.layers.Dense(3)]))
+    trained.compile("sgd", cross_entropy)
+    assert "epsilon = 0" in statement(trained)
+    trained.fit(*data, verbose=0, epochs=1)
+    assert ELSEWHERE not in statement(trained)
+    trained.model.set_weights(others(trained))
+    assert ELSEWHERE in statement(trained)
+
+
+class TestAtTheStart:
+    def test_a_model_that_was_trained(self, plain, private, tmp_path):
+        assert "its optimizer had made 2 steps" in statement(private(plain))
+        plain.save(tmp_path / "plain.keras")
+        loaded = keras.models.load_model(tmp_path / "plain.keras")
+        assert "its optimizer had made 2 steps" in statement(private(loaded))
+        within = keras.Sequential([keras.Input((5,)), plain, keras.layers.Dense(3)])
+        assert "its optimizer had made 2 steps" in statement(private(within))
+
+    def test_a_model_that_another_private_model_trained(self, trained, private):
+        first = trained()
+        second = private(first.model)
+        assert "another private model had trained them" in statement(second)
+        part = keras.Sequential([first.model.layers[0], keras.layers.Dense(3)])
+        part.build((None, 5))
+        assert "another private model had trained them" in statement(private(part))
+
+    def test_a_plan_that_was_tried_out_is_no_training(self, build, private):
+        model = build()
+        private(model)
+        assert ELSEWHERE not in statement(private(model))
+
+    def test_a_private_model_is_refused(self, trained):
+        first = trained()
+        outer = keras.Sequential([first])
+        for model in (first, outer):
+            with pytest.raises(ValueError, match="Pass private.model, and add the epsilon of both"):
+                make_private(
+                    model,
+                    num_examples=40,
+                    expected_batch_size=10,
+                    steps=8,
+                    l2_norm_clip=1.0,
+                    noise_multiplier=1.0,
+                    delta=1e-5,
+                )

@@ -1,0 +1,180 @@
+"""Metrics stay out of weights and files, and every step is one of `fit` on lots of this library."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import PoissonBatches, poisson_batches
+
+NO_GUARANTEE = "NO GUARANTEE"
+
+
+@pytest.fixture
+def trained(build, private, data, cross_entropy):
+    """A private model after an epoch, with metrics of the user's."""
+    model = private(build("functional"))
+    model.compile("adam", cross_entropy, metrics=["accuracy"])
+    model.fit(*data, verbose=0, epochs=1)
+    return model
+
+
+class TestMetrics:
+    def test_weights_are_those_of_the_model(self, trained, data):
+        for name in ("weights", "variables", "trainable_weights", "non_trainable_weights"):
+            ours, models = getattr(trained, name), getattr(trained.model, name)
+            assert [id(v) for v in ours] == [id(v) for v in models]
+        for a, b in zip(trained.get_weights(), trained.model.get_weights(), strict=True):
+            np.testing.assert_array_equal(a, b)
+        trained.set_weights([w + 1 for w in trained.get_weights()])
+        assert not any(isinstance(x, keras.metrics.Metric) for x in trained.submodules)
+        # They work all the same.
+        history = trained.fit(*data, verbose=0, epochs=1).history
+        assert {"loss", "accuracy", "nonfinite_gradients", "epsilon"} <= set(history)
+        names = trained.evaluate(*data, verbose=0, return_dict=True)
+        assert set(names) == {"loss", "accuracy"} and names["loss"] > 0
+
+    def test_files_hold_no_metric(self, trained, data, tmp_path):
+        """40 rows, a quarter of them a lot: neither counts nor sums may be in a file."""
+        tf.train.Checkpoint(trained).write(str(tmp_path / "itself"))
+        tf.train.Checkpoint(model=trained).write(str(tmp_path / "within"))
+        checkpoint = keras.callbacks.ModelCheckpoint(
+            str(tmp_path / "keras"), save_weights_only=True
+        )
+        trained.fit(*data, verbose=0, callbacks=[checkpoint])
+        secret = {"total", "count", "latest"}
+        for name in ("itself", "within", "keras"):
+            saved = [n for n, _ in tf.train.list_variables(str(tmp_path / name))]
+            assert any("kernel" in n for n in saved)
+            assert not [n for n in saved if secret & set(n.split("/")) or "metric" in n]
+
+    def test_what_keras_writes_by_itself_is_refused(self, trained, data, tmp_path):
+        trained.predict(data[0], verbose=0)
+        for name, save in (
+            ("a.keras", keras.models.save_model),
+            ("keras", keras.models.save_model),
+            ("tf", tf.saved_model.save),
+        ):
+            with pytest.raises(TypeError, match=r"Expected private.save\(path\)"):
+                save(trained, str(tmp_path / name))
+        assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+        trained.save(tmp_path / "model.keras")
+
+    def test_a_copy_is_refused(self, trained, build, private):
+        """It would draw the same noise, and count it in another ledger."""
+        for model in (trained, private(build())):
+            for make in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="Expected private.model"):
+                    make(model)
+
+
+class Cached(PoissonBatches):
+    def as_dataset(self, *args, **kwargs):
+        return super().as_dataset(*args, **kwargs).take(1).cache().repeat()
+
+
+class TestStepsByHand:
+    @pytest.fixture
+    def fresh(self, build, private, cross_entropy):
+        model = private(build("functional"))
+        model.compile("sgd", cross_entropy)
+        return model
+
+    @pytest.fixture
+    def lots(self, data):
+        return poisson_batches(*data, expected_batch_size=10).as_dataset()
+
+    def check(self, private, reason):
+        text = private.privacy_statement()
+        assert text.startswith(NO_GUARANTEE) and reason in text and "epsilon = 0" not in text
+
+    @pytest.mark.slow_cases("True")
+    @pytest.mark.parametrize("traced", [False, True])
+    def test_train_step(self, fresh, lots, traced):
+        step = tf.function(fresh.train_step) if traced else fresh.train_step
+        with pytest.warns(UserWarning, match="a training step was called by hand"):
+            for lot in lots.take(3):
+                step(lot)
+        self.check(fresh, "a training step was called by hand, outside of the ledger")
+
+    def test_the_training_function_on_one_lot(self, fresh, lots):
+        one = lots.take(1).cache().repeat()
+        train, iterator = fresh.make_train_function(), iter(one)
+        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+            for _ in range(3):
+                train(iterator)
+        self.check(fresh, "not Poisson-sampled")
+        assert fresh.ledger.updates == 3
+
+    @pytest.mark.slow
+    def test_the_training_function_of_keras(self, fresh, lots):
+        train = keras.Model.make_train_function(fresh, force=True)
+        with pytest.warns(UserWarning, match="by hand"):
+            train(iter(lots))
+        self.check(fresh, "by hand")
+
+    @pytest.mark.slow
+    def test_another_iterator_during_fit(self, fresh, lots, data):
+        iterator = iter(lots)
+        more = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda *_: (
+                fresh.ledger.position < 6 and fresh.train_function(iterator)
+            )
+        )
+        with pytest.warns(UserWarning, match="not Poisson-sampled"):
+            fresh.fit(*data, verbose=0, callbacks=[more])
+        self.check(fresh, "not Poisson-sampled")
+
+    @pytest.mark.slow_cases("cached")
+    @pytest.mark.parametrize("how", ["subclass", "instance", "cached"])
+    def test_lots_that_others_sample(self, fresh, data, how):
+        batches = (Cached if how == "subclass" else PoissonBatches)(*data, expected_batch_size=10)
+        if how == "instance":
+            real = batches.as_dataset
+            batches.as_dataset = lambda *a, **k: real(*a, **k).take(1).cache().repeat()
+        settings = {}
+        if how == "cached":
+            batches = batches.as_dataset().take(1).cache().repeat()
+            settings = {"steps_per_epoch": 2, "epochs": 1}
+        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+            fresh.fit(batches, verbose=0, **settings)
+        self.check(fresh, "not Poisson-sampled")
+
+    def test_fit_and_what_audits_call_keep_the_guarantee(self, fresh, lots, data):
+        fresh.clipped_sum(next(iter(lots)))
+        fresh.fit(*data, verbose=0, epochs=1)
+        fresh.fit(poisson_batches(*data, expected_batch_size=10), verbose=0)
+        assert fresh.ledger.guarantee_holds and fresh.ledger.updates == 8
+
+
+class TestStrategies:
+    @pytest.mark.parametrize(
+        "strategy",
+        [
+            lambda: tf.distribute.MirroredStrategy(["/cpu:0"]),
+            lambda: tf.distribute.OneDeviceStrategy("/cpu:0"),
+        ],
+        ids=["mirrored", "one device"],
+    )
+    def test_they_are_refused_by_name(self, strategy, build, private, data, cross_entropy):
+        strategy = strategy()
+        name = type(strategy).__name__
+        refused = pytest.raises(ValueError, match=f"Expected no tf.distribute strategy, got {name}")
+        model = build()
+        with strategy.scope():
+            with refused:
+                private(model)
+            distributed = build()
+        with refused:
+            private(distributed)
+        here = private(model)
+        with strategy.scope(), refused:
+            here.compile("sgd", cross_entropy)
+        here.compile("sgd", cross_entropy)
+        with strategy.scope(), refused:
+            here.fit(*data, verbose=0)
+        here.fit(*data, verbose=0)
+        assert here.ledger.guarantee_holds

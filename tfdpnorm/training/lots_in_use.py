@@ -1,0 +1,59 @@
+"""Whether a training step runs on lots that this library sampled, and inside of its ledger."""
+
+import contextlib
+
+from tfdpnorm.keras_compat.graphs import as_written
+
+
+class LotsInUse:
+    """Follows which lots the updates of a `PrivateModel` are made on, and voids for others.
+
+    The accountant counts updates on Poisson-sampled lots, each used once. That is known of the lots
+    that `fit` prepares, read by the one iterator that Keras makes for them. Of anything else it is
+    not: a training function or a training step that is called by hand, on whatever it is given.
+
+    Args:
+        void: Function of a reason; declares that no guarantee holds.
+
+    Attributes:
+        is_training: Whether `fit` is running.
+        executes: Whether an execution of the training function is running.
+    """
+
+    UNKNOWN = "the lots were not Poisson-sampled by this library"
+    BY_HAND = "a training step was called by hand, outside of the ledger"
+
+    def __init__(self, void):
+        self._void = void
+        self._are_sampled = False
+        self._iterator = None
+        self.executes = False
+        self.is_training = False
+
+    @contextlib.contextmanager
+    def of_fit(self, are_sampled):
+        """Context of the training in `fit`, on lots that are or are not sampled by us."""
+        self._are_sampled, self._iterator, self.is_training = are_sampled, None, True
+        try:
+            yield
+        finally:
+            self._are_sampled, self._iterator, self.is_training = False, None, False
+
+    @contextlib.contextmanager
+    def execution(self, iterator):
+        """Context of an execution of the training function, which reads lots from an iterator."""
+        if self._iterator is None:
+            self._iterator = iterator
+        if not self._are_sampled or self._iterator is not iterator:
+            self._void(self.UNKNOWN)
+        before, self.executes = self.executes, True
+        try:
+            yield
+        finally:
+            self.executes = before
+
+    @as_written
+    def check_step(self):
+        """Voids the guarantee unless the step that runs, or is traced, is part of an execution."""
+        if not self.executes:
+            self._void(self.BY_HAND)

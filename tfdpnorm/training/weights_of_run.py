@@ -1,0 +1,129 @@
+"""Which weights a run has left, so that those which come from elsewhere are told from them."""
+
+import hashlib
+import io
+import weakref
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.optimizers import optimizer_variables
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import PublicMomentsLayer
+
+# The variables that private models have trained in this process, by id, while they live.
+_trained = weakref.WeakValueDictionary()
+
+_REPLACED = (
+    "Weights that come from elsewhere: {when}, others than this run left were put in their place "
+    "(by load_weights, set_weights or the like). What private data these have seen is not known "
+    "here, and adds to this epsilon."
+)
+_OPTIMIZED = (
+    "Weights that come from elsewhere: when this run began, the model was trained already (its "
+    "optimizer had made {steps} steps). What private data it has seen is not known here, and adds "
+    "to this epsilon."
+)
+_PRIVATELY = (
+    "Weights that come from elsewhere: when this run began, another private model had trained "
+    "them. What that one has spent on the same data is not counted here, and adds to this epsilon."
+)
+
+
+class WeightsOfRun:
+    """Knows the weights that a run left, by a digest of their bytes, and declares others.
+
+    Known are those that the run began with, those after each `fit`, those that it restored from a
+    checkpoint of its own, and those that callbacks took from it. A digest is one pass over the
+    weights; none is made during a step. Public moments are left out: they are computed from
+    the other weights and from public rows, whenever these are used.
+
+    **It guards against mistakes.** Weights that code of the user's writes to the variables while
+    `fit` runs are not noticed.
+
+    Args:
+        model: The wrapped Keras model.
+        ledger: `tfdpnorm.privacy.PrivacyLedger`, which is told of weights from elsewhere.
+
+    Attributes:
+        unrecorded: Sentences that the ledger did not take, since it is closed: a tuple.
+    """
+
+    def __init__(self, model, ledger):
+        self._model, self._ledger = model, ledger
+        self._known = set()
+        self._is_marked = False
+        self.unrecorded = ()
+
+    def declare_earlier_training(self):
+        """Declares what is known of the weights that the run begins with."""
+        models = [x for x in (self._model, *sublayers(self._model)) if isinstance(x, keras.Model)]
+        optimizers = [getattr(x, "optimizer", None) for x in models]
+        steps = [int(x.iterations) for x in optimizers if x is not None]
+        if any(_trained.get(id(v)) is v for v in self._weights()):
+            self._declare(_PRIVATELY)
+        elif any(steps):
+            self._declare(_OPTIMIZED.format(steps=max(steps)))
+
+    @as_written
+    def mark_trained(self):
+        """Remembers, for the private models to come, that these weights are being trained."""
+        if not self._is_marked:
+            _trained.update({id(v): v for v in self._model.weights})
+            self._is_marked = True
+
+    def note(self):
+        """Notes that the present weights are of this run."""
+        if self._model.built:
+            self._known.add(self._digest())
+
+    def check(self, *, replaced=False):
+        """Declares the present weights to come from elsewhere, unless they are known.
+
+        Args:
+            replaced: Whether they were just put in. Otherwise the first ones that are seen are
+                those that the run begins with: the model may have been built since.
+        """
+        if not self._model.built:
+            if replaced:
+                self._declare_replaced()
+            return
+        digest = self._digest()
+        if digest not in self._known and (self._known or replaced):
+            self._declare_replaced()
+        self._known.add(digest)
+
+    def erase(self, optimizer):
+        """Overwrites the weights, and what an optimizer keeps of their gradients."""
+        kept = [] if optimizer is None else optimizer_variables(optimizer)
+        for variable in (*self._model.weights, *kept):
+            nothing = np.nan if variable.dtype.is_floating else 0
+            variable.assign(tf.fill(tf.shape(variable), tf.cast(nothing, variable.dtype)))
+        self.note()
+
+    def _declare_replaced(self):
+        position = self._ledger.position
+        when = f"after update {position}" if position else "before the first update"
+        self._declare(_REPLACED.format(when=when))
+
+    def _declare(self, sentence):
+        try:
+            self._ledger.declare_foreign(sentence)
+        except io.UnsupportedOperation:
+            self.unrecorded = tuple(dict.fromkeys((*self.unrecorded, sentence)))
+
+    def _weights(self):
+        return self._model.weights if self._model.built else []
+
+    def _digest(self):
+        layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
+        left_out = {id(v) for layer in layers for v in layer.moments_variables}
+        state = hashlib.sha256()
+        for variable in self._weights():
+            if id(variable) not in left_out:
+                value = np.ascontiguousarray(variable.numpy())
+                state.update(f"{value.dtype.str}{value.shape}".encode())
+                state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
+        return state.digest()
