@@ -1,41 +1,47 @@
 """Gaussian noise that nothing can repeat, but the very same update."""
 
 import hashlib
-import math
 import secrets
-import struct
 
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.training.step.fingerprint import chain, fingerprint
+from tfdpnorm.keras_compat.devices import in_xla
+from tfdpnorm.training.step.exact_noise import FURTHER_WORDS, float32_normals, noised_on_grid
+from tfdpnorm.training.step.random_words import PhiloxWords, ShakeWords
+from tfdpnorm.training.step.sum_hash import HostHash, SumHash
 
-GENERATORS = ("philox", "shake256")
+GENERATORS = ("philox", "shake256", "fast")
+
+# Knuth's multiplier for 64 bits (The Art of Computer Programming, vol. 2, 3.3.4): odd, well mixed.
+_MULTIPLIER = 6364136223846793005
 
 
 class GaussianNoise:
-    """Draws the privacy noise from a generator keyed by a secret.
+    """Adds the privacy noise to sums, from a generator keyed by a secret.
 
-    The noise of an update is a function of the key, the number of the update, and the bits of what
-    it is added to. The key comes from the operating system, so that neither a global seed, nor
-    tracing, compiling or restoring a model anew can make two draws equal. The bits are there so
-    that two different sums do not get the same noise, which would cancel in their difference: not
-    even where a resumed run repeats updates under the old key and they give another result. Under
-    a secret key, the noise of an update is Gaussian for any fixed value of the sum, and independent
-    of that of every other update.
+    The noise of an update is a function of the key, the number of the update, and a keyed hash of
+    what it is added to. The key comes from the operating system, so that neither a global seed, nor
+    tracing, compiling or restoring a model anew can make two draws equal. The hash is there so that
+    two different sums do not get the same noise, which would cancel in their difference: not even
+    where a resumed run repeats updates under the old key and they give another result. Two sums
+    share it with a probability of 3e-19 (`SumHash`). Under a secret key, the noise of an update is
+    Gaussian for any fixed value of the sum, and independent of that of every other update.
 
     Args:
         insecure_seed: An int makes the noise repeatable, whatever it is added to, for tests and
             debugging. Whoever knows it can subtract the noise: no guarantee holds.
         key: Bytes, the secret of a run that is resumed; None for a new one.
-        generator: "philox", which is fast and no cryptographic generator; or "shake256", which is
-            one (FIPS 202), runs on the host, and cannot be compiled by XLA.
+        generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202), runs
+            on the host, and cannot be compiled by XLA. With both, what is released lies on a grid
+            (`noised_on_grid`). "fast": Philox, and float32 noise added in float32, whose bits tell
+            which of two sums it was added to.
 
     Attributes:
         update_count: Variable, int64: the number of the next update. It is kept here, out of the
             sight of Keras, because restoring a model's weights must not set it back.
         release: Variable, int64: identifies what the updates so far have released. It can be
-            shown: it says as much about the data as the noise does.
+            shown: it comes from the generator of the noise, as independent words.
     """
 
     def __init__(self, insecure_seed=None, key=None, generator="philox"):
@@ -47,57 +53,71 @@ class GaussianNoise:
             key = words.tobytes()
         elif key is None:
             key = secrets.token_bytes(32)
-        self._secret = hashlib.shake_256(b"noise" + key).digest(32)
+        secret = hashlib.shake_256(b"noise" + key).digest(32)
+        if generator == "shake256":
+            self._words, self._hash = ShakeWords(secret), HostHash(secret)
+        else:
+            self._words = PhiloxWords(secret, (b"normals", b"further", b"release"))
+            self._hash = SumHash(secret)
         self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
         self.release = tf.Variable(0, trainable=False, dtype=tf.int64, name="release")
-        # A variable, not a constant, so that the key is no part of any traced graph.
-        self._key = tf.Variable(
-            np.frombuffer(self._secret, np.int64), trainable=False, name="noise_key"
-        )
 
-    def draw(self, shapes, stddev, update, addends=()):
-        """Returns independent float32 Gaussian tensors, and adds the draw to `release`.
+    def noised(self, sums, stddev, update):
+        """Returns sums with independent Gaussian noise, and adds the draw to `release`.
 
         Args:
-            shapes: List of shapes.
-            stddev: Standard deviation of every coordinate.
-            update: Scalar int64, the number of the update, never the same twice for other addends.
-            addends: List of float tensors, what the noise is for.
+            sums: List of float32 or float64 tensors.
+            stddev: Standard deviation of every coordinate, a float > 0.
+            update: Scalar int64, the number of the update, never the same twice for other sums.
+
+        Returns:
+            List of tensors like `sums`.
+
+        Raises:
+            ValueError: for float64 with generator "fast".
         """
-        shapes = [tf.TensorShape(shape) for shape in shapes]
-        # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
-        rooms = [-(-shape.num_elements() // 16) * 16 for shape in shapes]
-        update, bits = tf.cast(update, tf.int64), fingerprint(addends)
-        self.add_to_release(self._bits(2, tf.stack([update, bits]), b"release"))
-        # Repeatable noise is there to compare runs by, whose sums differ by rounding.
-        bits = bits if self.insecure_seed is None else tf.zeros_like(bits)
-        place = tf.stack([update, bits])
-        numbers = normals(self._bits(sum(rooms), place, b"normals")) * tf.cast(stddev, tf.float32)
-        begins = [sum(rooms[:i]) for i in range(len(rooms))]
+        flat, begins = _packed(sums)
+        if self.generator == "fast" and flat.dtype == tf.float64:
+            raise ValueError(
+                'Expected float32 weights with noise_generator="fast", whose noise is float32, got '
+                'float64. Use noise_generator="philox".'
+            )
+        place = self._place(flat, sums, update)
+        self._add_to_release(place)
+        if self.insecure_seed is not None:
+            # Repeatable noise is there to compare runs by, whose sums differ by rounding.
+            place *= tf.constant([1, 0], tf.int64)
+        words = self._words(b"normals", place, [2, flat.shape[0] // 2])
+        if self.generator == "fast":
+            first, second, _ = float32_normals(words, float(stddev))
+            released = flat + tf.concat([first, second], axis=0)
+        else:
+
+            def further(index):
+                count = index.shape[0] or tf.size(index)
+                return self._words(b"further", place, [FURTHER_WORDS, count])
+
+            released = noised_on_grid(flat, float(stddev), words, further, all_in_float64=in_xla())
         return [
-            tf.reshape(numbers[begin : begin + shape.num_elements()], shape)
-            for begin, shape in zip(begins, shapes, strict=True)
+            tf.cast(tf.reshape(released[begin : begin + s.shape.num_elements()], s.shape), s.dtype)
+            for begin, s in zip(begins, sums, strict=True)
         ]
 
-    def add_to_release(self, words):
-        """Adds integer `words` of what an update gave out to `release`."""
-        self.release.assign(chain(self.release, words))
+    def record(self, sums, update):
+        """Adds to `release` that `sums` were given out without noise."""
+        flat, _ = _packed(sums)
+        self._add_to_release(self._place(flat, sums, update))
 
-    def _bits(self, count, place, purpose):
-        """[2, count / 2] random int32, for the update and addends at `place`, [2] int64."""
-        shape = [2, count // 2]
-        if self.generator == "philox":
-            # Two words of the key for each purpose.
-            key = self._key[:2] if purpose == b"normals" else self._key[2:]
-            return tf.random.stateless_uniform(
-                shape, key + place, minval=None, maxval=None, dtype=tf.int32, alg="philox"
-            )
+    def _place(self, flat, sums, update):
+        """[2], int64: what the noise is drawn for."""
+        structure = repr([(s.dtype.name, s.shape.as_list()) for s in sums])
+        return tf.stack([tf.cast(update, tf.int64), self._hash(flat, structure)])
 
-        def digest(place):
-            state = hashlib.shake_256(self._secret + purpose + struct.pack("<qq", *place))
-            return np.frombuffer(state.digest(4 * count), np.int32).reshape(shape)
-
-        return tf.ensure_shape(tf.numpy_function(digest, [place], tf.int32), shape)
+    def _add_to_release(self, place):
+        number = self.release.read_value()
+        for word in tf.unstack(self._words(b"release", place, [2])):
+            number = number * _MULTIPLIER + 2 * tf.cast(word, tf.int64) + 1
+        self.release.assign(number)
 
 
 def check_generator(generator):
@@ -106,21 +126,18 @@ def check_generator(generator):
         raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
 
 
-def normals(bits):
-    """Independent standard normal numbers, by Box and Muller's transform of random bits.
-
-    32 bits go into each radius and 32 into each angle, so that values reach 6.6 standard
-    deviations. `tf.random.stateless_normal` is the same transform, of 23 bits (5.6 standard
-    deviations), computed number by number instead of in vectors, which takes half as long again.
-
-    Args:
-        bits: [2, n], int32: random words for radii and for angles.
-
-    Returns:
-        [2 n], float32.
-    """
-    radius_word, angle_word = tf.unstack(tf.cast(bits, tf.float32) * 2.0**-31)  # in [-1, 1]
-    # Of the radius' word the sign is not used, and 0 stands for what is smaller than 2^-31.
-    radius = tf.sqrt(-2.0 * tf.math.log(tf.maximum(tf.abs(radius_word), 2.0**-32)))
-    angle = angle_word * math.pi
-    return tf.concat([radius * tf.cos(angle), radius * tf.sin(angle)], axis=0)
+def _packed(tensors):
+    """All numbers in one vector of an even length, and where in it each tensor begins."""
+    wide = any(t.dtype == tf.float64 for t in tensors)
+    dtype = tf.float64 if wide else tf.float32
+    parts, begins, end = [], [], 0
+    for tensor in tensors:
+        count = tensor.shape.num_elements()
+        # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
+        room = -(-count // 16) * 16
+        parts.append(tf.cast(tf.reshape(tensor, [count]), dtype))
+        if room > count:
+            parts.append(tf.zeros([room - count], dtype))
+        begins.append(end)
+        end += room
+    return tf.concat(parts, axis=0), begins
