@@ -88,7 +88,7 @@ def test_noise_comes_from_a_stream_of_its_own():
     total = tf.zeros(16)
     (found,) = GaussianNoise(key=b"key", generator="shake256").noised([total], 1.0, 7)
     secret = hashlib.shake_256(b"noise" + b"key").digest(32)
-    of_sum = int(HostHash(secret)(total, repr([("float32", [16])])))
+    of_sum = int(HostHash(secret)([total]))
     state = hashlib.shake_256(secret + b"normals" + struct.pack("<qq", 7, of_sum))
     words = tf.constant(np.frombuffer(state.digest(4 * 16), np.int32).reshape(2, 8))
     expected = np.concatenate(float32_normals(words)[:2])
@@ -208,7 +208,9 @@ def test_two_sums_never_get_the_same_noise(generator):
     def of(*sums):
         noise.release.assign(0)
         values = noise.noised([tf.constant(s) for s in sums], 1.0, 3)
-        return np.concatenate([v.numpy() - s for v, s in zip(values, sums)]), int(noise.release)
+        return np.concatenate([v.numpy() - s for v, s in zip(values, sums, strict=True)]), int(
+            noise.release
+        )
 
     first, released = of(sum_)
     again, released_again = of(sum_)

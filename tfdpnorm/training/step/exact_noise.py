@@ -61,9 +61,9 @@ def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
     unsafe = (offsets[:pairs] > safe) | (offsets[pairs:] > safe) | (radii < least) | (radii > most)
     index = tf.reshape(tf.where(unsafe), [-1])
     both = tf.stack([index, index + pairs])
-    exact = exactly_noised(
-        tf.gather(sums, both), stddev, tf.gather(words, index, axis=1), further(index)
-    )
+    # Along the first axis: much faster than along the second.
+    of_index = tf.stack([tf.gather(word, index) for word in tf.unstack(words)])
+    exact = exactly_noised(tf.gather(sums, both), stddev, of_index, further(index))
     return tf.tensor_scatter_nd_update(
         tf.cast(cells, sums.dtype) * width,
         tf.reshape(both, [-1, 1]),
@@ -127,7 +127,7 @@ def float32_normals(words, scale=1.0):
     Returns:
         Triple of [m], float32: both numbers, and their radii times `scale`.
     """
-    radius_word, angle_word = tf.unstack(tf.cast(words, tf.float32))
+    radius_word, angle_word = (tf.cast(word, tf.float32) for word in tf.unstack(words))
     # The word stands for |word + V| 2^-31 with V uniform in [0, 1), which is left out here.
     # A word of 0 stands for what is smaller than 2^-31.
     uniform = tf.maximum(tf.abs(radius_word) * 2.0**-31, 2.0**-32)

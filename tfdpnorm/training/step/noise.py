@@ -16,6 +16,8 @@ GENERATORS = ("philox", "shake256", "fast")
 # Knuth's multiplier for 64 bits (The Art of Computer Programming, vol. 2, 3.3.4): odd, well mixed.
 _MULTIPLIER = 6364136223846793005
 
+_LARGE = 2**15  # numbers in a tensor
+
 
 class GaussianNoise:
     """Adds the privacy noise to sums, from a generator keyed by a secret.
@@ -32,10 +34,10 @@ class GaussianNoise:
         insecure_seed: An int makes the noise repeatable, whatever it is added to, for tests and
             debugging. Whoever knows it can subtract the noise: no guarantee holds.
         key: Bytes, the secret of a run that is resumed; None for a new one.
-        generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202), runs
-            on the host, and cannot be compiled by XLA. With both, what is released lies on a grid
-            (`noised_on_grid`). "fast": Philox, and float32 noise added in float32, whose bits tell
-            which of two sums it was added to.
+        generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202),
+            runs on the host, and cannot be compiled by XLA. With both, what is released lies on a
+            grid (`noised_on_grid`). "fast": Philox, and float32 noise added in float32: its bits
+            tell which of two sums it was added to.
 
     Attributes:
         update_count: Variable, int64: the number of the next update. It is kept here, out of the
@@ -76,48 +78,48 @@ class GaussianNoise:
         Raises:
             ValueError: for float64 with generator "fast".
         """
-        flat, begins = _packed(sums)
-        if self.generator == "fast" and flat.dtype == tf.float64:
+        if self.generator == "fast" and any(s.dtype == tf.float64 for s in sums):
             raise ValueError(
                 'Expected float32 weights with noise_generator="fast", whose noise is float32, got '
                 'float64. Use noise_generator="philox".'
             )
-        place = self._place(flat, sums, update)
-        self._add_to_release(place)
+        place = self._recorded(sums, update)
         if self.insecure_seed is not None:
             # Repeatable noise is there to compare runs by, whose sums differ by rounding.
             place *= tf.constant([1, 0], tf.int64)
-        words = self._words(b"normals", place, [2, flat.shape[0] // 2])
-        if self.generator == "fast":
-            first, second, _ = float32_normals(words, float(stddev))
-            released = flat + tf.concat([first, second], axis=0)
-        else:
-
-            def further(index):
-                count = index.shape[0] or tf.size(index)
-                return self._words(b"further", place, [FURTHER_WORDS, count])
-
-            released = noised_on_grid(flat, float(stddev), words, further, all_in_float64=in_xla())
-        return [
-            tf.cast(tf.reshape(released[begin : begin + s.shape.num_elements()], s.shape), s.dtype)
-            for begin, s in zip(begins, sums, strict=True)
-        ]
+        released = {}
+        for number, group in enumerate(_groups(sums)):
+            packed = _packed([sums[i] for i in group])
+            # Updates are numbered from 0: the upper bits of the number are free.
+            noised = self._noised(packed, stddev, place + tf.constant([number << 40, 0], tf.int64))
+            released |= zip(group, _unpacked(noised, [sums[i] for i in group]), strict=True)
+        return [released[i] for i in range(len(sums))]
 
     def record(self, sums, update):
         """Adds to `release` that `sums` were given out without noise."""
-        flat, _ = _packed(sums)
-        self._add_to_release(self._place(flat, sums, update))
+        self._recorded(sums, update)
 
-    def _place(self, flat, sums, update):
-        """[2], int64: what the noise is drawn for."""
-        structure = repr([(s.dtype.name, s.shape.as_list()) for s in sums])
-        return tf.stack([tf.cast(update, tf.int64), self._hash(flat, structure)])
+    def _noised(self, numbers, stddev, place):
+        """`numbers`, [n], with noise drawn for `place`, [2]."""
+        stddev = float(stddev)
+        words = self._words(b"normals", place, [2, numbers.shape[0] // 2])
+        if self.generator == "fast":
+            return numbers + tf.concat(float32_normals(words, stddev)[:2], axis=0)
 
-    def _add_to_release(self, place):
+        def further(index):
+            count = index.shape[0] or tf.size(index)
+            return self._words(b"further", place, [FURTHER_WORDS, count])
+
+        return noised_on_grid(numbers, stddev, words, further, all_in_float64=in_xla())
+
+    def _recorded(self, sums, update):
+        """Adds an update to `release`; returns the place that its noise is drawn for, [2] int64."""
+        place = tf.stack([tf.cast(update, tf.int64), self._hash(sums)])
         number = self.release.read_value()
         for word in tf.unstack(self._words(b"release", place, [2])):
             number = number * _MULTIPLIER + 2 * tf.cast(word, tf.int64) + 1
         self.release.assign(number)
+        return place
 
 
 def check_generator(generator):
@@ -126,18 +128,42 @@ def check_generator(generator):
         raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
 
 
-def _packed(tensors):
-    """All numbers in one vector of an even length, and where in it each tensor begins."""
-    wide = any(t.dtype == tf.float64 for t in tensors)
-    dtype = tf.float64 if wide else tf.float32
-    parts, begins, end = [], [], 0
-    for tensor in tensors:
+def _groups(tensors):
+    """Lists of the indices of tensors whose noise is drawn together.
+
+    Large ones are by themselves, which saves copies; the small ones of a dtype are together, which
+    saves operations.
+    """
+    groups = {}
+    for index, tensor in enumerate(tensors):
         count = tensor.shape.num_elements()
-        # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
-        room = -(-count // 16) * 16
-        parts.append(tf.cast(tf.reshape(tensor, [count]), dtype))
-        if room > count:
-            parts.append(tf.zeros([room - count], dtype))
-        begins.append(end)
-        end += room
-    return tf.concat(parts, axis=0), begins
+        alone = count >= _LARGE and count % 2 == 0
+        groups.setdefault(index if alone else tensor.dtype, []).append(index)
+    return list(groups.values())
+
+
+def _rooms(tensors):
+    """Where each tensor begins in a vector of all, and the length of that, an even number."""
+    if len(tensors) == 1 and tensors[0].shape.num_elements() % 2 == 0:
+        return [0], tensors[0].shape.num_elements()
+    # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
+    ends = np.cumsum([-(-t.shape.num_elements() // 16) * 16 for t in tensors]).tolist()
+    return [0, *ends[:-1]], ends[-1]
+
+
+def _packed(tensors):
+    """All numbers in one vector."""
+    begins, length = _rooms(tensors)
+    parts = []
+    for tensor, begin, end in zip(tensors, begins, [*begins[1:], length], strict=True):
+        count = tensor.shape.num_elements()
+        parts += [tf.reshape(tensor, [count]), tf.zeros([end - begin - count], tensor.dtype)]
+    return tf.concat(parts, axis=0) if len(parts) > 2 or parts[1].shape[0] else parts[0]
+
+
+def _unpacked(numbers, tensors):
+    begins, _ = _rooms(tensors)
+    return [
+        tf.reshape(numbers[begin : begin + t.shape.num_elements()], t.shape)
+        for begin, t in zip(begins, tensors, strict=True)
+    ]

@@ -15,7 +15,7 @@ _STRUCTURE_WORDS = 8
 class SumHash:
     """A universal hash of float tensors, of all their bits, in TensorFlow's operations.
 
-    The words x_i of 32 bits of a block of 1,024 are hashed to two words, each
+    The words x_i of 32 bits of a block of 1,024, of one tensor, are hashed to two words, each
 
         ((k_0 + sum_i k_i x_i) mod 2^64) div 2^32
 
@@ -29,9 +29,10 @@ class SumHash:
     difference d of the two sums is uniform among 2^(64 - v) numbers at distances of 2^v. Given d,
     and over the choice of k_0, the upper halves agree with a probability of 1 - |d| / 2^32 if |d|
     (the distance from 0 mod 2^64) is less than 2^32, or else 0. Summed over the numbers at
-    distances of 2^v within (-2^32, 2^32) that is 2^(32 - v), of 2^(64 - v): 2^-32. Both words of a
-    block agree with 2^-64. Two inputs that collide do so at a first level where a block that differs
-    gives equal words. Each level has its own keys, so the probabilities add up.
+    distances of 2^v within (-2^32, 2^32) that is 2^(32 - v), of 2^(64 - v): 2^-32. Both words of
+    a block agree with a probability of 2^-64. Two inputs that collide do so at a first level where
+    a block that differs gives equal words. Each level has its own keys, so that its probability is
+    2^-64 whatever the levels before it gave, and these add up.
 
     Args:
         secret: Bytes that the keys come from, by SHAKE256.
@@ -51,15 +52,15 @@ class SumHash:
             np.frombuffer(keys, np.int64).reshape(shape), trainable=False, name="hash_keys"
         )
 
-    def __call__(self, numbers, structure=""):
-        """Returns the hash of `numbers`, [n] of float32 or float64, and of a string: int64."""
-        words = tf.reshape(tf.bitcast(numbers, tf.int32), [-1])
-        level = 0
+    def __call__(self, tensors):
+        """Returns the hash of a list of float32 or float64 tensors: int64."""
+        words = tf.concat([self._hashed(_words_of(t), 0) for t in tensors], axis=0)
+        level = 1
         while words.shape[0] > BLOCK - _STRUCTURE_WORDS:
             words = self._hashed(words, level)
             level += 1
-        ends = np.frombuffer(hashlib.sha256(structure.encode()).digest(), np.int32)
-        words = self._hashed(tf.concat([ends, words], axis=0), level)
+        structure = np.frombuffer(_structure_digest(tensors), np.int32)
+        words = self._hashed(tf.concat([structure, words], axis=0), level)
         return tf.bitcast(words, tf.int64)
 
     def _hashed(self, words, level):
@@ -88,13 +89,24 @@ class HostHash:
     def __init__(self, secret):
         self._secret = hashlib.shake_256(b"sum hash" + secret).digest(32)
 
-    def __call__(self, numbers, structure=""):
+    def __call__(self, tensors):
         """As `SumHash`."""
+        structure = _structure_digest(tensors)
 
-        def digest(values):
-            state = hashlib.blake2b(digest_size=8, key=self._secret)
-            state.update(hashlib.sha256(structure.encode()).digest())
-            state.update(np.ascontiguousarray(values))
+        def digest(*values):
+            state = hashlib.blake2b(structure, digest_size=8, key=self._secret)
+            for value in values:
+                state.update(np.ascontiguousarray(value))
             return np.frombuffer(state.digest(), np.int64)[0]
 
-        return tf.ensure_shape(tf.numpy_function(digest, [numbers], tf.int64), [])
+        return tf.ensure_shape(tf.numpy_function(digest, tensors, tf.int64), [])
+
+
+def _words_of(tensor):
+    return tf.reshape(tf.bitcast(tensor, tf.int32), [-1])
+
+
+def _structure_digest(tensors):
+    """What tells lists of tensors apart that have the same numbers: 32 bytes."""
+    structure = [(t.dtype.name, t.shape.as_list()) for t in tensors]
+    return hashlib.sha256(repr(structure).encode()).digest()
