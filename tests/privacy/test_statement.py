@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
+from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text
 
 SETTINGS = {
@@ -229,11 +230,28 @@ def test_the_noise_generator_is_the_runs(generator):
     settings = None if generator is None else {"noise_generator": generator}
     ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     text = privacy_statement(ledger)
-    weak = "the noise generator, which is not a cryptographic one" in text
+    weak = "The noise generator, Philox, is not a cryptographic one" in text
     assert weak == (generator != "shake256")
     assert ("is a cryptographic one (SHAKE256" in text) != weak
     for part in ("Floating-point effects (Mironov 2012)", "float32", "key of the noise"):
         assert part in text
+
+
+@pytest.mark.parametrize("grid", [None, "stddev / 32"])
+def test_noise_without_a_grid_tells_sums_apart(grid):
+    """Runs of older versions have no entry of that name."""
+    for settings in (
+        {"noise_generator": "fast", "noise_grid": grid},
+        {"noise_generator": "philox"},
+    ):
+        ledger = PrivacyLedger(make_plan(**SETTINGS), settings, updates=2)
+        exact = settings.get("noise_grid") is not None
+        text = privacy_statement(ledger)
+        assert ("can tell from the bits of what was released" in text) != exact
+        assert ("have the distribution that the accountant assumes" in text) == exact
+        more, _ = floating_point_loss(1e11, ledger.epsilon(), ledger.plan.delta)
+        assert (f"add at most {ceil_text(more)} to epsilon" in text) == exact
+        assert ("Casacuberta" in text) == exact
 
 
 @pytest.mark.parametrize("excluded", ["one string", ("",), (3,), 7])

@@ -215,7 +215,8 @@ class Noise(Claim, Network):
     accountant: str = knob("rdp", "Accountant.", choices=ACCOUNTANTS, make_private=True)
     noise_generator: str = knob(
         "philox",
-        "Where noise comes from; shake256 is a cryptographic generator.",
+        "Where noise comes from; shake256 is a cryptographic generator, and fast leaks by its "
+        "floating-point bits.",
         choices=GENERATORS,
         make_private=True,
     )

@@ -3,6 +3,7 @@
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -27,20 +28,20 @@ _OTHER_VALIDATION_LEFT_OUT = (
     "Private validation data, where anything but the noisy answers counted above guided a choice."
 )
 _FLOATING_POINT = (
-    "the accountant assumes exact Gaussian noise on exact sums. This library draws the noise from "
-    "32-bit random words, and computes and adds it in float32, where some numbers never come out. "
-    "The noise is not discrete, and the noised sums are not rounded to a coarser grid. So their "
-    "last bits may reveal more than epsilon allows."
+    "Floating-point effects (Mironov 2012): the accountant assumes exact Gaussian noise on exact "
+    "sums. This run draws the noise from 32-bit random words, and computes and adds it in float32, "
+    "where some numbers never come out. Whoever knows two candidates for the sum of an update can "
+    "tell from the bits of what was released which of them it was, whatever epsilon says."
 )
+_ROUNDED_SUM = (
+    "Floating-point effects on the sums before the noise (Casacuberta et al. 2022): one example "
+    "moves the exact sum by at most C, and the computed one by a little more, because it changes "
+    "the rounding of others."
+)
+_GRID_NUMBERS = 1e11
 _GENERATORS = {
-    "philox": (
-        "Floating-point effects (Mironov 2012) and the noise generator, which is not a "
-        f"cryptographic one: {_FLOATING_POINT}"
-    ),
-    "shake256": (
-        f"Floating-point effects (Mironov 2012): {_FLOATING_POINT} The noise generator is a "
-        "cryptographic one (SHAKE256, FIPS 202)."
-    ),
+    "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
+    None: "The noise generator, Philox, is not a cryptographic one.",
 }
 _SECRETS = (
     "Anybody who learns the secrets of the run: the key of the noise, the composition of the "
@@ -95,8 +96,22 @@ def _left_out(ledger):
     return [
         *_LEFT_OUT,
         _OTHER_VALIDATION_LEFT_OUT if ledger.queries else _VALIDATION_LEFT_OUT,
-        _GENERATORS.get(generator, _GENERATORS["philox"]),
+        *_floating_point(ledger),
+        _GENERATORS.get(generator, _GENERATORS[None]),
         _SECRETS,
+    ]
+
+
+def _floating_point(ledger):
+    if not ledger.settings.get("noise_grid"):
+        return [_FLOATING_POINT]
+    more, more_delta = floating_point_loss(_GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
+    return [
+        "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
+        "rounded to a grid and have the distribution that the accountant assumes, up to factors "
+        f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
+        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates).",
+        _ROUNDED_SUM,
     ]
 
 

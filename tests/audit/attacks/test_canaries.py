@@ -87,11 +87,11 @@ def test_an_honest_training_is_not_refuted(rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("physical_batch_size", [None, 16])
 def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, physical_batch_size):
-    draw = GaussianNoise.draw
+    noised = GaussianNoise.noised
     monkeypatch.setattr(
         GaussianNoise,
-        "draw",
-        lambda self, shapes, stddev, *args, **more: draw(self, shapes, stddev / 100, *args, **more),
+        "noised",
+        lambda self, sums, stddev, update: noised(self, sums, stddev / 100, update),
     )
     found, scores, planted = audited(rows, physical_batch_size=physical_batch_size)
     assert found.claimed_epsilon <= 1.0 and found.violation

@@ -139,11 +139,11 @@ def test_an_honest_training_is_not_refuted_and_the_bounds_are_not_empty(rows):
 
 @pytest.mark.slow
 def test_half_of_the_noise_is_seen(rows, monkeypatch):
-    draw = GaussianNoise.draw
+    noised = GaussianNoise.noised
     monkeypatch.setattr(
         GaussianNoise,
-        "draw",
-        lambda self, shapes, stddev, *args, **more: draw(self, shapes, stddev / 2, *args, **more),
+        "noised",
+        lambda self, sums, stddev, update: noised(self, sums, stddev / 2, update),
     )
     found = audited(rows, compiled())
     assert found.not_as_claimed and found.independent_epsilon > 4.5

@@ -58,11 +58,11 @@ def private(public):
 @pytest.fixture
 def weak_noise(monkeypatch):
     """The noise is a hundredth of what the ledger counts on."""
-    draw = GaussianNoise.draw
+    noised = GaussianNoise.noised
     monkeypatch.setattr(
         GaussianNoise,
-        "draw",
-        lambda self, shapes, stddev, *args, **more: draw(self, shapes, stddev / 100, *args, **more),
+        "noised",
+        lambda self, sums, stddev, update: noised(self, sums, stddev / 100, update),
     )
 
 

@@ -20,6 +20,7 @@ from tfdpnorm.privacy import (
     read_ledger,
 )
 from tfdpnorm.training import make_private
+from tfdpnorm.training.step.noise import GaussianNoise
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
 
 CLIP = 1.5
@@ -385,7 +386,7 @@ def test_statistics_are_part_of_what_noise_and_digests_are_keyed_by(private, one
         model = network(norms=1)
         trained = private(model)
         trained.compile("sgd", lambda y, outputs: 0 * tf.reduce_sum(outputs, -1))
-        trained._noise._key.assign(np.arange(4))
+        trained._noise = GaussianNoise(key=b"one key")
         trained.train_step(one_lot(scale * data[0][:4], data[1][:4]))
         released.append((int(trained._noise.release), model.layers[0].kernel.numpy()))
     (first, kernel), (same, same_kernel), (other, other_kernel) = released

@@ -51,10 +51,8 @@ def test_noise_comes_before_the_pull_back_and_the_denominator(public):
         noised_statistics=NoisedStatistics(model, PLAN),
     )
 
-    drawn = GaussianNoise(insecure_seed=1).draw([v.shape for v in measured], 2.0 * 3.0, UPDATE)
-    released = {
-        v.ref(): (s + n) / w for v, s, n, w in zip(measured, sums, drawn, weights, strict=True)
-    }
+    noised = GaussianNoise(insecure_seed=1).noised(sums, 2.0 * 3.0, UPDATE)
+    released = {v.ref(): r / w for v, r, w in zip(measured, noised, weights, strict=True)}
     through = pull_back(tape, statistics, lambda v: released[v.ref()], trained)
     assert np.abs(through[0]).max() > 0.1
     for variable, gradient, part in zip(trained, found, through, strict=True):

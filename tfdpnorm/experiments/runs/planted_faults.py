@@ -45,24 +45,25 @@ class Fault(NamedTuple):
 @contextlib.contextmanager
 def weak_noise(factor=1.2):
     """The noise is smaller than z C by a factor."""
-    draw = GaussianNoise.draw
+    noised = GaussianNoise.noised
 
-    def weaker(self, shapes, stddev, *args, **more):
-        return draw(self, shapes, stddev / factor, *args, **more)
+    def weaker(self, sums, stddev, update):
+        return noised(self, sums, stddev / factor, update)
 
-    with mock.patch.object(GaussianNoise, "draw", weaker):
+    with mock.patch.object(GaussianNoise, "noised", weaker):
         yield
 
 
 @contextlib.contextmanager
 def repeated_noise():
     """Each two updates get the same noise, whatever they release."""
-    draw = GaussianNoise.draw
+    noised = GaussianNoise.noised
 
-    def repeated(self, shapes, stddev, update, addends=()):
-        return draw(self, shapes, stddev, update // 2)
+    def repeated(self, sums, stddev, update):
+        noise = noised(self, [tf.zeros_like(s) for s in sums], stddev, update // 2)
+        return [s + n for s, n in zip(sums, noise, strict=True)]
 
-    with mock.patch.object(GaussianNoise, "draw", repeated):
+    with mock.patch.object(GaussianNoise, "noised", repeated):
         yield
 
 

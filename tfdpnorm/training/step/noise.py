@@ -1,41 +1,49 @@
 """Gaussian noise that nothing can repeat, but the very same update."""
 
 import hashlib
-import math
 import secrets
-import struct
 
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.training.step.fingerprint import chain, fingerprint
+from tfdpnorm.keras_compat.devices import in_xla
+from tfdpnorm.training.step.exact_noise import FURTHER_WORDS, float32_normals, noised_on_grid
+from tfdpnorm.training.step.random_words import PhiloxWords, ShakeWords
+from tfdpnorm.training.step.sum_hash import HostHash, SumHash
 
-GENERATORS = ("philox", "shake256")
+GENERATORS = ("philox", "shake256", "fast")
+
+# Knuth's multiplier for 64 bits (The Art of Computer Programming, vol. 2, 3.3.4): odd, well mixed.
+_MULTIPLIER = 6364136223846793005
+
+_LARGE = 2**15  # numbers in a tensor
 
 
 class GaussianNoise:
-    """Draws the privacy noise from a generator keyed by a secret.
+    """Adds the privacy noise to sums, from a generator keyed by a secret.
 
-    The noise of an update is a function of the key, the number of the update, and the bits of what
-    it is added to. The key comes from the operating system, so that neither a global seed, nor
-    tracing, compiling or restoring a model anew can make two draws equal. The bits are there so
-    that two different sums do not get the same noise, which would cancel in their difference: not
-    even where a resumed run repeats updates under the old key and they give another result. Under
-    a secret key, the noise of an update is Gaussian for any fixed value of the sum, and independent
-    of that of every other update.
+    The noise of an update is a function of the key, the number of the update, and a keyed hash of
+    what it is added to. The key comes from the operating system, so that neither a global seed, nor
+    tracing, compiling or restoring a model anew can make two draws equal. The hash is there so that
+    two different sums do not get the same noise, which would cancel in their difference: not even
+    where a resumed run repeats updates under the old key and they give another result. Two sums
+    share it with a probability of 3e-19 (`SumHash`). Under a secret key, the noise of an update is
+    Gaussian for any fixed value of the sum, and independent of that of every other update.
 
     Args:
         insecure_seed: An int makes the noise repeatable, whatever it is added to, for tests and
             debugging. Whoever knows it can subtract the noise: no guarantee holds.
         key: Bytes, the secret of a run that is resumed; None for a new one.
-        generator: "philox", which is fast and no cryptographic generator; or "shake256", which is
-            one (FIPS 202), runs on the host, and cannot be compiled by XLA.
+        generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202),
+            runs on the host, and cannot be compiled by XLA. With both, what is released lies on a
+            grid (`noised_on_grid`). "fast": Philox, and float32 noise added in float32: its bits
+            tell which of two sums it was added to.
 
     Attributes:
         update_count: Variable, int64: the number of the next update. It is kept here, out of the
             sight of Keras, because restoring a model's weights must not set it back.
         release: Variable, int64: identifies what the updates so far have released. It can be
-            shown: it says as much about the data as the noise does.
+            shown: it comes from the generator of the noise, as independent words.
     """
 
     def __init__(self, insecure_seed=None, key=None, generator="philox"):
@@ -47,57 +55,71 @@ class GaussianNoise:
             key = words.tobytes()
         elif key is None:
             key = secrets.token_bytes(32)
-        self._secret = hashlib.shake_256(b"noise" + key).digest(32)
+        secret = hashlib.shake_256(b"noise" + key).digest(32)
+        if generator == "shake256":
+            self._words, self._hash = ShakeWords(secret), HostHash(secret)
+        else:
+            self._words = PhiloxWords(secret, (b"normals", b"further", b"release"))
+            self._hash = SumHash(secret)
         self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
         self.release = tf.Variable(0, trainable=False, dtype=tf.int64, name="release")
-        # A variable, not a constant, so that the key is no part of any traced graph.
-        self._key = tf.Variable(
-            np.frombuffer(self._secret, np.int64), trainable=False, name="noise_key"
-        )
 
-    def draw(self, shapes, stddev, update, addends=()):
-        """Returns independent float32 Gaussian tensors, and adds the draw to `release`.
+    def noised(self, sums, stddev, update):
+        """Returns sums with independent Gaussian noise, and adds the draw to `release`.
 
         Args:
-            shapes: List of shapes.
-            stddev: Standard deviation of every coordinate.
-            update: Scalar int64, the number of the update, never the same twice for other addends.
-            addends: List of float tensors, what the noise is for.
+            sums: List of float32 or float64 tensors.
+            stddev: Standard deviation of every coordinate, a float > 0.
+            update: Scalar int64, the number of the update, never the same twice for other sums.
+
+        Returns:
+            List of tensors like `sums`.
+
+        Raises:
+            ValueError: for float64 with generator "fast".
         """
-        shapes = [tf.TensorShape(shape) for shape in shapes]
-        # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
-        rooms = [-(-shape.num_elements() // 16) * 16 for shape in shapes]
-        update, bits = tf.cast(update, tf.int64), fingerprint(addends)
-        self.add_to_release(self._bits(2, tf.stack([update, bits]), b"release"))
-        # Repeatable noise is there to compare runs by, whose sums differ by rounding.
-        bits = bits if self.insecure_seed is None else tf.zeros_like(bits)
-        place = tf.stack([update, bits])
-        numbers = normals(self._bits(sum(rooms), place, b"normals")) * tf.cast(stddev, tf.float32)
-        begins = [sum(rooms[:i]) for i in range(len(rooms))]
-        return [
-            tf.reshape(numbers[begin : begin + shape.num_elements()], shape)
-            for begin, shape in zip(begins, shapes, strict=True)
-        ]
-
-    def add_to_release(self, words):
-        """Adds integer `words` of what an update gave out to `release`."""
-        self.release.assign(chain(self.release, words))
-
-    def _bits(self, count, place, purpose):
-        """[2, count / 2] random int32, for the update and addends at `place`, [2] int64."""
-        shape = [2, count // 2]
-        if self.generator == "philox":
-            # Two words of the key for each purpose.
-            key = self._key[:2] if purpose == b"normals" else self._key[2:]
-            return tf.random.stateless_uniform(
-                shape, key + place, minval=None, maxval=None, dtype=tf.int32, alg="philox"
+        if self.generator == "fast" and any(s.dtype == tf.float64 for s in sums):
+            raise ValueError(
+                'Expected float32 weights with noise_generator="fast", whose noise is float32, got '
+                'float64. Use noise_generator="philox".'
             )
+        place = self._recorded(sums, update)
+        if self.insecure_seed is not None:
+            # Repeatable noise is there to compare runs by, whose sums differ by rounding.
+            place *= tf.constant([1, 0], tf.int64)
+        released = {}
+        for number, group in enumerate(_groups(sums)):
+            packed = _packed([sums[i] for i in group])
+            # Updates are numbered from 0: the upper bits of the number are free.
+            noised = self._noised(packed, stddev, place + tf.constant([number << 40, 0], tf.int64))
+            released |= zip(group, _unpacked(noised, [sums[i] for i in group]), strict=True)
+        return [released[i] for i in range(len(sums))]
 
-        def digest(place):
-            state = hashlib.shake_256(self._secret + purpose + struct.pack("<qq", *place))
-            return np.frombuffer(state.digest(4 * count), np.int32).reshape(shape)
+    def record(self, sums, update):
+        """Adds to `release` that `sums` were given out without noise."""
+        self._recorded(sums, update)
 
-        return tf.ensure_shape(tf.numpy_function(digest, [place], tf.int32), shape)
+    def _noised(self, numbers, stddev, place):
+        """`numbers`, [n], with noise drawn for `place`, [2]."""
+        stddev = float(stddev)
+        words = self._words(b"normals", place, [2, numbers.shape[0] // 2])
+        if self.generator == "fast":
+            return numbers + tf.concat(float32_normals(words, stddev)[:2], axis=0)
+
+        def further(index):
+            count = index.shape[0] or tf.size(index)
+            return self._words(b"further", place, [FURTHER_WORDS, count])
+
+        return noised_on_grid(numbers, stddev, words, further, all_in_float64=in_xla())
+
+    def _recorded(self, sums, update):
+        """Adds an update to `release`; returns the place that its noise is drawn for, [2] int64."""
+        place = tf.stack([tf.cast(update, tf.int64), self._hash(sums)])
+        number = self.release.read_value()
+        for word in tf.unstack(self._words(b"release", place, [2])):
+            number = number * _MULTIPLIER + 2 * tf.cast(word, tf.int64) + 1
+        self.release.assign(number)
+        return place
 
 
 def check_generator(generator):
@@ -106,21 +128,42 @@ def check_generator(generator):
         raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
 
 
-def normals(bits):
-    """Independent standard normal numbers, by Box and Muller's transform of random bits.
+def _groups(tensors):
+    """Lists of the indices of tensors whose noise is drawn together.
 
-    32 bits go into each radius and 32 into each angle, so that values reach 6.6 standard
-    deviations. `tf.random.stateless_normal` is the same transform, of 23 bits (5.6 standard
-    deviations), computed number by number instead of in vectors, which takes half as long again.
-
-    Args:
-        bits: [2, n], int32: random words for radii and for angles.
-
-    Returns:
-        [2 n], float32.
+    Large ones are by themselves, which saves copies; the small ones of a dtype are together, which
+    saves operations.
     """
-    radius_word, angle_word = tf.unstack(tf.cast(bits, tf.float32) * 2.0**-31)  # in [-1, 1]
-    # Of the radius' word the sign is not used, and 0 stands for what is smaller than 2^-31.
-    radius = tf.sqrt(-2.0 * tf.math.log(tf.maximum(tf.abs(radius_word), 2.0**-32)))
-    angle = angle_word * math.pi
-    return tf.concat([radius * tf.cos(angle), radius * tf.sin(angle)], axis=0)
+    groups = {}
+    for index, tensor in enumerate(tensors):
+        count = tensor.shape.num_elements()
+        alone = count >= _LARGE and count % 2 == 0
+        groups.setdefault(index if alone else tensor.dtype, []).append(index)
+    return list(groups.values())
+
+
+def _rooms(tensors):
+    """Where each tensor begins in a vector of all, and the length of that, an even number."""
+    if len(tensors) == 1 and tensors[0].shape.num_elements() % 2 == 0:
+        return [0], tensors[0].shape.num_elements()
+    # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
+    ends = np.cumsum([-(-t.shape.num_elements() // 16) * 16 for t in tensors]).tolist()
+    return [0, *ends[:-1]], ends[-1]
+
+
+def _packed(tensors):
+    """All numbers in one vector."""
+    begins, length = _rooms(tensors)
+    parts = []
+    for tensor, begin, end in zip(tensors, begins, [*begins[1:], length], strict=True):
+        count = tensor.shape.num_elements()
+        parts += [tf.reshape(tensor, [count]), tf.zeros([end - begin - count], tensor.dtype)]
+    return tf.concat(parts, axis=0) if len(parts) > 2 or parts[1].shape[0] else parts[0]
+
+
+def _unpacked(numbers, tensors):
+    begins, _ = _rooms(tensors)
+    return [
+        tf.reshape(numbers[begin : begin + t.shape.num_elements()], t.shape)
+        for begin, t in zip(begins, tensors, strict=True)
+    ]

@@ -2,16 +2,15 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.clipping import accumulation_dtype
 from tfdpnorm.layers import pull_back
-from tfdpnorm.training.step.fingerprint import fingerprint
 
 
 def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, noised_statistics):
     """Noises a clipped sum and turns it into the gradients for the optimizer.
 
     (sum + N(0, (z C)^2)) / expected_batch_size, where the sum is over all measured variables taken
-    as one vector and C is its sensitivity. What the sums were multiplied by for the clip is undone
+    as one vector and C is its sensitivity; by default the numerator is rounded to a grid
+    (`tfdpnorm.training.step.exact_noise`). What the sums were multiplied by for the clip is undone
     after the noise.
 
     Args:
@@ -29,17 +28,12 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
         List of tensors like `trained`.
     """
     sums, measured = clipped.sums, clipped.measured
+    sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]
     if plan.noise_multiplier > 0:
         stddev = plan.noise_multiplier * clipped.sensitivity
-        # It could be drawn at any time; now the activations have left the memory that it takes.
-        with tf.control_dependencies(sums):
-            drawn = noise.draw([v.shape for v in measured], stddev, update, addends=sums)
-        released = [
-            s + tf.cast(n, accumulation_dtype(v))
-            for s, n, v in zip(sums, drawn, measured, strict=True)
-        ]
+        released = noise.noised(sums, stddev, update)
     else:
-        noise.add_to_release(fingerprint(sums))
+        noise.record(sums, update)
         released = sums
     if clipped.weights is not None:
         released = [r / w for r, w in zip(released, clipped.weights, strict=True)]

@@ -1,0 +1,152 @@
+"""A sum plus Gaussian noise, rounded to a grid, as if it were computed with real numbers.
+
+What is released of a sum S is D round((S + N(0, sigma^2)) / D), D a power of two: a function of the
+ideal Gaussian mechanism, so that the accountant's figures hold for it. docs/exact_noise.md bounds
+how far the computed distribution is from it.
+"""
+
+import math
+
+import tensorflow as tf
+
+# D is the largest power of two up to sigma / 32: rounding adds at most D^2 / 12, 1e-4 of sigma^2.
+STDDEV_IN_STEPS = 32
+
+# The float32 computation is trusted within these bounds. Each is many times what was measured over
+# all 2^32 words (tests/training/step/test_exact_noise.py).
+SAFE_RADII = (2.0**-5, 4.25)  # outside of them float32, or 32 bits, know too little of the radius
+NORMAL_ERROR = 2.0**-15  # of a normal number
+SAFE_CELLS = 1024.0  # beyond that many steps, float32 knows too little of the sum
+SUM_ERROR = 2.0**-12  # of the sum of x and noise, in steps
+
+FURTHER_WORDS = 6
+
+
+def grid_width(stddev):
+    """Returns D for noise of standard deviation `stddev`, a float > 0: a power of two."""
+    return math.ldexp(0.5, math.frexp(stddev / STDDEV_IN_STEPS)[1])
+
+
+def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
+    """Returns the multiples of D next to S + N(0, stddev^2), independent for each number.
+
+    Nearly all of them come from float32. The few where an error of float32, or the bits of a normal
+    number beyond the first 64, could move the result to another multiple are computed in float64
+    with further bits. So the result is that of float64 for all numbers, bit for bit.
+
+    Args:
+        sums: [2 m], float32 or float64.
+        stddev: Standard deviation of the noise, a float > 0.
+        words: [2, m], int32: random words for radii and angles of m pairs of normal numbers.
+        further: Function from indices of pairs, int64 [a], to further random words for them, int32
+            [`FURTHER_WORDS`, a], independent of `words`.
+        all_in_float64: Compute all numbers in float64, as XLA needs, which has no sizes that depend
+            on values.
+
+    Returns:
+        Like `sums`.
+    """
+    width = grid_width(stddev)
+    pairs = words.shape[1]
+    if all_in_float64:
+        split = tf.reshape(sums, [2, pairs])
+        exact = exactly_noised(split, stddev, words, further(tf.range(pairs, dtype=tf.int64)))
+        return tf.reshape(tf.cast(exact, sums.dtype), [2 * pairs])
+    x, radii = _in_steps(sums, stddev, words)
+    # Beyond the clip, the difference is more than 1/2.
+    cells = tf.round(tf.clip_by_value(x, -SAFE_CELLS, SAFE_CELLS))
+    offsets = tf.math.squared_difference(x, cells)
+    safe = max(0.0, 0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR) ** 2
+    least, most = (radius * stddev / width for radius in SAFE_RADII)
+    unsafe = (offsets[:pairs] > safe) | (offsets[pairs:] > safe) | (radii < least) | (radii > most)
+    index = tf.reshape(tf.where(unsafe), [-1])
+    both = tf.stack([index, index + pairs])
+    # Along the first axis: much faster than along the second.
+    of_index = tf.stack([tf.gather(word, index) for word in tf.unstack(words)])
+    exact = exactly_noised(tf.gather(sums, both), stddev, of_index, further(index))
+    return tf.tensor_scatter_nd_update(
+        tf.cast(cells, sums.dtype) * width,
+        tf.reshape(both, [-1, 1]),
+        tf.reshape(tf.cast(exact, sums.dtype), [-1]),
+    )
+
+
+def exactly_noised(sums, stddev, words, further):
+    """Returns the multiples of D next to S + noise, computed in float64.
+
+    The uniform number of a radius has 160 bits and full relative precision at both ends, so that
+    radii reach 14.9 and the smallest are as precise as any.
+
+    Args:
+        sums: [2, a].
+        stddev: As in `noised_on_grid`.
+        words: [2, a], int32.
+        further: [`FURTHER_WORDS`, a], int32.
+
+    Returns:
+        [2, a], float64.
+    """
+    width = grid_width(stddev)
+    first, second = float64_normals(words, further)
+    x = tf.cast(sums, tf.float64) * (1 / width)
+    whole = tf.round(x)
+    rest = x - whole  # exact
+    return (whole + tf.round(rest + stddev / width * tf.stack([first, second]))) * width
+
+
+def float64_normals(words, further):
+    """Pairs of normal numbers, by Box and Muller's transform in float64.
+
+    Args:
+        words: [2, a], int32.
+        further: [`FURTHER_WORDS`, a], int32: the bits that come after those of the first word (4)
+            and of the second (2).
+
+    Returns:
+        Pair of [a], float64. Their error is at most 2^-48 times the radius.
+    """
+    radius_word, angle_word = tf.unstack(tf.cast(words, tf.float64))
+    # The first word is w or -w - 1 for a whole w in [0, 2^31): the uniform number is in
+    # [w, w + 1) 2^-31. Near 1 it is its distance from 1 that is made, with the same bits.
+    top = 2.0**31 - 1
+    w = tf.where(radius_word < 0, -radius_word - 1, radius_word)
+    near_one = w > top / 2
+    t = (tf.where(near_one, top - w, w) + _fraction(further[:4])) * 2.0**-31
+    radius = tf.sqrt(-2.0 * tf.where(near_one, tf.math.log1p(-t), tf.math.log(t)))
+    angle = (angle_word + _fraction(further[4:])) * (math.pi * 2.0**-31)
+    return radius * tf.cos(angle), radius * tf.sin(angle)
+
+
+def float32_normals(words, scale=1.0):
+    """Pairs of normal numbers times `scale`, from 64 bits, in float32.
+
+    Args:
+        words: [2, m], int32.
+        scale: A float > 0.
+
+    Returns:
+        Triple of [m], float32: both numbers, and their radii times `scale`.
+    """
+    radius_word, angle_word = (tf.cast(word, tf.float32) for word in tf.unstack(words))
+    # The word stands for |word + V| 2^-31 with V uniform in [0, 1), which is left out here.
+    # A word of 0 stands for what is smaller than 2^-31.
+    uniform = tf.maximum(tf.abs(radius_word) * 2.0**-31, 2.0**-32)
+    radius = tf.sqrt(tf.math.log(uniform) * (-2.0 * scale**2))
+    angle = angle_word * (math.pi * 2.0**-31)
+    return radius * tf.cos(angle), radius * tf.sin(angle), radius
+
+
+def _in_steps(sums, stddev, words):
+    """S plus noise in units of D, and the radii of the noise in it: [2 m] and [m], float32."""
+    width = grid_width(stddev)
+    first, second, radii = float32_normals(words, stddev / width)
+    x = tf.cast(sums * (1 / width), tf.float32)
+    return x + tf.concat([first, second], axis=0), radii
+
+
+def _fraction(words):
+    """Numbers in (0, 1) of which int32 `words` [k, a] are the bits; [a], float64."""
+    fraction = 0.5
+    for word in reversed(tf.unstack(words)):
+        fraction = (fraction + tf.cast(word, tf.float64) + 2.0**31) * 2.0**-32
+    return fraction
