@@ -67,8 +67,8 @@ class TestAugmentations:
         "several": lambda: keras.Sequential([layers.RandomFlip(), layers.RandomZoom(0.2)]),
         "noise": lambda: lambda x: x + tf.random.normal(tf.shape(x)),
         # One by one: in parallel the draws would come in another order each time.
-        "each": lambda: lambda x: tf.map_fn(
-            tf.image.random_flip_left_right, x, parallel_iterations=1
+        "each": lambda: (
+            lambda x: tf.map_fn(tf.image.random_flip_left_right, x, parallel_iterations=1)
         ),
         "views": lambda: lambda x: tf.repeat(x, 3, 0) + tf.random.uniform([3 * 4, 8, 8, 1]),
         "views_on_an_axis": lambda: lambda x: tf.stack([x, tf.reverse(x, [2])], 1),
