@@ -308,6 +308,21 @@ class PrivateModel(keras.Model):
         if self._kept.restore(self, self._noise, callbacks):
             self.refresh_public_statistics()
 
+    def discard(self):
+        """Throws away what was computed since the last checkpoint, and returns to that.
+
+        Nobody has seen it. Where the checkpoint cannot be read, all weights become 0.
+        """
+        self.reset_metrics()
+        try:
+            self._kept.discard(self, self._noise)
+        except BaseException:
+            for variable in self.model.weights:
+                variable.assign(tf.zeros_like(variable))
+            raise
+        finally:
+            self.stop_training = True
+
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.
 

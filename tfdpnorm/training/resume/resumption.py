@@ -15,6 +15,10 @@ class NotKept:
         """Restores nothing; returns False."""
         return False
 
+    def discard(self, private, noise):
+        """Returns to the last checkpoint; there is none, since nothing was resumed."""
+        raise RuntimeError("Expected a run that was resumed, got one that is kept in memory.")
+
     def callbacks(self, private, noise, callbacks):
         """Returns the callbacks that save the run: none."""
         return []
@@ -36,6 +40,7 @@ class Resumption(NotKept):
         self._folder = folder
         self._every = checkpoint_every
         self._to_restore = self._is_resumed = folder.checkpoint is not None
+        self._saving = None
 
     @property
     def secret_key(self):
@@ -67,9 +72,19 @@ class Resumption(NotKept):
         self._to_restore = False
         return True
 
+    def discard(self, private, noise):
+        """Gives all variables the values of the last checkpoint, and says so in the ledger.
+
+        As after a crash: the ledger knows the updates since as announced, and not as shown.
+        """
+        self._saving.restore()
+        self._is_resumed = True
+        self._folder.ledger.resume(self._folder.checkpoint["updates"], same_randomness=True)
+
     def callbacks(self, private, noise, callbacks):
         """Returns the callbacks that save the run; they come after all others."""
-        return [self._checkpointing(private, noise, callbacks)]
+        self._saving = self._checkpointing(private, noise, callbacks)
+        return [self._saving]
 
     def take_initial_epoch(self, steps_per_epoch):
         """Returns the epoch that the first `fit` after a resumption starts with, else None."""

@@ -138,7 +138,7 @@ class RunFolder:
         return self.ledger.position - (self.checkpoint or {"updates": 0})["updates"]
 
     def _has_ended(self):
-        return self.ledger.updates >= self.ledger.plan.steps and not self._lost_updates()
+        return self.ledger.remaining_updates < 1 and not self._lost_updates()
 
     def _kept_key(self):
         """The key in the folder, or a new one, and whether it is the old one."""

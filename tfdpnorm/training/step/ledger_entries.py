@@ -1,13 +1,21 @@
 """The order in which an update and its entries in the ledger happen."""
 
+import warnings
+import weakref
+
 from tfdpnorm.keras_compat.fit_loop import exchanged_steps_per_execution, steps_per_execution
+from tfdpnorm.privacy import BudgetExhaustedError
+from tfdpnorm.privacy.rounding import ceil_text
+
+_WARNED = weakref.WeakSet()  # Ledgers.
 
 
 def recorded_in_ledger(train_function, private, noise, epsilon_metric):
     """Returns a training function whose updates all go through the ledger.
 
     They are entered before their noise is drawn, and what they released is entered before anybody
-    has seen the weights: what is not in the ledger has not left the process.
+    has seen the weights: what is not in the ledger has not left the process. Repeated updates that
+    came out otherwise, and that the budget has no room to count again, are thrown away.
 
     Args:
         train_function: That of Keras: from an iterator of lots to logs; makes the updates of one
@@ -27,8 +35,38 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
         epsilon_metric.latest.assign(ledger.epsilon())
         with exchanged_steps_per_execution(private, count):
             logs = train_function(iterator)
-        ledger.record_made(int(noise.release.numpy()))
+        before = ledger.updates
+        try:
+            ledger.record_made(int(noise.release.numpy()))
+        except BudgetExhaustedError as error:
+            del logs
+            private.discard()
+            raise BudgetExhaustedError(
+                f"{error} The weights are those of update {ledger.position} again, epsilon is "
+                f"{ceil_text(ledger.epsilon())}, {ledger.updates} updates of {ledger.plan.steps} "
+                "planned are counted. Evaluate or save the model."
+            ) from None
+        if ledger.updates > before:
+            _warn_of_fewer_updates(ledger)
+            epsilon_metric.latest.assign(ledger.epsilon())
+            logs = {**logs, epsilon_metric.name: epsilon_metric.result()}
         return logs
 
     recorded.records_in_ledger = True
     return recorded
+
+
+def _warn_of_fewer_updates(ledger):
+    """Says that repeated updates were counted again, and what that leaves; once a process."""
+    if ledger in _WARNED:
+        return
+    _WARNED.add(ledger)
+    warnings.warn(
+        "Expected the updates after the checkpoint to come out as before the interruption, got "
+        f"another result at update {ledger.position}: they are counted again. Of "
+        f"{ledger.plan.steps} planned updates {ledger.updates} are counted now, "
+        f"{ledger.recounted} of them for a second time, and {ledger.remaining_updates} are left. "
+        f"Epsilon is {ceil_text(ledger.epsilon())} of {ceil_text(ledger.planned_epsilon)} planned; "
+        "training stops there.",
+        stacklevel=2,
+    )
