@@ -52,6 +52,7 @@ class PrivateModel(keras.Model):
         streams,
         lot_gradients,
         noise,
+        layer_draws,
         physical_batch_size,
         validate,
         kept,
@@ -67,6 +68,7 @@ class PrivateModel(keras.Model):
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
+        self._layer_draws = layer_draws
         self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
@@ -125,7 +127,8 @@ class PrivateModel(keras.Model):
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
-        clipped = self._lot_gradients.clipped(lot)
+        with self._layer_draws.of_update(self.update_count):
+            clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
             gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
