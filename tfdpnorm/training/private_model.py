@@ -19,6 +19,7 @@ from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_optimizer
 from tfdpnorm.training.fit_data import check_validation_rows, checked_batches, prepared_lots
 from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.resume.described import described_model, described_training
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import regularization_gradients
@@ -76,6 +77,7 @@ class PrivateModel(keras.Model):
         self._nonfinite_metric = keras.metrics.Sum(name="nonfinite_gradients")
         self._epsilon_metric = Latest(name="epsilon")
         self._per_example_loss = None
+        self._compiled_with = {}
         kept.restore_weights(model)
 
     # What Keras asks of a model
@@ -108,6 +110,7 @@ class PrivateModel(keras.Model):
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
+        self._compiled_with = described_training(optimizer, loss, loss_weights)
         self.row_checks.forget_loss()
         self._lot_gradients.compile(
             optimizer, self._per_example_loss, self.row_checks.conclude_proof
@@ -325,6 +328,16 @@ class PrivateModel(keras.Model):
             raise
         finally:
             self.stop_training = True
+
+    def training_settings(self):
+        """Describes optimizer, loss, model and augmentation, as a resumed run is compared by them.
+
+        Returns:
+            A dict of plain values by name. Those of the optimizer are from when it was compiled: a
+            callback may change the learning rate later.
+        """
+        views = self._lot_gradients.views
+        return {**self._compiled_with, **described_model(self.model, views.augmentations)}
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.

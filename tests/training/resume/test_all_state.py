@@ -78,9 +78,11 @@ def run(folder, data, build, optimizer, loss, callbacks=(), compiled=None, **set
         **settings,
     }
     private = make_private(build(), run_dir=folder, resume=True, **settings)
-    private.compile(optimizer, loss, **(compiled or {}))
-    private.fit(*data, verbose=0, callbacks=list(callbacks))
-    private.ledger.close()
+    try:
+        private.compile(optimizer, loss, **(compiled or {}))
+        private.fit(*data, verbose=0, callbacks=list(callbacks))
+    finally:
+        private.ledger.close()
     return private
 
 
