@@ -20,8 +20,8 @@ MUTANTS = (
         (
             ("ledger.record_updates(count)\n", "\n"),
             (
-                "ledger.record_made(int(",
-                "ledger.record_updates(count)\n        ledger.record_made(int(",
+                "    ledger.record_made(int(",
+                "    ledger.record_updates(count)\n            ledger.record_made(int(",
             ),
         ),
         "A process that dies in between has released an update that no ledger knows.",
@@ -67,14 +67,19 @@ MUTANTS = (
     Mutant(
         "held-run-costs-what-it-made",
         _LEDGER,
-        (("single += max(0, plan.steps - self.updates)", "single += 0"),),
+        (
+            (
+                "return max(spent, self._planned_formula(plan)) if whole_plan else spent",
+                "return spent",
+            ),
+        ),
         "A run that stopped by its results states the epsilon of its updates alone.",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "plan-is-no-limit",
         _LEDGER,
-        (("if count > self.remaining_updates:", "if False:"),),
+        (("        if count <= left:\n            return\n", "        return\n"),),
         "A run makes more updates than its noise was calibrated for.",
         ("tests/privacy/test_ledger.py",),
     ),

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
@@ -26,7 +27,7 @@ from tfdpnorm.training.step.regularization import regularization_gradients
 from tfdpnorm.training.step.update_metrics import Latest
 
 
-class PrivateModel(keras.Model):
+class PrivateModel(BeginsWithinEpoch):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -235,18 +236,25 @@ class PrivateModel(keras.Model):
                 check_validation_rows(callback, batches, self._streams.public_batch)
         self.restore_run(callbacks)
         saving = self._kept.callbacks(self, self._noise, callbacks)
+        first_step = 0
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
             y = None
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            initial_epoch = self._kept.take_initial_epoch(steps_per_epoch)
-            if initial_epoch is not None:
-                kwargs.setdefault("initial_epoch", initial_epoch)
-            steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
+            # As it was in the run that is resumed, whose callbacks went by epochs.
+            of_plan = min(steps_per_epoch, self.plan.steps)
+            start = self._kept.take_start(of_plan)
+            if start is not None and "initial_epoch" not in kwargs:
+                steps_per_epoch = of_plan
+                kwargs["initial_epoch"], first_step = start
+                self.begin_within_epoch(first_step)
+            else:
+                steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
         if epochs is None:
             epochs = kwargs.get("initial_epoch", 0)
-            epochs += math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
+            steps = first_step + self.ledger.remaining_updates
+            epochs += math.ceil(steps / (steps_per_epoch or 1))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             return super().fit(

@@ -47,6 +47,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 def model(units=4, activation="tanh", l2=None, rate=0.1, function=tf.abs):
     layers = [
         keras.layers.Dense(units, activation, kernel_regularizer=l2),
+        keras.layers.Activation("tanh"),
         keras.layers.Dropout(rate),
         keras.layers.Lambda(function),
         keras.layers.Dense(3),
@@ -104,8 +105,8 @@ MODELS = [
         lambda: model(l2=keras.regularizers.L2(0.2)),
         "",
     ),
-    (model, lambda: model(rate=0.2), "layer 1"),
-    (lambda: model(function=lambda x: 2 * x), lambda: model(function=lambda x: 3 * x), "layer 2"),
+    (model, lambda: model(rate=0.2), "layer 2"),
+    (lambda: model(function=lambda x: 2 * x), lambda: model(function=lambda x: 3 * x), "layer 3"),
     (lambda: residual(True), lambda: residual(False), "model"),
     (lambda: Scaled(1.0), lambda: Scaled(-1.0), "model"),
 ]

@@ -42,6 +42,7 @@ class Checkpointing(keras.callbacks.Callback):
         self._private, self._folder, self._noise = private, folder, noise
         self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
         self._saved_at = None
+        self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
         """Restores what the folder's checkpoint holds, unless something is trained otherwise."""
@@ -55,14 +56,25 @@ class Checkpointing(keras.callbacks.Callback):
             memories = self._folder.checkpoint["callbacks"]
             for callback, memory in zip(self._with_memory(), memories, strict=False):
                 vars(callback).update(memory)
+            if self.params.get("steps") and self._private.ledger.position % self.params["steps"]:
+                self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
         self._save()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        # A scheduler, which is called before, has set the rate for this epoch already.
+        if self._rates:
+            rates = rate_variables(self._private.optimizer)
+            for rate, value in zip(rates, self._rates, strict=True):
+                rate.assign(value)
+            self._rates = []
 
     def on_train_batch_end(self, batch, logs=None):
         if self._every and self._private.ledger.position - self._saved_at >= self._every:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._every:
+        if not self._every or self._saved_at == self._private.ledger.position:
+            self._saved_at = None  # The callbacks have acted since.
             self._save()
 
     def on_train_end(self, logs=None):

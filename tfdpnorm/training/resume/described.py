@@ -116,7 +116,7 @@ def _plain(value, seen=()):
     if isinstance(value, types.FunctionType):
         return _of_function(value, seen)
     if isinstance(value, type):
-        return _of_class(value, seen)
+        return _of_class(value)
     return _of_object(value, seen)
 
 
@@ -151,12 +151,12 @@ def _of_code(code):
     return _digest(repr((code.co_code, constants, code.co_names, code.co_varnames)).encode())
 
 
-def _of_class(cls, seen):
+def _of_class(cls):
     if _is_known(cls):
         return f"{cls.__module__}.{cls.__qualname__}"
-    own = [x for x in vars(cls).values() if isinstance(x, types.FunctionType)]
-    bases = [_plain(base, seen) for base in cls.__bases__]
-    return [cls.__name__, [_of_code(inspect.unwrap(x).__code__) for x in own], bases]
+    # Those that it inherits are among them.
+    own = [f for _, f in inspect.getmembers(cls, inspect.isfunction) if not _is_known(f)]
+    return [cls.__name__, [_of_code(inspect.unwrap(f).__code__) for f in own]]
 
 
 def _of_object(value, seen):
@@ -190,18 +190,22 @@ def _plain_values(values):
 
 
 def _names(value):
-    """Numbers for the names of a model and its layers, which Keras counts up in each process."""
+    """Numbers for the names of a model's layers, which Keras counts up in each process."""
     if not isinstance(value, keras.layers.Layer):
         return {}
-    return {x.name: f"#{i}" for i, x in enumerate([value, *sublayers(value)])}
+    return {x.name: f"#{i}" for i, x in enumerate(sublayers(value))}
 
 
 def _renamed(value, names):
+    """A configuration with other names of layers, which stand in lists: who gives to whom."""
     if isinstance(value, dict):
-        return {names.get(key, key): _renamed(value[key], names) for key in value}
+        return {key: _renamed(value[key], names) for key in value}
     if isinstance(value, list | tuple):
-        return [_renamed(each, names) for each in value]
-    return names.get(value, value) if isinstance(value, str) else value
+        return [
+            names.get(each, each) if isinstance(each, str) else _renamed(each, names)
+            for each in value
+        ]
+    return value
 
 
 def _is_known(value):

@@ -23,8 +23,8 @@ class NotKept:
         """Returns the callbacks that save the run: none."""
         return []
 
-    def take_initial_epoch(self, steps_per_epoch):
-        """Returns the epoch that `fit` starts with; None for its own default."""
+    def take_start(self, steps_per_epoch):
+        """Returns the epoch and the step in it that `fit` begins with; None for its default."""
         return None
 
 
@@ -86,12 +86,19 @@ class Resumption(NotKept):
         self._saving = self._checkpointing(private, noise, callbacks)
         return [self._saving]
 
-    def take_initial_epoch(self, steps_per_epoch):
-        """Returns the epoch that the first `fit` after a resumption starts with, else None."""
+    def take_start(self, steps_per_epoch):
+        """Returns where the first `fit` after a resumption begins; else None.
+
+        Within an epoch, if the checkpoint was: so epochs end where they did, and callbacks act and
+        executions of several steps are cut as before.
+
+        Returns:
+            Pair of the epoch and the step in it, or None.
+        """
         if not self._is_resumed:
             return None
         self._is_resumed = False
-        return self._folder.ledger.position // steps_per_epoch
+        return divmod(self._folder.ledger.position, steps_per_epoch)
 
     def _checkpointing(self, private, noise, callbacks):
         return Checkpointing(private, self._folder, noise, callbacks, self._every, self._is_resumed)
