@@ -107,14 +107,19 @@ MUTANTS = (
     Mutant(
         "held-run-costs-what-it-made",
         _LEDGER,
-        (("single += max(0, plan.steps - self.updates)", "single += 0"),),
+        (
+            (
+                "return max(spent, self._planned_formula(plan)) if whole_plan else spent",
+                "return spent",
+            ),
+        ),
         "A run that stopped by its results states the epsilon of its updates alone.",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "plan-is-no-limit",
         _LEDGER,
-        (("if count > self.remaining_updates:", "if False:"),),
+        (("        if count <= left:\n            return\n", "        return\n"),),
         "A run makes more updates than its noise was calibrated for.",
         ("tests/privacy/test_ledger.py",),
     ),

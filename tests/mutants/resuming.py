@@ -142,4 +142,64 @@ MUTANTS = (
             "test_secret_noise_is_repeated_and_counted_once",
         ),
     ),
+    Mutant(
+        "recounted-beyond-the-plan",
+        "tfdpnorm/privacy/allowance.py",
+        (("    return _largest(fits_after, left)", "    return left"),),
+        "Updates on lots that were used before cost no more than others.",
+        _RESUMED,
+    ),
+    Mutant(
+        "difference-beyond-the-plan-shown",
+        "tfdpnorm/privacy/ledger.py",
+        (("        self._check_showable(digest)\n", ""),),
+        "A repetition that differs is shown, though the budget has no room for it.",
+        _RESUMED,
+    ),
+    Mutant(
+        "discarded-weights-stay",
+        "tfdpnorm/training/step/ledger_entries.py",
+        (("            private.discard()\n", ""),),
+        "Weights that the ledger does not count are left to the caller.",
+        tests_in(
+            "tests/training/resume/test_run_folder.py",
+            "test_where_the_budget_is_too_small_what_differs_is_thrown_away",
+        ),
+    ),
+    Mutant(
+        "variables-of-nadam-forgotten",
+        "tfdpnorm/keras_compat/optimizers.py",
+        (("            found.setdefault(variable.ref(), variable)\n", "            continue\n"),),
+        "A resumed run with Nadam repeats nothing, and spends its budget on that.",
+        tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
+    ),
+    Mutant(
+        "layers-draw-without-the-key",
+        "tfdpnorm/training/step/layer_draws.py",
+        (("self._secret = secrets.token_bytes(32) if key is None else key", "self._secret = b''"),),
+        "Anybody can compute what Dropout drew.",
+        ("tests/training/step/test_layer_draws.py",),
+    ),
+    Mutant(
+        "layers-draw-the-same-in-each-update",
+        "tfdpnorm/training/step/layer_draws.py",
+        (("tf.stack([tf.zeros_like(update), update])", "tf.zeros([2], tf.int64)"),),
+        "Dropout leaves out the same units in every update.",
+        ("tests/training/step/test_layer_draws.py",),
+    ),
+    Mutant(
+        "loss-not-compared",
+        "tfdpnorm/training/resume/checkpointing.py",
+        (
+            (
+                "        self._folder.check_training(self._private.training_settings())\n",
+                "",
+            ),
+        ),
+        "A run is resumed with its loss negated, and may repeat its noise on another sum.",
+        tests_in(
+            "tests/training/resume/test_described.py",
+            "test_a_run_is_not_resumed_with_its_loss_negated",
+        ),
+    ),
 )

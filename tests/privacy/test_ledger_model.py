@@ -12,13 +12,16 @@ import pytest
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, dp_sgd_event, make_plan
 from tfdpnorm.privacy.accountants import rdp_of, rdp_to_epsilon
 
-PLAN = make_plan(
-    num_examples=1000,
-    expected_batch_size=50,
-    steps=400,
-    l2_norm_clip=1.0,
-    noise_multiplier=2.0,
-    delta=1e-5,
+LONG, SHORT = (
+    make_plan(
+        num_examples=1000,
+        expected_batch_size=50,
+        steps=steps,
+        l2_norm_clip=1.0,
+        noise_multiplier=2.0,
+        delta=1e-5,
+    )
+    for steps in (400, 60)
 )
 UPDATE_RDP = {m: rdp_of(dp_sgd_event(0.05, 2.0 / m**0.5, 1)) for m in range(1, 60)}
 QUERY_RDP = rdp_of(dp_sgd_event(1.0, 20.0, 1))
@@ -27,7 +30,8 @@ QUERY_RDP = rdp_of(dp_sgd_event(1.0, 20.0, 1))
 class Model:
     """The documented rules, position by position."""
 
-    def __init__(self):
+    def __init__(self, plan):
+        self.plan = plan
         self.position = self.keys = self.resumes = 0
         self.ever_announced = set()
         # With the present keys, since they are in use: what was announced, what may have been seen
@@ -64,9 +68,41 @@ class Model:
             self.count_waiting()
             self.shown |= set(range(1, self.position + 1))
 
-    def remaining(self):
-        still = sum(position > self.position for position in self.repetitions)
-        return still + max(0, PLAN.steps - self.updates)
+    def allows(self, count):
+        """Whether `count` updates after the free ones fit, when those that wait are counted."""
+        uses = Counter({(self.keys, position): 1 for position in self.drawn})
+        uses.update({lot: n - uses[lot] for lot, n in self.lots.items() if n > uses[lot]})
+        first_uses = self.first_uses
+        coming = range(self.position + self.free() + 1, self.position + self.free() + count + 1)
+        for position in [*(self.waiting or ()), *coming]:
+            first_uses += not uses[self.keys, position]
+            uses[self.keys, position] += 1
+        updates = first_uses + sum(n - 1 for n in uses.values() if n > 1)
+        if all(n < 2 for n in uses.values()):
+            return updates <= self.plan.steps
+        shared = [n for n in uses.values() if n > 1]
+        epsilon = self.epsilon_of(max(0, updates - sum(shared)), shared)
+        return updates <= self.plan.steps and epsilon <= self.planned()
+
+    def free(self):
+        return sum(position > self.position for position in self.repetitions)
+
+    def is_the_most(self, remaining):
+        count = remaining - self.free()
+        # Where too much was counted already, none.
+        return (count == 0 or self.allows(count)) and not self.allows(count + 1)
+
+    def is_refused(self, digest):
+        """Whether the announced updates may not be shown."""
+        known = self.digests.get(self.position)
+        if not self.waiting or (known is not None and known == digest):
+            return False
+        lots = Counter(self.lots)
+        for position in self.waiting:
+            lots[self.keys, position] = max(1, lots[self.keys, position]) + 1
+        shared = [n for n in lots.values() if n > 1]
+        single = self.first_uses + sum(n - 1 for n in shared) - sum(shared)
+        return self.epsilon_of(max(0, single), shared) > self.planned()
 
     def record_updates(self, count):
         self.rely()
@@ -127,8 +163,13 @@ class Model:
 
     def epsilon(self):
         shared = [uses for uses in self.lots.values() if uses > 1]
-        single = max(0, self.updates - sum(shared))
-        if not self.updates and not self.asked[False]:
+        return self.epsilon_of(max(0, self.updates - sum(shared)), shared)
+
+    def planned(self):
+        return self.epsilon_of(self.plan.steps, [])
+
+    def epsilon_of(self, single, shared):
+        if not single and not shared and not self.asked[False]:
             return 0.0
         rdp = single * UPDATE_RDP[1] + self.asked[False] * QUERY_RDP
         return rdp_to_epsilon(rdp + sum(UPDATE_RDP[uses] for uses in shared), 1e-5)
@@ -138,7 +179,6 @@ def seen(ledger):
     return {
         "updates": ledger.updates,
         "position": ledger.position,
-        "remaining": ledger.remaining_updates,
         "recounted": ledger.recounted,
         "resumes": ledger.resumes,
         "queries": (ledger.queries_of(disjoint=True), ledger.queries_of(disjoint=False)),
@@ -150,7 +190,6 @@ def expected(model):
     return {
         "updates": model.updates,
         "position": model.position,
-        "remaining": model.remaining(),
         "recounted": model.updates - max(model.ever_announced, default=0),
         "resumes": model.resumes,
         "queries": (model.asked[True], model.asked[False]),
@@ -163,7 +202,7 @@ def call_at_random(rng, ledger, model, blocks, differing):
     act = 0.5 if model.waiting is not None and rng.random() < 0.7 else rng.random()
     if act < 0.45:
         count = rng.choice(blocks)
-        if count > model.remaining():
+        if count > ledger.remaining_updates:
             with pytest.raises(BudgetExhaustedError):
                 ledger.record_updates(count)
         else:
@@ -175,6 +214,9 @@ def call_at_random(rng, ledger, model, blocks, differing):
             digest = rng.randrange(-(2**63), 2**64)
         if model.waiting is None:
             with pytest.raises(ValueError, match="an announced update"):
+                ledger.record_made(digest)
+        elif model.is_refused(digest):
+            with pytest.raises(BudgetExhaustedError, match="must be discarded"):
                 ledger.record_made(digest)
         else:
             ledger.record_made(digest)
@@ -210,10 +252,12 @@ def test_the_ledger_follows_its_rules(blocks, differing):
     recounted = []
     for seed in range(12):
         rng = random.Random(f"{blocks} {differing} {seed}")
-        ledger, model = PrivacyLedger(PLAN), Model()
+        plan = rng.choice([LONG, SHORT])
+        ledger, model = PrivacyLedger(plan), Model(plan)
         for _ in range(120):
             call_at_random(rng, ledger, model, blocks, differing)
             assert seen(ledger) == expected(model)
+            assert model.is_the_most(ledger.remaining_updates)
         assert ledger.epsilon() == pytest.approx(model.epsilon(), rel=1e-9)
         recounted.append(ledger.recounted)
     assert sum(count > 3 for count in recounted) > 4, "hardly anything was counted again"

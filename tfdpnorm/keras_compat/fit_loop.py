@@ -2,12 +2,30 @@
 
 Private parts of Keras 2: `_steps_per_execution`, a variable that the compiled training function
 reads (or None), and `compiled_metrics`, whose `build` makes the variables of the metrics. Publicly
-both are set once, by `compile`, and metrics make their variables within the first step.
+both are set once, by `compile`, and metrics make their variables within the first step. And
+`_maybe_load_initial_counters_from_ckpt`, which says where `fit` begins: publicly at the first step
+of an epoch.
 """
 
 import contextlib
 
 import tensorflow as tf
+from tensorflow import keras
+
+
+class BeginsWithinEpoch(keras.Model):
+    """A Keras model whose `fit` may begin in the middle of an epoch."""
+
+    _first_step = 0
+
+    def begin_within_epoch(self, step):
+        """Lets the next `fit` begin after so many steps of its first epoch."""
+        self._first_step = step
+
+    def _maybe_load_initial_counters_from_ckpt(self, steps_per_epoch, initial_epoch):
+        del steps_per_epoch
+        step, self._first_step = self._first_step, 0
+        return initial_epoch, step
 
 
 def steps_per_execution(model):

@@ -1,10 +1,13 @@
 """The variables of a Keras optimizer, and optimizers that are not plain.
 
 Private parts: `_name`, `_create_all_weights` and `_hyper` of legacy optimizers, `_learning_rate` of
-the others. Publicly a learning rate can be read and set, but its variable cannot be saved.
+the others, and every other attribute that holds a variable. Publicly a learning rate can be read
+and set, but its variable cannot be saved, and Nadam's `_u_product` is not seen at all.
 tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
 each.
 """
+
+from collections.abc import Mapping
 
 import tensorflow as tf
 from tensorflow import keras
@@ -30,11 +33,21 @@ def make_optimizer_variables(optimizer, variables):
 
 
 def optimizer_variables(optimizer):
-    """Returns the list of an optimizer's variables, without those of `rate_variables`.
+    """Returns the list of all variables that an optimizer keeps, without those of `rate_variables`.
 
-    A method of legacy optimizers, of the others a list that can also be called.
+    First those that it lists, by a method of legacy optimizers, of the others by a list that can
+    also be called. Then those that it lists nowhere, such as Nadam's `_u_product`, by the names of
+    the attributes that they are found in: of the optimizer, and of the optimizers that it holds.
+
+    Args:
+        optimizer: A Keras optimizer whose variables are made.
     """
-    return list(optimizer.variables())
+    found = {v.ref(): v for v in optimizer.variables()}
+    rates = {v.ref() for v in rate_variables(optimizer)}
+    for variable in _held_variables(optimizer):
+        if variable.ref() not in rates:
+            found.setdefault(variable.ref(), variable)
+    return list(found.values())
 
 
 def rate_variables(optimizer):
@@ -54,3 +67,30 @@ def scales_losses(optimizer):
 def is_of_tensorflow_privacy(optimizer):
     """Whether an optimizer is one of tensorflow-privacy's, which clip and noise by themselves."""
     return hasattr(optimizer, "_was_dp_gradients_called")
+
+
+def _held_variables(value, seen=None):
+    """Yields the variables in a value, and in what optimizers, lists and dicts it holds."""
+    seen = set() if seen is None else seen
+    if isinstance(value, tf.Variable):
+        yield value
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if _has_attributes_of_interest(value):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        value = [value[name] for name in sorted(value, key=str)]
+    if isinstance(value, list | tuple | set):
+        for each in value:
+            yield from _held_variables(each, seen)
+
+
+def _has_attributes_of_interest(value):
+    kinds = (
+        keras.optimizers.Optimizer,
+        keras.optimizers.legacy.Optimizer,
+        keras.optimizers.schedules.LearningRateSchedule,
+    )
+    return isinstance(value, kinds)

@@ -20,15 +20,28 @@ def run_epsilon(plan, single, shared, queries):
         queries: What else was released about the training examples, as in `composed_epsilon`.
 
     Returns:
-        Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one.
+        Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one; but
+        not more than what was planned, where the run has not spent more.
+    """
+    if plan.accountant != "pld" or not (shared or queries):
+        return exact_epsilon(plan, single, shared, queries)
+    curve = _pld_curve(plan.sampling_rate, plan.noise_multiplier, plan.steps, plan.delta)
+    later = exact_epsilon(plan, curve.reported_at(single), shared, queries)
+    if later <= exact_epsilon(plan, plan.steps, (), queries):
+        return later
+    return exact_epsilon(plan, single, shared, queries)
+
+
+def exact_epsilon(plan, single, shared, queries):
+    """As `run_epsilon`; by "pld" that of just so many updates, where lots were used twice.
+
+    It may take a second and more by "pld".
     """
     if not shared and not queries:
         return plan.claimed_epsilon_after(single)
-    if plan.noise_multiplier == 0 and (single or shared):
-        return math.inf
     rate, noise = plan.sampling_rate, plan.noise_multiplier
-    if plan.accountant == "pld":
-        single = _pld_curve(rate, noise, plan.steps, plan.delta).reported_at(single)
+    if noise == 0 and (single or shared):
+        return math.inf
     updates = [(rate, noise, single)]
     updates += [(rate, noise / math.sqrt(m), lots) for m, lots in shared]
     return composed_epsilon([*updates, *queries], plan.delta, plan.accountant)

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
+from tfdpnorm.privacy.allowance import affordable, fits
 from tfdpnorm.privacy.composition import composed_epsilon, run_epsilon
 from tfdpnorm.privacy.lot_uses import LotUses
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.queries import ValidationQueries
 from tfdpnorm.privacy.repetitions import Repetitions
+from tfdpnorm.privacy.rounding import ceil_text
 
 
 class BudgetExhaustedError(RuntimeError):
@@ -27,11 +29,16 @@ class PrivacyLedger:
     After a crash in between, the ledger counts exactly or too much, never too little. A process
     that fails in between and lives on calls `record_interrupted`.
 
+    **The planned epsilon is never exceeded**, that of `plan.steps` updates on lots of their own:
+    `record_updates` and `record_made` refuse what would. (Validation queries that look at training
+    examples cost what was planned for them, on top; and what somebody used without recording it as
+    made is counted, whatever it costs.)
+
     **Resumed runs.** With the secret keys of before, a resumed run repeats the updates after its
     checkpoint. Those that came out the same are free; the others are counted again (the rules:
     `tfdpnorm.privacy.repetitions`). As they were drawn from the same lots, they cost more than
-    updates on lots of their own (`tfdpnorm.privacy.lot_uses`). With new keys, lots and noise are
-    new, and everything after the checkpoint is an update of its own.
+    updates on lots of their own (`tfdpnorm.privacy.lot_uses`), and fewer updates are left. With new
+    keys, lots and noise are new, and everything after the checkpoint is an update of its own.
 
     Args:
         plan: The `PrivacyPlan` of the run.
@@ -98,10 +105,27 @@ class PrivacyLedger:
 
     @property
     def remaining_updates(self):
-        """Updates that training may still make: free repetitions, and what the plan has left."""
+        """Updates that training may still make: free repetitions, and what the budget allows.
+
+        The largest number of updates that keeps epsilon, with all that was counted, at most at
+        that of the plan; without repetitions that were counted again, what the plan has left. By
+        "pld" it may take seconds to find after such a one.
+        """
         if self._is_finished:
             return 0
-        return self._run.free + max(0, self._plan.steps - self.updates)
+        free = self._run.free
+        lots = self._lots.after(pending) if (pending := self._run.pending) else self._lots
+        position = self.position + free
+        return free + min(
+            affordable(self._plan, lots, position, asked) for asked in self._asked_and_planned()
+        )
+
+    @property
+    def planned_epsilon(self):
+        """The epsilon that the run may reach: that of the plan, by the plan's accountant."""
+        if not self.guarantee_holds:
+            return math.inf
+        return self._planned_formula(self._plan)
 
     @property
     def no_guarantee_because(self):
@@ -172,12 +196,7 @@ class PrivacyLedger:
                 "updates. Evaluate or save the model; a new plan on the same data adds to what "
                 "this one has cost."
             )
-        if count > self.remaining_updates:
-            raise BudgetExhaustedError(
-                f"Expected at most {self.remaining_updates} more updates, got {count}: "
-                f"{self.updates} of the {self._plan.steps} planned are made. Stop training here, "
-                "or start anew from a plan with more steps, whose noise is calibrated to them."
-            )
+        self._check_affordable(count)
         self._append({"kind": "updates", "count": count})
         self._lots.count(self._run.rely())
         self._lots.count(self._run.announce(count))
@@ -191,6 +210,10 @@ class PrivacyLedger:
 
         Raises:
             ValueError: if `digest` is no such number, or no update was announced.
+            BudgetExhaustedError: if the updates are repetitions that have to be counted again, and
+                that would exceed the planned epsilon. Nothing is recorded: what was computed must
+                be thrown away. It has not been released then, and is not counted; training can go
+                on from a checkpoint, after `resume`.
         """
         digest = arguments.whole("digest", digest, at_least=-(2**63))
         if digest >= 2**64:
@@ -201,6 +224,8 @@ class PrivacyLedger:
                 "record_updates before each update."
             )
         differs = self._run.differs(digest)
+        how = "differently" if differs else "in steps that cannot be compared"
+        self._check_countable_again(self._run.counted_if_made(digest), how)
         self._append({"kind": "differs" if differs else "made", "digest": digest})
         counted, confirmed = self._run.made(digest)
         self._lots.count(counted)
@@ -214,7 +239,11 @@ class PrivacyLedger:
         Nobody knows which of them are in the weights, and these may be seen from now on: all of
         them are counted. A resumed run that repeats them has no digest to be compared with, and
         counts them again, unless a later one confirms them.
+
+        Raises:
+            BudgetExhaustedError: as `record_made`.
         """
+        self._check_countable_again(self._run.pending, "cut short")
         self._append({"kind": "interrupted"})
         self._lots.count(self._run.interrupt())
 
@@ -406,6 +435,34 @@ class PrivacyLedger:
         asked = self._queries.mechanisms(disjoint=True, whole_plan=bool(self.held_to_plan_because))
         return composed_epsilon(asked, plan.delta, plan.accountant)
 
+    def _check_affordable(self, count):
+        """Raises BudgetExhaustedError if `count` more updates are too many."""
+        left = self.remaining_updates
+        if count <= left:
+            return
+        made = f"{self.updates} of the {self._plan.steps} planned are made"
+        if self.recounted:
+            made += f", {self.recounted} of them repetitions that were counted again"
+        raise BudgetExhaustedError(
+            f"Expected at most {left} more updates, got {count}: {made}. Stop training here, "
+            "or start anew from a plan with more steps, whose noise is calibrated to them."
+        )
+
+    def _check_countable_again(self, counted, how):
+        """Raises BudgetExhaustedError if repetitions, come out so, cost too much to count."""
+        if not counted:
+            return
+        lots = self._lots.after(counted)
+        if all(fits(self._plan, lots, asked) for asked in self._asked_and_planned()):
+            return
+        raise BudgetExhaustedError(
+            f"Expected the repeated updates {counted[0]} to {counted[-1]} to come out as before, "
+            f"got them {how}. To count them again would exceed the planned epsilon, "
+            f"{ceil_text(self._planned_formula(self._plan))}: they must be discarded. Only what "
+            "repeats itself can be trained further: the same data, steps_per_execution and "
+            "machine, and no random numbers of the model's own."
+        )
+
     def _append(self, entry):
         """Called before the ledger changes; a ledger with a file writes it here, or raises."""
 
@@ -416,11 +473,21 @@ class PrivacyLedger:
             self._sentences[kind] = (*self._sentences[kind], sentence)
 
     def _formula(self, plan, *, whole_plan):
-        single = self._lots.single
-        if whole_plan:
-            single += max(0, plan.steps - self.updates)
         asked = self._queries.mechanisms(disjoint=False, whole_plan=whole_plan)
-        return run_epsilon(plan, single, self._lots.shared, asked)
+        spent = run_epsilon(plan, self._lots.single, self._lots.shared, asked)
+        return max(spent, self._planned_formula(plan)) if whole_plan else spent
+
+    def _planned_formula(self, plan):
+        asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
+        return run_epsilon(plan, plan.steps, (), asked)
+
+    def _asked_and_planned(self):
+        """The queries about training examples, those asked and those planned, where they differ."""
+        both = [
+            tuple(self._queries.mechanisms(disjoint=False, whole_plan=whole))
+            for whole in (False, True)
+        ]
+        return set(both)
 
     def _plan_by(self, accountant):
         if accountant is None or accountant == self._plan.accountant:

@@ -99,6 +99,17 @@ class LedgerFile(PrivacyLedger):
         self._descriptor = None
         self._close()
 
+    def _check_affordable(self, count):
+        # What a file says has happened. Files of earlier versions may have more than the budget.
+        if self._given is None:
+            super()._check_affordable(count)
+        elif count > self._run.free + max(0, self.plan.steps - self.updates):
+            raise BudgetExhaustedError(f"{count} updates where the plan has none left")
+
+    def _check_countable_again(self, counted, how):
+        if self._given is None:
+            super()._check_countable_again(counted, how)
+
     def _append(self, entry):
         if self._given is not None:
             if entry != self._given:

@@ -8,6 +8,7 @@ one interactive mechanism to adaptive queries; those compose concurrently: Lyu 2
 """
 
 import collections
+import copy
 import dataclasses
 
 
@@ -55,6 +56,16 @@ class LotUses:
             self._uses.clear()
         self._drawn_to = max(self._drawn_to, position)
 
+    def after(self, positions):
+        """Returns a copy that has counted an update at each of `positions` besides, a range."""
+        counted = copy.deepcopy(self)
+        counted.count(positions)
+        return counted
+
+    def used_after(self, position):
+        """How often the lots after `position` were used, up to the last one: a tuple of ints."""
+        return tuple(self._uses.get(p, 1) for p in range(position + 1, self._drawn_to + 1))
+
     @property
     def shared(self):
         """Pairs (m, number of lots that m > 1 updates were drawn from), a list by rising m."""
@@ -64,4 +75,9 @@ class LotUses:
     def single(self):
         """The number of updates that were drawn from lots of their own."""
         # Not below 0: after a checkpoint of older keys, unused lots may be taken for used ones.
-        return max(0, self.updates - sum(uses * lots for uses, lots in self.shared))
+        return max(0, self.not_shared)
+
+    @property
+    def not_shared(self):
+        """`updates` without those of `shared`; as `single`, but for being negative there."""
+        return self.updates - sum(uses * lots for uses, lots in self.shared)

@@ -64,6 +64,11 @@ class Repetitions:
         """Whether updates were announced that were not recorded as made yet."""
         return self._pending is not None
 
+    @property
+    def pending(self):
+        """The positions to count if nothing shows what the announced updates gave, a range."""
+        return self._pending or _NONE
+
     def rely(self):
         """Notes that an entry follows which may rest on the announced updates, made or not.
 
@@ -99,6 +104,10 @@ class Repetitions:
     def differs(self, digest):
         """Whether another digest than `digest` was recorded at the present position."""
         return self._digests.get(self.position, digest) != digest
+
+    def counted_if_made(self, digest):
+        """The positions that `made` would have counted, a range; changes nothing."""
+        return _NONE if self._digests.get(self.position) == digest else self.pending
 
     def made(self, digest):
         """Notes that the announced updates were made, and came out as `digest`.

@@ -26,6 +26,7 @@ from tfdpnorm.training.checks.settings import (
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.resume.resumption import NotKept, Resumption
 from tfdpnorm.training.resume.run_folder import RunFolder
+from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 from tfdpnorm.training.step.noised_statistics import (
@@ -314,6 +315,13 @@ def _assemble(
             clipping=checked.clipping,
         ),
         noise=GaussianNoise(insecure_seed, key, settings["noise_generator"]),
+        layer_draws=LayerDraws(
+            model,
+            checked.views.augmentations,
+            key,
+            insecure_seed,
+            by_rows=not checked.engine.can_be_proved,
+        ),
         physical_batch_size=physical_batch_size,
         validate=validate,
         kept=kept,

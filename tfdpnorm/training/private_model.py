@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
@@ -28,6 +29,7 @@ from tfdpnorm.training.fit_data import (
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.resume.described import described_model, described_training
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import regularization_gradients
@@ -35,7 +37,7 @@ from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
-class PrivateModel(UnsavedModel):
+class PrivateModel(BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -67,6 +69,7 @@ class PrivateModel(UnsavedModel):
         streams,
         lot_gradients,
         noise,
+        layer_draws,
         physical_batch_size,
         validate,
         kept,
@@ -82,11 +85,13 @@ class PrivateModel(UnsavedModel):
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
+        self._layer_draws = layer_draws
         self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._update_metrics = UpdateMetrics()
         self._per_example_loss = None
+        self._compiled_with = {}
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self._is_erased = False
@@ -127,6 +132,7 @@ class PrivateModel(UnsavedModel):
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
+        self._compiled_with = described_training(optimizer, loss, loss_weights)
         self.row_checks.forget_loss()
         self._lot_gradients.compile(
             optimizer, self._per_example_loss, self.row_checks.conclude_proof
@@ -148,7 +154,8 @@ class PrivateModel(UnsavedModel):
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
-        clipped = self._lot_gradients.clipped(lot)
+        with self._layer_draws.of_update(self.update_count):
+            clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
             gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
@@ -249,18 +256,25 @@ class PrivateModel(UnsavedModel):
         if not self.restore_run(callbacks):
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
+        first_step = 0
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
             y = None
             if steps_per_epoch is None:
                 steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            initial_epoch = self._kept.take_initial_epoch(steps_per_epoch)
-            if initial_epoch is not None:
-                kwargs.setdefault("initial_epoch", initial_epoch)
-            steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
+            # As it was in the run that is resumed, whose callbacks went by epochs.
+            of_plan = min(steps_per_epoch, self.plan.steps)
+            start = self._kept.take_start(of_plan)
+            if start is not None and "initial_epoch" not in kwargs:
+                steps_per_epoch = of_plan
+                kwargs["initial_epoch"], first_step = start
+                self.begin_within_epoch(first_step)
+            else:
+                steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
         if epochs is None:
             epochs = kwargs.get("initial_epoch", 0)
-            epochs += math.ceil(self.ledger.remaining_updates / (steps_per_epoch or 1))
+            steps = first_step + self.ledger.remaining_updates
+            epochs += math.ceil(steps / (steps_per_epoch or 1))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             with self.lots_in_use.of_fit(is_sampled):
@@ -397,6 +411,31 @@ class PrivateModel(UnsavedModel):
         """
         self._is_erased = True
         self.weights_of_run.erase(self.optimizer)
+
+    def discard(self):
+        """Throws away what was computed since the last checkpoint, and returns to that.
+
+        Nobody has seen it. Where the checkpoint cannot be read, all weights become 0.
+        """
+        self.reset_metrics()
+        try:
+            self._kept.discard(self, self._noise)
+        except BaseException:
+            for variable in self.model.weights:
+                variable.assign(tf.zeros_like(variable))
+            raise
+        finally:
+            self.stop_training = True
+
+    def training_settings(self):
+        """Describes optimizer, loss, model and augmentation, as a resumed run is compared by them.
+
+        Returns:
+            A dict of plain values by name. Those of the optimizer are from when it was compiled: a
+            callback may change the learning rate later.
+        """
+        views = self._lot_gradients.views
+        return {**self._compiled_with, **described_model(self.model, views.augmentations)}
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.

@@ -110,32 +110,97 @@ def test_fixed_views_are_repeated_and_counted_once(start, data, tmp_path):
     np.testing.assert_array_equal(weights(again), weights(whole))
 
 
-@pytest.mark.slow
-def test_random_views_are_counted_again(start, data, tmp_path):
-    def jittered(x):
-        return x + tf.random.normal(tf.shape(x))
+def differing(start, run_dir, **settings):
+    """A resumed run whose updates come out otherwise from the second one on."""
+    again = start(run_dir, resume=True, **settings)
+    again.restore_run()
+    again.optimizer.learning_rate.assign(0.5)
+    return again
 
-    crash(start(tmp_path, augmentation=jittered), data, 8)
-    again = start(tmp_path, resume=True, augmentation=jittered)
-    again.fit(*data, verbose=0)
-    assert again.ledger.recounted >= 1
+
+ROOM = {"steps": 60, "noise_multiplier": 3.0, "checkpoint_every": 3}
 
 
 def test_with_another_learning_rate_the_noise_is_another_and_counted(
     start, crashed, data, tmp_path
 ):
-    """The same noise on two different sums could be subtracted."""
-    crashed(tmp_path, 8)
-    again = start(tmp_path, resume=True)
-    again.optimizer.learning_rate.assign(0.5)  # overwritten by what the checkpoint holds
-    again.restore_run()
-    again.optimizer.learning_rate.assign(0.5)
-    again.fit(*data, verbose=0)
+    """The same noise on two different sums could be subtracted. Training ends at its epsilon."""
+    crashed(tmp_path, 8, **ROOM)
+    again = differing(start, tmp_path, **ROOM)
+    planned = again.plan.epsilon_after(60)
+    with pytest.warns(UserWarning, match="got another result at update 8") as caught:
+        again.fit(*data, verbose=0)
+    said = [str(w.message) for w in caught if "another result" in str(w.message)]
+    assert len(said) == 1 and "60 planned updates 9 are counted now, 1 of them for a" in said[0]
     # Update 7 saw the weights of before. Update 8 did not, and may be seen twice.
-    assert again.ledger.updates > 12 - 1
-    assert again.ledger.recounted >= 1
-    assert again.ledger.position == 12 - again.ledger.recounted
-    assert again.ledger.epsilon() >= again.plan.epsilon_after(12)
+    ledger = again.ledger
+    assert ledger.recounted == 1 and ledger.position == ledger.updates - 1 < 59
+    assert 0.97 * planned < ledger.epsilon() <= planned
+    history = again.history.history["epsilon"]
+    assert history[-1] == pytest.approx(ledger.epsilon(), rel=1e-6)
+    with pytest.raises(BudgetExhaustedError, match="Expected updates to be left"):
+        again.fit(*data, verbose=0)
+    assert not (tmp_path / "secret.key").exists()
+
+
+def test_where_the_budget_is_too_small_what_differs_is_thrown_away(start, crashed, data, tmp_path):
+    crashed(tmp_path, 8)
+    again = differing(start, tmp_path)
+    at_checkpoint = weights(again)
+    seen = []
+    look = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(again.ledger.position)
+    )
+    with pytest.raises(
+        BudgetExhaustedError, match="those of update 6 again, epsilon is"
+    ) as refusal:
+        again.fit(*data, verbose=0, callbacks=[look])
+    assert "updates 8 to 8 to come out as before, got them differently" in str(refusal.value)
+    assert seen == [7]
+    np.testing.assert_array_equal(weights(again), at_checkpoint)
+    assert (again.ledger.updates, again.ledger.position, again.ledger.recounted) == (8, 6, 0)
+    assert again.ledger.epsilon() == again.plan.epsilon_after(8)
+    assert not any(float(m.result()) for m in again.metrics if "loss" in m.name)
+    again.optimizer.learning_rate.assign(0.001)  # Now everything repeats itself.
+    again.fit(*data, verbose=0)
+    assert again.ledger.updates == again.ledger.position == 12
+    assert again.ledger.epsilon() == again.plan.epsilon_after(12)
+    assert read_ledger(tmp_path / "ledger.jsonl").epsilon() == again.ledger.epsilon()
+
+
+def test_of_several_updates_an_execution_all_are_thrown_away(start, data, tmp_path, cross_entropy):
+    first = start(tmp_path)
+    first.compile("adam", cross_entropy, steps_per_execution=2)
+    crash(first, data, 8)
+    again = start(tmp_path, resume=True)
+    again.compile("adam", cross_entropy, steps_per_execution=2)
+    again.restore_run()
+    at_checkpoint = again.ledger.position, weights(again)
+    again.optimizer.learning_rate.assign(0.5)
+    with pytest.raises(BudgetExhaustedError, match="those of update"):
+        again.fit(*data, verbose=0)
+    assert again.ledger.position == at_checkpoint[0]
+    np.testing.assert_array_equal(weights(again), at_checkpoint[1])
+    # Steps of another length cannot be compared.
+    again.compile("adam", cross_entropy, steps_per_execution=3)
+    with pytest.raises(BudgetExhaustedError, match="in steps that cannot be compared"):
+        again.fit(*data, verbose=0)
+    assert again.ledger.epsilon() <= again.ledger.planned_epsilon
+
+
+def test_without_a_checkpoint_to_return_to_no_weights_are_left(start, crashed, data, tmp_path):
+    crashed(tmp_path, 8)
+    again = differing(start, tmp_path)
+
+    def lose(batch, logs):
+        for checkpoint in tmp_path.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+
+    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=lose)]
+    with pytest.raises(ValueError, match="Expected the optimizer and the callbacks|Expected"):
+        again.fit(*data, verbose=0, callbacks=callbacks)
+    assert not any(v.numpy().any() for v in again.model.trainable_variables)
+    assert again.ledger.epsilon() <= again.ledger.planned_epsilon
 
 
 @pytest.mark.slow
@@ -267,7 +332,7 @@ def test_another_model_is_refused(start, crashed, tmp_path, build):
 def test_another_optimizer_is_refused(start, crashed, data, tmp_path):
     crashed(tmp_path, 3)
     again = start(tmp_path, resume=True, optimizer="sgd")
-    with pytest.raises(ValueError, match="Expected the optimizer and the callbacks"):
+    with pytest.raises(ValueError, match="got others: optimizer is .*adam.Adam.* there and .*SGD"):
         again.fit(*data, verbose=0)
 
 
@@ -440,7 +505,7 @@ def test_a_ledger_that_cannot_be_written_stops_before_the_update(
 def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
     crashed(tmp_path, 4)
     state = json.loads((newest(tmp_path) / "state.json").read_text())
-    assert set(state) == {"updates", "ledger", "weights", "callbacks", "files"}
+    assert set(state) == {"updates", "ledger", "weights", "callbacks", "training", "files"}
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
     assert not any("key" in name for name in names)
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2

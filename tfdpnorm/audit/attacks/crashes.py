@@ -1,5 +1,6 @@
-"""Whether a training survives being killed, and whether its ledger still counts everything."""
+"""Whether a training survives interruptions, and whether its ledger still counts everything."""
 
+import collections
 import dataclasses
 import functools
 import os
@@ -7,34 +8,64 @@ import pathlib
 import signal
 import time
 
+SIGNALS = {"kill": signal.SIGKILL, "ctrl_c": signal.SIGINT}
+"""Interruptions that come from outside, by name."""
+
+INTERRUPTIONS = (*SIGNALS, "exception", "full_disk")
+"""All of them; the training brings the others about by itself, told by a `Harm`."""
+
+_INTERRUPTED = 3  # exit code
+_PATIENCE = 30.0  # seconds that a process has to end after Ctrl-C
+
+
+class Interrupted(Exception):
+    """What a training raises to interrupt itself."""
+
+
+@dataclasses.dataclass
+class Harm:
+    """An interruption that a training has to bring about by itself.
+
+    Attributes:
+        kind: "exception", to be raised as `Interrupted`, or "full_disk".
+        when: In [0, 1): at which part of the training.
+    """
+
+    kind: str
+    when: float
+
 
 @dataclasses.dataclass
 class Survival:
-    """The outcome of one training that was killed repeatedly.
+    """The outcome of one training that was interrupted repeatedly.
 
     Attributes:
-        kills: How often it was killed.
+        kills: How often it was interrupted.
         seconds: How long all of it took.
+        by_kind: Counter of interruptions by name.
     """
 
     kills: int
     seconds: float
+    by_kind: collections.Counter
 
 
-def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None):
-    """Runs `train` in processes and kills them at random moments, until one ends by itself.
+def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None, kinds=("kill",)):
+    """Runs `train` in processes and interrupts them at random moments, until one ends by itself.
 
     Each process is a fork of this one, which must not have run a TensorFlow operation yet: a fork
     inherits its memory, but none of its threads.
 
     Args:
         train: Function of one argument, a function that it calls as its first sign of life. It
-            must resume what a killed process began.
-        kills: How many processes to kill at most; the next one may finish.
+            must resume what an interrupted process began. With kinds that are no signals it gets a
+            second one, `harm`: a `Harm`, or None.
+        kills: How many processes to interrupt at most; the next one may finish.
         longest_life: Seconds. Each process is killed after a random part of them, counted from its
             start or, for every other one, from its first sign of life.
         rng: `random.Random`.
         echo: Function that shows a line.
+        kinds: Which of `INTERRUPTIONS` to choose from.
 
     Returns:
         `Survival`.
@@ -42,31 +73,40 @@ def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None):
     Raises:
         RuntimeError: if a process ends by itself with an error.
     """
-    started, killed = time.perf_counter(), 0
+    started, killed = time.perf_counter(), collections.Counter()
     while True:
+        kind = rng.choice(kinds) if killed.total() < kills else None
+        harm = None if kind in (None, *SIGNALS) else Harm(kind, rng.random())
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _live(train, functools.partial(os.write, writing, b"."))
+            alive = functools.partial(os.write, writing, b".")
+            _live(
+                train if set(kinds) <= set(SIGNALS) else functools.partial(train, harm=harm), alive
+            )
         os.close(writing)
-        if killed < kills:
-            if killed % 2:
+        if kind in SIGNALS:
+            if killed.total() % 2:
                 os.read(reading, 1)  # returns at the end of the process too
             _sleep_while_alive(child, rng.uniform(0, longest_life))
-            os.kill(child, signal.SIGKILL)
+            os.kill(child, SIGNALS[kind])
+            _sleep_while_alive(child, _PATIENCE)
+            if not _has_ended(child):
+                os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         os.close(reading)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            killed += 1
-            echo(f"  killed {killed}")
+        code = os.waitstatus_to_exitcode(status)
+        if kind is not None and code in (-signal.SIGKILL, -signal.SIGINT, _INTERRUPTED):
+            killed[kind] += 1
+            echo(f"  interrupted {killed.total()}: {kind}")
             continue
-        if os.waitstatus_to_exitcode(status) != 0:
+        if code != 0:
             raise RuntimeError(
-                f"Expected the training to succeed after {killed} kills, got exit code "
-                f"{os.waitstatus_to_exitcode(status)}."
+                f"Expected the training to succeed after {killed.total()} kills, got exit code "
+                f"{code}."
             )
-        return Survival(killed, time.perf_counter() - started)
+        return Survival(killed.total(), time.perf_counter() - started, killed)
 
 
 class Witness:
@@ -91,6 +131,11 @@ class Witness:
         """How many different pairs (update, release) were seen."""
         return len(set(self.path.read_text().splitlines())) if self.path.exists() else 0
 
+    def lots(self):
+        """How many different releases were seen after each update, a dict by its number."""
+        pairs = set(self.path.read_text().splitlines()) if self.path.exists() else set()
+        return collections.Counter(int(pair.split()[0]) for pair in pairs)
+
     def sights(self):
         """How many pairs were seen, repetitions included."""
         return len(self.path.read_text().splitlines()) if self.path.exists() else 0
@@ -102,6 +147,8 @@ def _live(train, alive):
     try:
         train(alive)
         code = 0
+    except (KeyboardInterrupt, Interrupted):
+        code = _INTERRUPTED
     except BaseException:
         import traceback
 
@@ -113,6 +160,10 @@ def _live(train, alive):
 def _sleep_while_alive(child, seconds):
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
-        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+        if _has_ended(child):
             return
         time.sleep(min(0.005, max(0.0, until - time.perf_counter())))
+
+
+def _has_ended(child):
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -19,12 +19,14 @@ _MEMORIES = {
 class Checkpointing(keras.callbacks.Callback):
     """Saves a private training to its `RunFolder`, and restores it.
 
-    Saved are the weights, the optimizer's variables, the number of updates, the variables of every
-    callback that has a method `training_state(model)`, which returns a list of them, and what
-    EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with. Not saved: the state of
-    random layers such as Dropout, so that updates that are repeated with them give other results
-    and are counted again; the weights that EarlyStopping may restore; and the state of other
-    callbacks.
+    Saved are the weights, all variables that the optimizer keeps, the number of updates, the
+    variables of every callback that has a method `training_state(model)`, which returns a list of
+    them, what EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with, and a description
+    of optimizer, loss, model and augmentation, which a resumed run has to share. Random layers need
+    no state: they draw by the run's key and the number of the update (`LayerDraws`). Not saved: the
+    weights that EarlyStopping may restore, the state of other callbacks, and counters inside of
+    TensorFlow, by which operations such as `tf.random.normal` draw. Updates that are repeated with
+    these come out otherwise; they are counted again as far as the budget allows.
 
     Args:
         private: `PrivateModel`, compiled.
@@ -40,9 +42,11 @@ class Checkpointing(keras.callbacks.Callback):
         self._private, self._folder, self._noise = private, folder, noise
         self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
         self._saved_at = None
+        self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
-        """Restores what the folder's checkpoint holds."""
+        """Restores what the folder's checkpoint holds, unless something is trained otherwise."""
+        self._folder.check_training(self._private.training_settings())
         self._folder.restore(self._private.model, self._variables())
         self._saved_at = self._folder.checkpoint["updates"]
 
@@ -52,14 +56,25 @@ class Checkpointing(keras.callbacks.Callback):
             memories = self._folder.checkpoint["callbacks"]
             for callback, memory in zip(self._with_memory(), memories, strict=False):
                 vars(callback).update(memory)
+            if self.params.get("steps") and self._private.ledger.position % self.params["steps"]:
+                self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
         self._save()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        # A scheduler, which is called before, has set the rate for this epoch already.
+        if self._rates:
+            rates = rate_variables(self._private.optimizer)
+            for rate, value in zip(rates, self._rates, strict=True):
+                rate.assign(value)
+            self._rates = []
 
     def on_train_batch_end(self, batch, logs=None):
         if self._every and self._private.ledger.position - self._saved_at >= self._every:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._every:
+        if not self._every or self._saved_at == self._private.ledger.position:
+            self._saved_at = None  # The callbacks have acted since.
             self._save()
 
     def on_train_end(self, logs=None):
@@ -70,7 +85,8 @@ class Checkpointing(keras.callbacks.Callback):
     def _save(self):
         if self._saved_at != self._private.ledger.position:
             memories = [_memory(callback) for callback in self._with_memory()]
-            self._folder.save(self._private.model, self._variables(), memories)
+            settings = self._private.training_settings()
+            self._folder.save(self._private.model, self._variables(), memories, settings)
             self._saved_at = self._private.ledger.position
 
     def _variables(self):

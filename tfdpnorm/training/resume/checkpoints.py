@@ -21,7 +21,7 @@ def checkpoint_folders(path):
     return sorted(path.glob(_PATTERN), reverse=True)
 
 
-def save_checkpoint(path, updates, tail, model, variables, callbacks):
+def save_checkpoint(path, updates, tail, model, variables, *, callbacks, training):
     """Writes a checkpoint, whole or not at all, and removes old ones.
 
     Args:
@@ -31,6 +31,7 @@ def save_checkpoint(path, updates, tail, model, variables, callbacks):
         model: The Keras model.
         variables: Dict of lists of variables: "weights", those of the model, and others.
         callbacks: List of dicts of numbers, what callbacks remember.
+        training: Dict that describes what else a resumed run must share.
 
     Returns:
         The state of the checkpoint: a dict that JSON can hold.
@@ -49,6 +50,7 @@ def save_checkpoint(path, updates, tail, model, variables, callbacks):
             "ledger": list(tail),
             "weights": described_weights(model),
             "callbacks": list(callbacks),
+            "training": training,
             "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
         }
         (partial / _STATE).write_text(json.dumps(state, indent=1) + "\n")
@@ -112,8 +114,9 @@ def restore_all(path, state, variables):
         status.assert_consumed()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         raise ValueError(
-            f"Expected the optimizer and the callbacks that {path} was trained with, got "
-            f"others: {_first_line(error)} Use the same ones, or name another run_dir."
+            f"Expected the optimizer and the callbacks that {path} was trained with, by this "
+            f"version of tfdpnorm, got others: {_first_line(error)} Use the same ones, or name "
+            "another run_dir."
         ) from None
 
 

@@ -23,12 +23,16 @@ class NotKept:
         """Restores nothing; returns False."""
         return False
 
+    def discard(self, private, noise):
+        """Returns to the last checkpoint; there is none, since nothing was resumed."""
+        raise RuntimeError("Expected a run that was resumed, got one that is kept in memory.")
+
     def callbacks(self, private, noise, callbacks):
         """Returns the callbacks that save the run: none."""
         return []
 
-    def take_initial_epoch(self, steps_per_epoch):
-        """Returns the epoch that `fit` starts with; None for its own default."""
+    def take_start(self, steps_per_epoch):
+        """Returns the epoch and the step in it that `fit` begins with; None for its default."""
         return None
 
 
@@ -44,6 +48,7 @@ class Resumption(NotKept):
         self._folder = folder
         self._every = checkpoint_every
         self._to_restore = self._is_resumed = folder.checkpoint is not None
+        self._saving = None
 
     @property
     def secret_key(self):
@@ -88,16 +93,33 @@ class Resumption(NotKept):
         self._to_restore = False
         return True
 
+    def discard(self, private, noise):
+        """Gives all variables the values of the last checkpoint, and says so in the ledger.
+
+        As after a crash: the ledger knows the updates since as announced, and not as shown.
+        """
+        self._saving.restore()
+        self._is_resumed = True
+        self._folder.ledger.resume(self._folder.checkpoint["updates"], same_randomness=True)
+
     def callbacks(self, private, noise, callbacks):
         """Returns the callbacks that save the run; they come after all others."""
-        return [self._checkpointing(private, noise, callbacks)]
+        self._saving = self._checkpointing(private, noise, callbacks)
+        return [self._saving]
 
-    def take_initial_epoch(self, steps_per_epoch):
-        """Returns the epoch that the first `fit` after a resumption starts with, else None."""
+    def take_start(self, steps_per_epoch):
+        """Returns where the first `fit` after a resumption begins; else None.
+
+        Within an epoch, if the checkpoint was: so epochs end where they did, and callbacks act and
+        executions of several steps are cut as before.
+
+        Returns:
+            Pair of the epoch and the step in it, or None.
+        """
         if not self._is_resumed:
             return None
         self._is_resumed = False
-        return self._folder.ledger.position // steps_per_epoch
+        return divmod(self._folder.ledger.position, steps_per_epoch)
 
     def _checkpointing(self, private, noise, callbacks):
         return Checkpointing(private, self._folder, noise, callbacks, self._every, self._is_resumed)

@@ -8,6 +8,7 @@ from tfdpnorm import files
 from tfdpnorm.privacy import create_ledger, reopen_ledger
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints, secret_key
+from tfdpnorm.training.resume.described import differences
 
 LEDGER = "ledger.jsonl"
 
@@ -95,20 +96,50 @@ class RunFolder:
             # Last: a process that dies before this leaves a copy, which draws another key.
             self.ledger.record_place(*place)
 
-    def save(self, model, variables, callbacks=()):
+    def save(self, model, variables, callbacks=(), training=None):
         """Writes a checkpoint, whole or not at all, and removes old ones.
 
         Args:
             model: The Keras model.
             variables: Dict of lists of variables: "weights", those of the model, and others.
             callbacks: List of dicts of numbers, what callbacks remember.
+            training: Dict of what `check_training` compares.
 
         Raises:
             OSError: if it cannot be written; then the last checkpoint is still there.
         """
         self.checkpoint = checkpoints.save_checkpoint(
-            self.path, self.ledger.position, self.ledger.tail, model, variables, callbacks
+            self.path,
+            self.ledger.position,
+            self.ledger.tail,
+            model,
+            variables,
+            callbacks=callbacks,
+            training=training or {},
         )
+
+    def check_training(self, training):
+        """Refuses to resume with another optimizer, loss, model or augmentation.
+
+        Repeated updates would come out otherwise.
+
+        Args:
+            training: Dict of plain values by name, as for `save`.
+
+        Raises:
+            ValueError: with what differs from that of `checkpoint`.
+        """
+        known = self.checkpoint.get("training")
+        if known is None:
+            return  # A checkpoint of an earlier version: what differs shows in what is repeated.
+        found = differences(known, training)
+        if found:
+            raise ValueError(
+                f"Expected to resume {self.path} with the optimizer, loss, model and augmentation "
+                f"that it was trained with, got others: {'; '.join(found)}. Nothing was trained or "
+                "spent. Restore these settings, or name another run_dir; what this run has spent "
+                "adds to what another one on the same data spends."
+            )
 
     def restore(self, model, variables):
         """Gives all variables of a run the values of `checkpoint`.
@@ -171,7 +202,7 @@ class RunFolder:
     def _has_ended(self):
         if self.ledger.is_finished:
             return True
-        return self.ledger.updates >= self.ledger.plan.steps and not self._lost_updates()
+        return self.ledger.remaining_updates < 1 and not self._lost_updates()
 
     def _kept_key(self, is_copy):
         """The key in the folder, or a new one, and whether it is the old one."""

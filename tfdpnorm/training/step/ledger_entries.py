@@ -1,15 +1,23 @@
 """The order in which an update and its entries in the ledger happen."""
 
+import warnings
+import weakref
+
 from tfdpnorm.keras_compat.fit_loop import exchanged_steps_per_execution, steps_per_execution
+from tfdpnorm.privacy import BudgetExhaustedError
+from tfdpnorm.privacy.rounding import ceil_text
+
+_WARNED = weakref.WeakSet()  # Ledgers.
 
 
 def recorded_in_ledger(train_function, private, noise, epsilon_metric):
     """Returns a training function whose updates all go through the ledger.
 
     They are entered before their noise is drawn, and what they released is entered before anybody
-    has seen the weights: what is not in the ledger has not left the process. An execution that
-    fails or is interrupted leaves some of its updates in the weights, nobody knows which; that is
-    entered too, before the error goes on.
+    has seen the weights: what is not in the ledger has not left the process. Repeated updates that
+    came out otherwise, and that the budget has no room to count again, are thrown away. An
+    execution that fails or is interrupted leaves some of its updates in the weights, nobody knows
+    which; that is entered too, before the error goes on.
 
     Args:
         train_function: That of Keras: from an iterator of lots to logs; makes the updates of one
@@ -31,10 +39,15 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
                 epsilon_metric.latest.assign(ledger.epsilon())
                 with exchanged_steps_per_execution(private, count):
                     logs = train_function(iterator)
-                ledger.record_made(int(noise.release.numpy()))
+                before = ledger.updates
+                _record_made(private, noise)
             except BaseException:
                 settle_interrupted(private, noise)
                 raise
+            if ledger.updates > before:
+                _warn_of_fewer_updates(ledger)
+                epsilon_metric.latest.assign(ledger.epsilon())
+                logs = {**logs, epsilon_metric.name: epsilon_metric.result()}
             return logs
 
     recorded.records_in_ledger = True
@@ -44,8 +57,9 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
 def settle_interrupted(private, noise):
     """Enters that announced updates were cut short, before anybody sees what they left.
 
-    If that cannot be entered, the weights are erased: what no ledger knows must not leave the
-    process. The file then says what it says of a process that was killed, which has shown nothing.
+    If that cannot be entered, or the budget cannot count it, the weights are erased: what no ledger
+    knows must not leave the process. The file then says what it says of a process that was killed,
+    which has shown nothing.
 
     Args:
         private: The `PrivateModel`.
@@ -60,6 +74,38 @@ def settle_interrupted(private, noise):
         if ledger.awaits_made:
             ledger.record_interrupted()
             noise.update_count.assign(ledger.position)
+    except BudgetExhaustedError:
+        private.erase()  # and the interrupt goes on
     except BaseException:
         private.erase()
         raise
+
+
+def _record_made(private, noise):
+    """Enters what the announced updates released, or throws away what the budget cannot count."""
+    ledger = private.ledger
+    try:
+        ledger.record_made(int(noise.release.numpy()))
+    except BudgetExhaustedError as error:
+        private.discard()
+        raise BudgetExhaustedError(
+            f"{error} The weights are those of update {ledger.position} again, epsilon is "
+            f"{ceil_text(ledger.epsilon())}, {ledger.updates} updates of {ledger.plan.steps} "
+            "planned are counted. Evaluate or save the model."
+        ) from None
+
+
+def _warn_of_fewer_updates(ledger):
+    """Says that repeated updates were counted again, and what that leaves; once a process."""
+    if ledger in _WARNED:
+        return
+    _WARNED.add(ledger)
+    warnings.warn(
+        "Expected the updates after the checkpoint to come out as before the interruption, got "
+        f"another result at update {ledger.position}: they are counted again. Of "
+        f"{ledger.plan.steps} planned updates {ledger.updates} are counted now, "
+        f"{ledger.recounted} of them for a second time, and {ledger.remaining_updates} are left. "
+        f"Epsilon is {ceil_text(ledger.epsilon())} of {ceil_text(ledger.planned_epsilon)} planned; "
+        "training stops there.",
+        stacklevel=2,
+    )
