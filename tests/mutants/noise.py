@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _NOISE = "tfdpnorm/training/step/noise.py"
+_EXACT = "tfdpnorm/training/step/exact_noise.py"
+_HASH = "tfdpnorm/training/step/sum_hash.py"
 _RELEASE = "tfdpnorm/training/step/release.py"
 
 MUTANTS = (
@@ -38,8 +40,8 @@ MUTANTS = (
         _RELEASE,
         (
             (
-                "zip(sums, drawn, measured, strict=True)",
-                "zip(sums, [*drawn[:-1], 0 * drawn[-1]], measured, strict=True)",
+                "released = noise.noised(sums, stddev, update)",
+                "released = [*noise.noised(sums, stddev, update)[:-1], sums[-1]]",
             ),
         ),
         "The gradient by the last variable is released as it is.",
@@ -54,7 +56,7 @@ MUTANTS = (
             (
                 "clipped = self._lot_gradients.clipped(lot)\n        gradients",
                 "clipped = self._lot_gradients.clipped(lot)\n"
-                "        split = tf.cast(tf.shape(lot.mask)[0], tf.float32)\n"
+                "        split = lot.mask.shape[0]\n"
                 "        clipped = clipped._replace(sensitivity=clipped.sensitivity / split)\n"
                 "        gradients",
             ),
@@ -67,41 +69,43 @@ MUTANTS = (
     Mutant(
         "noise-shared-by-tensors",
         _NOISE,
-        (("begins = [sum(rooms[:i]) for i in range(len(rooms))]", "begins = [0 for _ in rooms]"),),
-        "The noise of two tensors cancels in their difference.",
-        tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
+        (("return [0, *ends[:-1]], ends[-1]", "return [0 for _ in ends], ends[-1]"),),
+        "The noise of two small tensors cancels in their difference.",
+        tests_in("tests/training/step/test_noise.py", "test_no_number_is_drawn_for_two_tensors"),
     ),
     Mutant(
-        "noise-overlaps",
+        "noise-shared-by-large-tensors",
         _NOISE,
-        (
-            (
-                "begins = [sum(rooms[:i])",
-                "begins = [max(0, sum(rooms[:i]) - 1)",
-            ),
-        ),
-        "The first number of a tensor's noise is the last one of the tensor before.",
-        tests_in("tests/training/step/test_noise.py", "test_no_number_is_drawn_for_two_tensors"),
+        (("tf.constant([number << 40, 0], tf.int64)", "tf.constant([0, 0], tf.int64)"),),
+        "The noise of two large tensors cancels in their difference.",
+        tests_in("tests/training/step/test_noise.py", "test_large_tensors_have_noise_of_their_own"),
     ),
     Mutant(
         "noise-repeated-each-update",
         _NOISE,
-        (("place = tf.stack([update, bits])\n", "place = tf.stack([0 * update, 0 * bits])\n"),),
+        (("return place\n", "return 0 * place\n"),),
         "The difference of two updates has no noise.",
         tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
     ),
     Mutant(
         "noise-without-update-number",
         _NOISE,
-        (("place = tf.stack([update, bits])\n", "place = tf.stack([0 * update, bits])\n"),),
+        (("[tf.cast(update, tf.int64), self", "[0 * tf.cast(update, tf.int64), self"),),
         "Two updates with equal sums, such as those of empty lots, get the same noise.",
         tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
     ),
     Mutant(
-        "noise-without-fingerprint",
+        "noise-without-hash",
         _NOISE,
-        (("place = tf.stack([update, bits])\n", "place = tf.stack([update, 0 * bits])\n"),),
+        (("self._hash(sums)])", "0 * self._hash(sums)])"),),
         "A resumed run adds the same noise to another sum.",
+        tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
+    ),
+    Mutant(
+        "noise-repeatable-always",
+        _NOISE,
+        (("if self.insecure_seed is not None:\n            # Rep", "if True:\n            # Rep"),),
+        "A resumed run adds the same noise to another sum, though the release differs.",
         tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
     ),
     Mutant(
@@ -120,20 +124,70 @@ MUTANTS = (
     ),
     Mutant(
         "noise-half-circle",
-        _NOISE,
-        (("angle = angle_word * math.pi", "angle = tf.abs(angle_word) * math.pi"),),
+        _EXACT,
+        (("angle = angle_word * (math.pi", "angle = tf.abs(angle_word) * (math.pi"),),
         "Half of the numbers are never negative.",
-        tests_in(
-            "tests/training/step/test_noise.py", "test_normals_are_the_transform_of_all_32_bits"
-        ),
+        tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
     Mutant(
         "noise-not-normal",
-        _NOISE,
-        (("radius = tf.sqrt(-2.0 * tf.math.log(", "radius = (-2.0 * tf.math.log("),),
+        _EXACT,
+        (
+            ("radius = tf.sqrt(-2.0 * tf.where", "radius = (-2.0 * tf.where"),
+            ("radius = tf.sqrt(tf.math.log(uniform)", "radius = (tf.math.log(uniform)"),
+        ),
         "The noise has another distribution than the accountant assumes.",
+        tests_in("tests/training/step/test_exact_noise.py", "test_cells_have_their_probabilities"),
+    ),
+    Mutant(
+        "noise-further-bits-lost",
+        _EXACT,
+        (
+            (
+                "(fraction + (tf.cast(word, tf.float64) + 2.0**31))",
+                "(fraction + tf.cast(word, tf.float64) + 2.0**31)",
+            ),
+        ),
+        "Far tails are a comb: the bits after the first 64 are rounded away.",
         tests_in(
-            "tests/training/step/test_noise.py", "test_normals_are_the_transform_of_all_32_bits"
+            "tests/training/step/test_exact_noise.py",
+            "test_float64_is_as_precise_as_the_argument_assumes",
+        ),
+    ),
+    Mutant(
+        "noise-float32-never-checked",
+        _EXACT,
+        (("0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR", "1.0"),),
+        "Numbers next to an edge of the grid are rounded by the errors of float32.",
+        tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
+    ),
+    Mutant(
+        "noise-large-sums-in-float32",
+        _EXACT,
+        (("SAFE_CELLS = 1024.0", "SAFE_CELLS = 2.0**40"),),
+        "Of large sums only what float32 keeps beside the noise is released exactly.",
+        tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
+    ),
+    Mutant(
+        "noise-tails-of-32-bits",
+        _EXACT,
+        (("| (radii > most)", ""),),
+        "Far out, cells that should be possible never come out.",
+        tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
+    ),
+    Mutant(
+        "noise-rounded-by-itself",
+        _EXACT,
+        (
+            (
+                "tf.cast(cells, sums.dtype) * width,",
+                "sums + (tf.cast(cells, sums.dtype) * width - tf.round(sums / width) * width),",
+            ),
+        ),
+        "What is released minus the true sum lies on the grid.",
+        tests_in(
+            "tests/audit/attacks/test_floating_point.py",
+            "test_attacks_on_the_grid_are_at_chance",
         ),
     ),
     Mutant(
@@ -146,29 +200,35 @@ MUTANTS = (
     Mutant(
         "release-not-recorded",
         _NOISE,
-        (("self.release.assign(chain(self.release, words))", "pass"),),
+        (("self.release.assign(number)", "pass"),),
         "A repeated update that came out otherwise passes for the same and is free.",
         tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
     ),
     Mutant(
-        "noise-not-keyed-by-the-sums",
-        "tfdpnorm/training/step/release.py",
-        (("update, addends=sums)", "update)"),),
-        "A resumed run adds the same noise to another sum.",
-        tests_in(
-            "tests/training/step/test_noised_statistics.py",
-            "test_statistics_are_part_of_what_noise_and_digests_are_keyed_by",
-        ),
-    ),
-    Mutant(
-        "fingerprint-of-the-first-tensor",
-        "tfdpnorm/training/step/fingerprint.py",
-        (("for tensor in tensors:", "for tensor in tensors[:1]:"),),
+        "hash-of-the-first-tensor",
+        _HASH,
+        (("for t in tensors], axis=0)", "for t in tensors[:1]], axis=0)"),),
         "Sums that differ in the second tensor get the same noise.",
         tests_in(
             "tests/training/step/test_noised_statistics.py",
             "test_statistics_are_part_of_what_noise_and_digests_are_keyed_by",
         ),
+    ),
+    Mutant(
+        "hash-of-lower-halves",
+        _HASH,
+        (("tf.bitwise.right_shift(sums + keys[:, BLOCK], tf.constant(32, tf.int64))", "sums"),),
+        "Sums that differ in signs alone share a hash far more often than they may.",
+        tests_in(
+            "tests/training/step/test_sum_hash.py", "test_a_block_is_hashed_by_its_definition"
+        ),
+    ),
+    Mutant(
+        "hash-without-structure",
+        _HASH,
+        (("repr(structure)", 'repr("")'),),
+        "The same numbers in other shapes get the same noise.",
+        tests_in("tests/training/step/test_sum_hash.py", "test_sums_that_are_alike_differ"),
     ),
     Mutant(
         "answers-with-seeded-noise",

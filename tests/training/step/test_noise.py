@@ -78,6 +78,17 @@ def test_no_number_is_drawn_for_two_tensors(generator):
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
+def test_large_tensors_have_noise_of_their_own(generator):
+    noise = GaussianNoise(generator=generator)
+    shapes = [(2**15,), (2**15 + 1,), (300,), (2, 2**15)]
+    draws = drawn(noise, shapes, 1.0, 0)
+    assert [d.shape for d in draws] == shapes
+    halves = [draws[0], *np.split(draws[1][:-1], 2), *draws[3]]
+    assert_unrelated([part[: 2**14] for part in halves])
+    assert_unrelated([draws[2], draws[1][:300]])
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
 def test_each_run_has_noise_of_its_own(generator):
     runs = [GaussianNoise(generator=generator) for _ in range(2)]
     assert_unrelated([drawn(noise, [(20_000,)], 1.0, 0)[0] for noise in runs])

@@ -148,5 +148,5 @@ def _fraction(words):
     """Numbers in (0, 1) of which int32 `words` [k, a] are the bits; [a], float64."""
     fraction = 0.5
     for word in reversed(tf.unstack(words)):
-        fraction = (fraction + tf.cast(word, tf.float64) + 2.0**31) * 2.0**-32
+        fraction = (fraction + (tf.cast(word, tf.float64) + 2.0**31)) * 2.0**-32
     return fraction
