@@ -20,8 +20,9 @@ MUTANTS = (
         (
             ("ledger.record_updates(count)\n", "pass\n"),
             (
-                "ledger.record_made(int(",
-                "ledger.record_updates(count)\n                ledger.record_made(int(",
+                "                _record_made(private, noise)\n",
+                "                ledger.record_updates(count)\n"
+                "                _record_made(private, noise)\n",
             ),
         ),
         "A process that dies in between has released an update that no ledger knows.",

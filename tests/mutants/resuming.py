@@ -152,14 +152,14 @@ MUTANTS = (
     Mutant(
         "difference-beyond-the-plan-shown",
         "tfdpnorm/privacy/ledger.py",
-        (("        self._check_showable(digest)\n", ""),),
+        (("        self._check_countable_again(self._run.counted_if_made(digest), how)\n", ""),),
         "A repetition that differs is shown, though the budget has no room for it.",
         _RESUMED,
     ),
     Mutant(
         "discarded-weights-stay",
         "tfdpnorm/training/step/ledger_entries.py",
-        (("            private.discard()\n", ""),),
+        (("        private.discard()\n", ""),),
         "Weights that the ledger does not count are left to the caller.",
         tests_in(
             "tests/training/resume/test_run_folder.py",

@@ -415,14 +415,13 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
     def discard(self):
         """Throws away what was computed since the last checkpoint, and returns to that.
 
-        Nobody has seen it. Where the checkpoint cannot be read, all weights become 0.
+        Nobody has seen it. Where the checkpoint cannot be read, the weights are erased.
         """
         self.reset_metrics()
         try:
             self._kept.discard(self, self._noise)
         except BaseException:
-            for variable in self.model.weights:
-                variable.assign(tf.zeros_like(variable))
+            self.erase()
             raise
         finally:
             self.stop_training = True
