@@ -209,16 +209,20 @@ class PrivateModel(BeginsWithinEpoch):
             The Keras `History`; its `epsilon` is what had been spent after each epoch.
 
         Raises:
-            BudgetExhaustedError: if the planned updates are used up.
+            BudgetExhaustedError: if the planned updates are used up; or if the updates that a
+                resumed run repeats come out otherwise, and to count them again would exceed the
+                planned epsilon: then the weights are those of the last checkpoint.
             ValueError: if the data's N or expected lot size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
                 Poisson-sampled lots, or for a callback that acts on private numbers.
         """
         self._check_compiled_for_training()
         if self.ledger.remaining_updates < 1:
+            again = self.ledger.recounted
+            again = f", {again} of them repetitions that were counted again" if again else ""
             raise BudgetExhaustedError(
                 f"Expected updates to be left, got {self.ledger.updates} made of {self.plan.steps} "
-                "planned. Evaluate or save the model; a new plan on the same data adds to what it "
+                f"planned{again}. Evaluate or save the model; a new plan on the same data adds to what it "
                 "has already cost."
             )
         batches = checked_batches(self, self._streams, x, y, kwargs)
