@@ -222,8 +222,8 @@ class PrivateModel(BeginsWithinEpoch):
             again = f", {again} of them repetitions that were counted again" if again else ""
             raise BudgetExhaustedError(
                 f"Expected updates to be left, got {self.ledger.updates} made of {self.plan.steps} "
-                f"planned{again}. Evaluate or save the model; a new plan on the same data adds to what it "
-                "has already cost."
+                f"planned{again}. Evaluate or save the model; a new plan on the same data adds to "
+                "what it has already cost."
             )
         batches = checked_batches(self, self._streams, x, y, kwargs)
         if batches is None:
