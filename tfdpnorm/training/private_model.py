@@ -232,7 +232,9 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             The Keras `History`; its `epsilon` is what had been spent after each epoch.
 
         Raises:
-            BudgetExhaustedError: if the planned updates are used up.
+            BudgetExhaustedError: if the planned updates are used up; or if the updates that a
+                resumed run repeats come out otherwise, and to count them again would exceed the
+                planned epsilon: then the weights are those of the last checkpoint.
             ValueError: if the data's N or expected lot size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
                 Poisson-sampled lots, or for a callback that acts on private numbers.
@@ -519,14 +521,16 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         if self._is_erased:
             raise RuntimeError(
                 "Expected a model with weights, got one whose weights were erased, since the "
-                "ledger could not be told of an interrupted update. Mend the folder of the run, "
+                "ledger could not be told of an interrupted update, or had no budget for it. Mend the folder of the run, "
                 "and resume it from its last checkpoint: make_private(..., resume=True)."
             )
         if self.ledger.is_finished or self.ledger.remaining_updates < 1:
             ended = "a run that finish() ended, with " if self.ledger.is_finished else ""
+            again = self.ledger.recounted
+            again = f", {again} of them repetitions that were counted again" if again else ""
             raise BudgetExhaustedError(
                 f"Expected updates to be left, got {ended}{self.ledger.updates} made of "
-                f"{self.plan.steps} planned. Evaluate or save the model; a new plan on the same "
+                f"{self.plan.steps} planned{again}. Evaluate or save the model; a new plan on the same "
                 "data adds to what it has already cost."
             )
         if self._per_example_loss is None:

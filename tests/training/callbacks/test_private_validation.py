@@ -206,7 +206,10 @@ class TestLedger:
     def test_queries_that_a_resumption_used_up_are_missed_at_the_end(
         self, build, private, fit, validation, tmp_path
     ):
-        """Killed at 8 of 12 updates, and resumed at 6: epochs end at 4, 8, then 10 and 12."""
+        """Killed at 8 of 12 updates, and resumed at 6, in an epoch of the caller's own.
+
+        Epochs end at 4, 8, then 10 and 12. By themselves they would end at 8 and 12.
+        """
 
         class Killed(Exception):
             pass
@@ -225,7 +228,7 @@ class TestLedger:
         again = private(build(), **settings)
         assert (again.ledger.position, again.ledger.queries) == (6, 2)
         with pytest.warns(UserWarning, match="3 times, as often as planned"):
-            history = fit(again, [PrivateValidation(*validation, **validate)])
+            history = fit(again, [PrivateValidation(*validation, **validate)], initial_epoch=1)
         assert (again.ledger.updates, again.ledger.queries) == (12, 3)
         assert len(history["loss"]) == 2 and len(history[NAME]) == 1
 

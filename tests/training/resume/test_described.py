@@ -193,6 +193,7 @@ def test_callbacks_may_change_the_learning_rate(tmp_path, data, cross_entropy):
     assert again.ledger.recounted == 0
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_before_is_resumed(tmp_path, data, cross_entropy):
     copying = CopyAt(8, tmp_path / "whole", tmp_path / "again")
     run(tmp_path / "whole", data, dense, "adam", cross_entropy, [copying], insecure_seed=1)

@@ -168,6 +168,7 @@ def test_where_the_budget_is_too_small_what_differs_is_thrown_away(start, crashe
     assert read_ledger(tmp_path / "ledger.jsonl").epsilon() == again.ledger.epsilon()
 
 
+@pytest.mark.slow
 def test_of_several_updates_an_execution_all_are_thrown_away(start, data, tmp_path, cross_entropy):
     first = start(tmp_path)
     first.compile("adam", cross_entropy, steps_per_execution=2)
@@ -188,6 +189,7 @@ def test_of_several_updates_an_execution_all_are_thrown_away(start, data, tmp_pa
     assert again.ledger.epsilon() <= again.ledger.planned_epsilon
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_to_return_to_no_weights_are_left(start, crashed, data, tmp_path):
     crashed(tmp_path, 8)
     again = differing(start, tmp_path)

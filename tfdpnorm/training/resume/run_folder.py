@@ -39,8 +39,8 @@ class RunFolder:
     A resumed run trains on from the last checkpoint. The updates that the ledger counts beyond it
     are repeated with the same key, hence with the same lots and the same noise: they release what
     they released before, and are not counted twice. The ledger holds a number for what each update
-    released; one that gives another result is counted again. So are all of them where the key is
-    gone.
+    released; one that gives another result is counted again, and is thrown away where that would
+    exceed the planned epsilon. All of them are counted again where the key is gone.
 
     Args:
         path: Folder; made if absent.
