@@ -521,8 +521,9 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         if self._is_erased:
             raise RuntimeError(
                 "Expected a model with weights, got one whose weights were erased, since the "
-                "ledger could not be told of an interrupted update, or had no budget for it. Mend the folder of the run, "
-                "and resume it from its last checkpoint: make_private(..., resume=True)."
+                "ledger could not be told of an interrupted update, or had no budget for it. "
+                "Mend the folder of the run, and resume it from its last checkpoint: "
+                "make_private(..., resume=True)."
             )
         if self.ledger.is_finished or self.ledger.remaining_updates < 1:
             ended = "a run that finish() ended, with " if self.ledger.is_finished else ""
@@ -530,8 +531,8 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             again = f", {again} of them repetitions that were counted again" if again else ""
             raise BudgetExhaustedError(
                 f"Expected updates to be left, got {ended}{self.ledger.updates} made of "
-                f"{self.plan.steps} planned{again}. Evaluate or save the model; a new plan on the same "
-                "data adds to what it has already cost."
+                f"{self.plan.steps} planned{again}. Evaluate or save the model; a new plan on "
+                "the same data adds to what it has already cost."
             )
         if self._per_example_loss is None:
             raise RuntimeError(
