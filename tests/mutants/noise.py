@@ -144,8 +144,8 @@ MUTANTS = (
         _EXACT,
         (
             (
-                "(fraction + (tf.cast(word, tf.float64) + 2.0**31))",
-                "(fraction + tf.cast(word, tf.float64) + 2.0**31)",
+                "(fraction + tf.cast(word, tf.float64))",
+                "(fraction + 2.0**32 + (tf.cast(word, tf.float64) - 2.0**32))",
             ),
         ),
         "Far tails are a comb: the bits after the first 64 are rounded away.",

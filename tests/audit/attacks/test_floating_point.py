@@ -182,5 +182,33 @@ def test_an_attack_notices_words_that_are_used_up():
     assert radii["drawn"].min() > 6.5
 
 
+def test_rows_that_hover_at_a_power_of_two_stay_within_the_bound():
+    """Casacuberta et al. (2022) on a Dense layer's product; docs/exact_noise.md has the figures.
+
+    Rows build up the partial sums of a block to just below a power of two; the first lifts them
+    above, where rows of alternating signs are rounded to a grid twice as coarse.
+    """
+    rows, block, side = 600, 300, 64
+    largest = 1 / side  # of a coordinate: a row's gradient is C = 1 in all of them
+    power = 2.0 ** np.floor(np.log2(block * largest / 2))
+    unit = power * 2.0**-24
+    swing = 2 * unit * np.floor(min(0.45 * largest, power * 2.0**-9) / (2 * unit))
+    count = int(np.ceil((power - 2 * swing) / largest))
+    climb = np.full(count, np.floor((power - 2 * swing) / count / unit) * unit)
+    turns = [swing + 1.1 * unit, -(swing + 0.9 * unit)] * ((block - 1 - count) // 2)
+    one = np.concatenate([[min(3 * swing, largest)], climb, turns])
+    one = np.pad(one, (0, block - len(one)))
+    gradients = np.tile(one, rows // block).astype(np.float32)
+
+    def computed(gradients):
+        columns = tf.constant(np.repeat(gradients[:, None], side, axis=1))
+        inputs = tf.ones([len(gradients), side])
+        return tf.linalg.matmul(inputs, columns, transpose_a=True).numpy().astype(np.float64)
+
+    moved = computed(gradients) - computed(gradients[1:])
+    beyond = np.linalg.norm(moved - gradients[0])
+    assert 0 < beyond < 2 * rows * rows * 2.0**-24
+
+
 def random_bits(count):
     return tf.constant(np.random.default_rng(1).integers(-(2**31), 2**31, (6, count)), tf.int32)

@@ -135,8 +135,9 @@ def test_weights_and_noise_are_float32(policy, private, data, cross_entropy):
     assert {v.dtype for v in model.trainable_variables} == {tf.float32}
     pairs = zip(before, model.get_weights(), strict=True)
     steps = np.concatenate([(a - b).ravel() for a, b in pairs])
-    # Noise rounded to half precision would repeat itself some thousand times over.
-    assert len(np.unique(steps)) > 0.9 * len(steps)
+    # Noise on a grid of 1/32 to 1/64 of its size takes some 200 values; in half precision, steps
+    # of numbers near 1 would take a few.
+    assert len(np.unique(steps)) > 100
 
 
 @pytest.mark.parametrize("gpus", [[], ["/GPU:0"]])

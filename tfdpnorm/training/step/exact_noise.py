@@ -147,6 +147,7 @@ def _in_steps(sums, stddev, words):
 def _fraction(words):
     """Numbers in (0, 1) of which int32 `words` [k, a] are the bits; [a], float64."""
     fraction = 0.5
-    for word in reversed(tf.unstack(words)):
-        fraction = (fraction + (tf.cast(word, tf.float64) + 2.0**31)) * 2.0**-32
+    for word in reversed(tf.unstack(tf.bitcast(words, tf.uint32))):
+        # No constant is added to the word: Grappler would move it, and round the fraction away.
+        fraction = (fraction + tf.cast(word, tf.float64)) * 2.0**-32
     return fraction
