@@ -101,6 +101,13 @@ def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorde
     assert f"- {sentence}" in privacy_statement(ledger)
 
 
+def test_a_run_that_was_ended_says_so():
+    ledger = ledger_of(10)
+    assert "was ended" not in privacy_statement(ledger)
+    ledger.finish()
+    assert "- The run was ended: no further update can be made." in privacy_statement(ledger)
+
+
 def test_full_batches_are_not_called_sampled():
     text = privacy_statement(ledger_of(10, expected_batch_size=60_000))
     assert "every example is in every lot" in text and "Poisson" not in text

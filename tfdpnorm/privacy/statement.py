@@ -269,6 +269,8 @@ def _updates(ledger):
             f"Updates: T = {updates} counted, of {planned} planned; the present weights have seen "
             f"{ledger.position}."
         ]
+    if ledger.is_finished:
+        lines.append("The run was ended: no further update can be made.")
     if not ledger.resumes:
         return lines
     times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"

@@ -42,7 +42,7 @@ class LotsInUse:
     @contextlib.contextmanager
     def execution(self, iterator):
         """Context of an execution of the training function, which reads lots from an iterator."""
-        if self._iterator is None:
+        if self.is_training and self._iterator is None:
             self._iterator = iterator
         if not self._are_sampled or self._iterator is not iterator:
             self._void(self.UNKNOWN)
