@@ -56,18 +56,19 @@ def test_the_grid_is_a_power_of_two_up_to_a_32nd(stddev):
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 @pytest.mark.parametrize("stddev", [1.0, 1.9999, pytest.param(3e-9, marks=pytest.mark.slow)])
 def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
-    """With sums from far below the grid to far beyond what float32 can do."""
+    """With sums from far below the grid to far beyond what float32 can do, and rare words."""
     rng = np.random.default_rng(1)
     sizes = rng.choice(
         [0, 1e-42, 1e-3, 1, 15, 1e3, 1e12], 2 * pairs, p=[0.1] * 2 + [0.2] * 3 + [0.1] * 2
     )
     sums = tf.constant(stddev * sizes * rng.normal(size=2 * pairs), dtype)
-    words, more = random_words(2, pairs), random_words(FURTHER_WORDS, pairs, 1)
+    words, more = random_words(2, pairs).numpy(), random_words(FURTHER_WORDS, pairs, 1)
+    words[0, :1000] = np.resize(RARE, 1000)
 
     @tf.function  # as it is optimised
     def found(**how):
         further = lambda index: tf.gather(more, index, axis=1)  # noqa: E731
-        return noised_on_grid(sums, stddev, words, further, **how)
+        return noised_on_grid(sums, stddev, tf.constant(words), further, **how)
 
     exact = found.python_function(all_in_float64=True)
     np.testing.assert_array_equal(found(all_in_float64=True), exact)
