@@ -180,8 +180,8 @@ MUTANTS = (
         _EXACT,
         (
             (
-                "tf.cast(cells, sums.dtype) * width,",
-                "sums + (tf.cast(cells, sums.dtype) * width - tf.round(sums / width) * width),",
+                "    return cells, tf.reshape",
+                "    cells += sums / width - tf.round(sums / width)\n    return cells, tf.reshape",
             ),
         ),
         "What is released minus the true sum lies on the grid.",

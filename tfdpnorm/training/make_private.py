@@ -125,10 +125,10 @@ def make_private(
         resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
             the guarantee rests on must be as it was. A copy of a folder goes on with another key.
         checkpoint_every: Updates between checkpoints; None for one after each epoch.
-        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 30 ms for
+        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
-            "fast" saves some 2 ms for each million weights; somebody who knows two candidate sums
+            "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
             can tell from the bits of a single update which of them it was, whatever epsilon says.
         insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
 

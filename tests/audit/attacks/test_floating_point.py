@@ -174,9 +174,9 @@ def test_an_attack_notices_words_that_are_used_up():
     words = tf.stack([tf.zeros_like(words), words])
     radii = {}
     for name, bits in (("none", lambda a: tf.zeros([6, a], tf.int32)), ("drawn", random_bits)):
-        found = noised_on_grid(
-            tf.zeros(2 * pairs), 1.0, words, lambda index, bits=bits: bits(index.shape[0])
-        ).numpy()
+        (found,) = noised_on_grid(
+            [tf.zeros(2 * pairs)], 1.0, [words], lambda index, bits=bits: bits(index.shape[0])
+        )
         radii[name] = np.hypot(found[:pairs], found[pairs:])
     assert np.ptp(radii["none"]) < 0.1 < 0.5 < np.ptp(radii["drawn"])
     assert radii["drawn"].min() > 6.5

@@ -68,7 +68,15 @@ def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
     @tf.function  # as it is optimised
     def found(**how):
         further = lambda index: tf.gather(more, index, axis=1)  # noqa: E731
-        return noised_on_grid(sums, stddev, tf.constant(words), further, **how)
+        parts = [slice(0, pairs // 4), slice(pairs // 4, pairs)]  # of pairs
+        noised = noised_on_grid(
+            [tf.reshape(tf.reshape(sums, [2, -1])[:, part], [-1]) for part in parts],
+            stddev,
+            [tf.constant(words[:, part]) for part in parts],
+            further,
+            **how,
+        )
+        return tf.concat([tf.reshape(n, [2, -1]) for n in noised], axis=1)
 
     exact = found.python_function(all_in_float64=True)
     np.testing.assert_array_equal(found(all_in_float64=True), exact)
@@ -90,7 +98,7 @@ def test_few_numbers_need_float64():
         used.append(index.shape[0])
         return random_words(FURTHER_WORDS, index.shape[0])
 
-    noised_on_grid(tf.zeros(2**18), 1.9999, random_words(2, 2**17), further)
+    noised_on_grid([tf.zeros(2**18)], 1.9999, [random_words(2, 2**17)], further)
     assert used[0] < 0.015 * 2**17
 
 
@@ -100,8 +108,8 @@ def test_each_is_the_multiple_next_to_the_exact_sum():
     words, more = random_words(2, pairs, 2), random_words(FURTHER_WORDS, pairs, 3)
     words = tf.concat([tf.constant([RARE, RARE[::-1]], tf.int32), words[:, len(RARE) :]], axis=1)
     sums = np.random.default_rng(0).normal(size=2 * pairs)
-    found = noised_on_grid(
-        tf.constant(sums), stddev, words, lambda index: tf.gather(more, index, axis=1)
+    (found,) = noised_on_grid(
+        [tf.constant(sums)], stddev, [words], lambda index: tf.gather(more, index, axis=1)
     )
     normals = np.concatenate(exact_normals(words, more)[:2])
     exact = (sums + LONG(stddev) * normals) / LONG(grid_width(stddev))
@@ -183,10 +191,10 @@ def test_cells_have_their_probabilities():
     pairs, stddev = 2**20, 1.0
     width = grid_width(stddev)
     for seed, place in enumerate((0.0, 0.37)):
-        found = noised_on_grid(
-            tf.fill([2 * pairs], np.float32(place * width)),
+        (found,) = noised_on_grid(
+            [tf.fill([2 * pairs], np.float32(place * width))],
             stddev,
-            random_words(2, pairs, 10 + seed),
+            [random_words(2, pairs, 10 + seed)],
             lambda index: random_words(FURTHER_WORDS, index.shape[0], 20),
         )
         cells = np.rint(found.numpy() / width).astype(int)
@@ -202,7 +210,9 @@ def test_cells_have_their_probabilities():
 def test_what_is_not_finite_stays_so():
     sums = tf.constant([np.nan, np.inf, -np.inf, 1.0])
     words = random_words(2, 2)
-    found = noised_on_grid(sums, 1.0, words, lambda i: random_words(FURTHER_WORDS, i.shape[0]))
+    (found,) = noised_on_grid(
+        [sums], 1.0, [words], lambda i: random_words(FURTHER_WORDS, i.shape[0])
+    )
     assert not np.isfinite(found[:3]).any() and np.isfinite(found[3])
 
 

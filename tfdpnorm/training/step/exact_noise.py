@@ -7,6 +7,7 @@ how far the computed distribution is from it.
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 # D is the largest power of two up to sigma / 32: rounding adds at most D^2 / 12, 1e-4 of sigma^2.
@@ -35,39 +36,69 @@ def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
     with further bits. So the result is that of float64 for all numbers, bit for bit.
 
     Args:
-        sums: [2 m], float32 or float64.
+        sums: List of [2 m], float32 or float64.
         stddev: Standard deviation of the noise, a float > 0.
-        words: [2, m], int32: random words for radii and angles of m pairs of normal numbers.
+        words: List of [2, m], int32: random words for radii and angles of pairs of normal numbers.
         further: Function from indices of pairs, int64 [a], to further random words for them, int32
-            [`FURTHER_WORDS`, a], independent of `words`.
+            [`FURTHER_WORDS`, a], independent of `words`. Pairs are numbered through all of `sums`.
         all_in_float64: Compute all numbers in float64, as XLA needs, which has no sizes that depend
             on values.
 
     Returns:
-        Like `sums`.
+        List like `sums`.
     """
-    width = grid_width(stddev)
-    pairs = words.shape[1]
     if all_in_float64:
-        split = tf.reshape(sums, [2, pairs])
-        exact = exactly_noised(split, stddev, words, further(tf.range(pairs, dtype=tf.int64)))
-        return tf.reshape(tf.cast(exact, sums.dtype), [2 * pairs])
-    x, radii = _in_steps(sums, stddev, words)
+        cells = [None] * len(sums)
+        chosen = [tf.range(word.shape[1], dtype=tf.int64) for word in words]
+    else:
+        parts = zip(sums, words, strict=True)
+        cells, chosen = zip(*[_filtered(total, stddev, word) for total, word in parts], strict=True)
+    # What is left is joined: it costs more by the operation than by the number.
+    begins = np.cumsum([0, *(word.shape[1] for word in words)])
+    index = tf.concat([i + begin for i, begin in zip(chosen, begins, strict=False)], axis=0)
+    exact = exactly_noised(
+        _gathered([tf.reshape(t, [2, -1]) for t in sums], chosen, tf.float64),
+        stddev,
+        _gathered(words, chosen, tf.int32),
+        further(index),
+    )
+    exact = tf.split(exact, [i.shape[0] or tf.size(i) for i in chosen], axis=1)
+    exact = [tf.cast(part, total.dtype) for part, total in zip(exact, sums, strict=True)]
+    if all_in_float64:
+        return [tf.reshape(part, total.shape) for part, total in zip(exact, sums, strict=True)]
+    return [
+        tf.tensor_scatter_nd_update(
+            tf.cast(cell, part.dtype) * grid_width(stddev),
+            tf.reshape(tf.stack([i, i + cell.shape[0] // 2]), [-1, 1]),
+            tf.reshape(part, [-1]),
+        )
+        for cell, i, part in zip(cells, chosen, exact, strict=True)
+    ]
+
+
+def _filtered(sums, stddev, words):
+    """The results in units of D by float32, [2 m], and the pairs where it does not suffice, [a]."""
+    width, pairs = grid_width(stddev), words.shape[1]
+    first, second, radii = float32_normals(words, stddev / width)
+    x = tf.cast(sums * (1 / width), tf.float32) + tf.concat([first, second], axis=0)
     # Beyond the clip, the difference is more than 1/2.
     cells = tf.round(tf.clip_by_value(x, -SAFE_CELLS, SAFE_CELLS))
     offsets = tf.math.squared_difference(x, cells)
     safe = max(0.0, 0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR) ** 2
     least, most = (radius * stddev / width for radius in SAFE_RADII)
     unsafe = (offsets[:pairs] > safe) | (offsets[pairs:] > safe) | (radii < least) | (radii > most)
-    index = tf.reshape(tf.where(unsafe), [-1])
-    both = tf.stack([index, index + pairs])
+    return cells, tf.reshape(tf.where(unsafe), [-1])
+
+
+def _gathered(tables, chosen, dtype):
+    """The columns `chosen` of each of [2, m], side by side."""
     # Along the first axis: much faster than along the second.
-    of_index = tf.stack([tf.gather(word, index) for word in tf.unstack(words)])
-    exact = exactly_noised(tf.gather(sums, both), stddev, of_index, further(index))
-    return tf.tensor_scatter_nd_update(
-        tf.cast(cells, sums.dtype) * width,
-        tf.reshape(both, [-1, 1]),
-        tf.reshape(tf.cast(exact, sums.dtype), [-1]),
+    rows = [
+        [tf.gather(row, index) for row in tf.unstack(table)]
+        for table, index in zip(tables, chosen, strict=True)
+    ]
+    return tf.stack(
+        [tf.concat([tf.cast(t, dtype) for t in row], axis=0) for row in zip(*rows, strict=True)]
     )
 
 
@@ -134,14 +165,6 @@ def float32_normals(words, scale=1.0):
     radius = tf.sqrt(tf.math.log(uniform) * (-2.0 * scale**2))
     angle = angle_word * (math.pi * 2.0**-31)
     return radius * tf.cos(angle), radius * tf.sin(angle), radius
-
-
-def _in_steps(sums, stddev, words):
-    """S plus noise in units of D, and the radii of the noise in it: [2 m] and [m], float32."""
-    width = grid_width(stddev)
-    first, second, radii = float32_normals(words, stddev / width)
-    x = tf.cast(sums * (1 / width), tf.float32)
-    return x + tf.concat([first, second], axis=0), radii
 
 
 def _fraction(words):

@@ -87,30 +87,39 @@ class GaussianNoise:
         if self.insecure_seed is not None:
             # Repeatable noise is there to compare runs by, whose sums differ by rounding.
             place *= tf.constant([1, 0], tf.int64)
+        groups = [[sums[i] for i in group] for group in _groups(sums)]
+        noised = self._noised([_packed(group) for group in groups], float(stddev), place)
         released = {}
-        for number, group in enumerate(_groups(sums)):
-            packed = _packed([sums[i] for i in group])
-            # Updates are numbered from 0: the upper bits of the number are free.
-            noised = self._noised(packed, stddev, place + tf.constant([number << 40, 0], tf.int64))
-            released |= zip(group, _unpacked(noised, [sums[i] for i in group]), strict=True)
+        for indices, group, numbers in zip(_groups(sums), groups, noised, strict=True):
+            released |= zip(indices, _unpacked(numbers, group), strict=True)
         return [released[i] for i in range(len(sums))]
 
     def record(self, sums, update):
         """Adds to `release` that `sums` were given out without noise."""
         self._recorded(sums, update)
 
-    def _noised(self, numbers, stddev, place):
-        """`numbers`, [n], with noise drawn for `place`, [2]."""
-        stddev = float(stddev)
-        words = self._words(b"normals", place, [2, numbers.shape[0] // 2])
+    def _noised(self, vectors, stddev, place):
+        """A list of vectors of even lengths with noise drawn for `place`, [2]."""
+        words = [
+            # Updates are numbered from 0: the upper bits of the number are free.
+            self._words(
+                b"normals",
+                place + tf.constant([number << 40, 0], tf.int64),
+                [2, vector.shape[0] // 2],
+            )
+            for number, vector in enumerate(vectors)
+        ]
         if self.generator == "fast":
-            return numbers + tf.concat(float32_normals(words, stddev)[:2], axis=0)
+            return [
+                v + tf.concat(float32_normals(w, stddev)[:2], axis=0)
+                for v, w in zip(vectors, words, strict=True)
+            ]
 
         def further(index):
             count = index.shape[0] or tf.size(index)
             return self._words(b"further", place, [FURTHER_WORDS, count])
 
-        return noised_on_grid(numbers, stddev, words, further, all_in_float64=in_xla())
+        return noised_on_grid(vectors, stddev, words, further, all_in_float64=in_xla())
 
     def _recorded(self, sums, update):
         """Adds an update to `release`; returns the place that its noise is drawn for, [2] int64."""
