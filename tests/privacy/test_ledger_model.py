@@ -93,7 +93,7 @@ class Model:
         return (count == 0 or self.allows(count)) and not self.allows(count + 1)
 
     def is_refused(self, digest):
-        """Whether the announced updates may not be shown."""
+        """Whether the announced updates may not be shown; `digest` None: nobody knows them."""
         known = self.digests.get(self.position)
         if not self.waiting or (known is not None and known == digest):
             return False
@@ -222,8 +222,12 @@ def call_at_random(rng, ledger, model, blocks, differing):
             ledger.record_made(digest)
             model.record_made(digest)
     elif act < 0.63:
-        ledger.record_interrupted()
-        model.record_interrupted()
+        if model.is_refused(None):
+            with pytest.raises(BudgetExhaustedError, match="cut short.*must be discarded"):
+                ledger.record_interrupted()
+        else:
+            ledger.record_interrupted()
+            model.record_interrupted()
     elif act < 0.7:
         disjoint = rng.random() < 0.7
         ledger.record_query("accuracy", noise_multiplier=20.0, examples=9, disjoint=disjoint)

@@ -442,12 +442,12 @@ def test_what_an_interrupt_leaves_in_a_living_process_is_counted_when_it_is_repe
     ledger = ledger_after(4)
     ledger.record_updates(4)
     ledger.record_interrupted()
-    assert not ledger.awaits_made and numbers(ledger) == (8, 8, 12)
+    assert not ledger.awaits_made and numbers(ledger) == (8, 8)
     with pytest.raises(ValueError, match="Expected an announced update"):
         ledger.record_made(1)
     ledger.resume(4, same_randomness=True)
     make(ledger, 4)
-    assert numbers(ledger) == (12, 8, 8) and ledger.recounted == 4
+    assert numbers(ledger) == (12, 8) and ledger.recounted == 4
     # As one release of each lot with half the noise's variance, not as eight lots of their own.
     assert ledger.epsilon() > PLAN.epsilon_after(12)
 
@@ -457,14 +457,15 @@ def test_a_process_that_died_instead_has_shown_nothing():
     ledger.record_updates(4)
     ledger.resume(4, same_randomness=True)
     make(ledger, 4)
-    assert numbers(ledger) == (8, 8, 12) and ledger.recounted == 0
+    assert numbers(ledger) == (8, 8) and ledger.recounted == 0
 
 
 def test_a_run_that_was_ended_makes_no_update():
     ledger = ledger_after(4)
     ledger.finish()
     for _ in range(2):
-        assert ledger.is_finished and numbers(ledger) == (4, 4, 0)
+        assert ledger.is_finished and numbers(ledger) == (4, 4)
+        assert ledger.remaining_updates == 0
         with pytest.raises(BudgetExhaustedError, match="got one that finish.. ended after 4"):
             ledger.record_updates()
         ledger.resume(2, same_randomness=True)  # for its weights; nothing is free, either

@@ -13,10 +13,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import _sampling
-from tfdpnorm.privacy import read_ledger
+from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
 from tfdpnorm.training.step import ledger_entries
 
 STEPS, AT_ONCE, FAILS_AT = 12, 4, 6  # within the second execution of four updates
+PLENTY = 200  # steps of a plan that can afford to count some of them again
 
 
 class Trap:
@@ -61,18 +62,17 @@ def without_dropout():
 def begun(start, tmp_path, cross_entropy, monkeypatch):
     """Returns a function to a private model whose second execution fails, once."""
 
-    def make(where, model=with_dropout, resume=False, **settings):
-        trap = Trap()
+    def make(where, model=with_dropout, resume=False, run_eagerly=False, **settings):
+        trap, idle = Trap(), Trap()
+        idle.fails_at = 0
         settings = {"checkpoint_every": AT_ONCE, "public_batch": None, **settings}
         private = start(tmp_path / "run", resume=resume, model=model(), **settings)
         # The optimizer of a resumed run has to be the same.
-        optimizer = Trapped(trap if where in ("graph", "eager") else lambda: None)
+        optimizer = Trapped(trap if where in ("graph", "eager") else idle)
         if where == "lots":
             real = _sampling.poisson_rows
             monkeypatch.setattr(_sampling, "poisson_rows", lambda *a: trap() or real(*a))
-        if resume:
-            trap.fails_at = 0
-        eager = where == "eager"
+        eager = run_eagerly or where == "eager"
         private.compile(
             optimizer,
             cross_entropy,
@@ -99,7 +99,7 @@ def interrupt(private, data):
 @pytest.mark.slow_cases("lots", "eager")
 @pytest.mark.parametrize("where", ["graph", "lots", "eager"])
 def test_what_was_shown_and_then_repeated_otherwise_is_counted(begun, data, tmp_path, where):
-    private = begun(where)
+    private = begun(where, steps=PLENTY)
     interrupt(private, data)
     assert private.ledger.updates == (FAILS_AT if where == "eager" else 2 * AT_ONCE)
     assert read_ledger(tmp_path / "run" / "ledger.jsonl").updates == private.ledger.updates
@@ -107,13 +107,28 @@ def test_what_was_shown_and_then_repeated_otherwise_is_counted(begun, data, tmp_
     shown = released(private)
     assert shown in (FAILS_AT - 1, FAILS_AT)
     private.ledger.close()
-    again = begun("nowhere", resume=True)
-    again.fit(*data, verbose=0)
+    again = begun("nowhere", resume=True, run_eagerly=where == "eager", steps=PLENTY)
+    again.fit(*data, verbose=0, epochs=1, steps_per_epoch=STEPS)
     repeated = released(again) - AT_ONCE
     assert again.ledger.position > AT_ONCE and again.ledger.updates >= shown + repeated
     assert again.ledger.recounted >= FAILS_AT - AT_ONCE - 1
     # Each of the lots after the checkpoint that were used twice counts as one, with less noise.
     assert again.ledger.epsilon() > again.plan.epsilon_after(again.ledger.updates)
+
+
+def test_what_the_budget_cannot_count_again_is_not_repeated(begun, data, tmp_path):
+    private = begun("graph", without_dropout)
+    interrupt(private, data)
+    private.save_weights(str(tmp_path / "shown.weights.h5"))
+    private.ledger.close()
+    again = begun("nowhere", without_dropout, resume=True)
+    of_checkpoint = again.model.get_weights()
+    with pytest.raises(BudgetExhaustedError, match="weights are those of update 4 again"):
+        again.fit(*data, verbose=0)
+    for expected, found in zip(of_checkpoint, again.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert again.ledger.updates == 2 * AT_ONCE
+    assert again.ledger.epsilon() <= again.ledger.planned_epsilon
 
 
 @pytest.mark.slow_cases("lots", "eager")
