@@ -215,7 +215,7 @@ COMMON = dict(
 )
 
 
-@settings(max_examples=8, **COMMON)
+@settings(max_examples=5, **COMMON)
 @given(random_models())
 def test_random_models_equal_the_loop(model):
     check(model)

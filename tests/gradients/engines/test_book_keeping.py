@@ -199,7 +199,7 @@ def test_equals_the_loop_over_single_examples(build):
     assert_equals_the_loop(build())
 
 
-@pytest.mark.slow_cases("none", "layer")
+@pytest.mark.slow_cases("none", "layer", "group")
 @pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])
 def test_lenet5_in_a_graph_equals_per_example(norm):
     model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
