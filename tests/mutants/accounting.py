@@ -302,7 +302,7 @@ MUTANTS = (
     Mutant(
         "train-on-batch-guaranteed",
         "tfdpnorm/training/lots_in_use.py",
-        (("if not self._are_sampled or self._iterator", "if self._iterator"),),
+        (("if self.is_training and self._iterator is None", "if self._iterator is None"),),
         "Rows that were not sampled are accounted as Poisson-sampled.",
         tests_in(
             "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
@@ -311,7 +311,7 @@ MUTANTS = (
     Mutant(
         "other-iterator-guaranteed",
         "tfdpnorm/training/lots_in_use.py",
-        (("if not self._are_sampled or self._iterator is not iterator:", "if False:"),),
+        (("if self._iterator is not iterator:", "if False:"),),
         "A training function that is called by hand on one lot keeps the guarantee.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),

@@ -25,26 +25,25 @@ class LotsInUse:
 
     def __init__(self, void):
         self._void = void
-        self._are_sampled = False
         self._iterator = None
         self.executes = False
         self.is_training = False
 
     @contextlib.contextmanager
-    def of_fit(self, are_sampled):
-        """Context of the training in `fit`, on lots that are or are not sampled by us."""
-        self._are_sampled, self._iterator, self.is_training = are_sampled, None, True
+    def of_fit(self):
+        """Context of the training in `fit`, which voids by itself for lots that are not ours."""
+        self._iterator, self.is_training = None, True
         try:
             yield
         finally:
-            self._are_sampled, self._iterator, self.is_training = False, None, False
+            self._iterator, self.is_training = None, False
 
     @contextlib.contextmanager
     def execution(self, iterator):
         """Context of an execution of the training function, which reads lots from an iterator."""
         if self.is_training and self._iterator is None:
             self._iterator = iterator
-        if not self._are_sampled or self._iterator is not iterator:
+        if self._iterator is not iterator:
             self._void(self.UNKNOWN)
         before, self.executes = self.executes, True
         try:

@@ -279,7 +279,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             epochs += math.ceil(steps / (steps_per_epoch or 1))
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.lots_in_use.of_fit(is_sampled):
+            with self.lots_in_use.of_fit():
                 return super().fit(
                     x,
                     y,
