@@ -77,8 +77,8 @@ MUTANTS = (
         "lots-used-twice-forgotten",
         _LOT_USES,
         (("self._uses[position] = uses + 1", "self._uses[position] = 2"),),
-        "The third release of a lot costs nothing.",
-        _RESUMED,
+        "The fourth release of a lot costs no more than the third.",
+        ("tests/privacy/test_ledger_model.py",),
     ),
     Mutant(
         "new-key-passes-for-the-old",
