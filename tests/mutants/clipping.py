@@ -31,7 +31,7 @@ MUTANTS = (
     Mutant(
         "norm-without-last-variable",
         _CLIPPING,
-        (("tf.add_n(norms) for group, norms", "tf.add_n(norms[:-1] or norms) for group, norms"),),
+        (("_added_up(norms) for group, norms", "_added_up(norms[:-1] or norms) for group, norms"),),
         "The last variable of a group is clipped by the norm of the others: nothing bounds it.",
         tests_in(
             "tests/gradients/test_clipping.py", "test_the_norm_is_that_of_all_variables_together"
@@ -42,7 +42,7 @@ MUTANTS = (
         _CLIPPING,
         (
             (
-                "tf.add_n(norms) for group, norms",
+                "_added_up(norms) for group, norms",
                 "tf.reduce_max(tf.stack(norms), 0) for group, norms",
             ),
         ),
@@ -180,7 +180,7 @@ MUTANTS = (
     Mutant(
         "first-physical-batch-twice",
         "tfdpnorm/training/step/lot_sum.py",
-        (("(tf.constant(1), first.gradients", "(tf.constant(0), first.gradients"),),
+        (("(tf.constant(1), wide(first.gradients", "(tf.constant(0), wide(first.gradients"),),
         "Each example of the first physical batch moves the sum by up to 2 C.",
         tests_in(
             "tests/training/step/test_noise.py", "test_the_denominator_is_the_expected_lot_size"

@@ -8,6 +8,7 @@ from tests.mutants import (
     noised_statistics,
     proofs,
     resuming,
+    rounding,
     rules,
     sampling,
     statistics,
@@ -26,6 +27,7 @@ _SUBJECTS = (
     resuming,
     validation,
     rules,
+    rounding,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -23,8 +23,8 @@ MUTANTS = (
         f"{_PLACE}/arithmetic.py",
         (
             (
-                "return tf.maximum(norms, 0.0) + rounded + lost *",
-                "return tf.maximum(norms, 0.0) + lost *",
+                "norms = tf.maximum(norms, 0.0) + unit * tf.add_n(bounds)",
+                "norms = tf.maximum(norms, 0.0)",
             ),
         ),
         "Where outer products cancel, rounding lets an example exceed the clip.",
@@ -54,8 +54,8 @@ MUTANTS = (
         f"{_PLACE}/arithmetic.py",
         (
             (
-                "return tf.square(tf.math.reduce_euclidean_norm(x, axis))",
-                "return (tf.math.reduce_euclidean_norm(x, axis))",
+                "squares = tf.square(tf.math.reduce_euclidean_norm(x, inner, keepdims=True))",
+                "squares = tf.math.reduce_euclidean_norm(x, inner, keepdims=True)",
             ),
         ),
         "The norm of a large gradient is taken as its root.",
@@ -192,7 +192,7 @@ MUTANTS = (
         f"{_PLACE}/standardized_sum.py",
         (
             (
-                "tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * self.unit",
+                "tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * unit",
                 "tf.reduce_mean(scaled, axis=axes, keepdims=True)",
             ),
         ),

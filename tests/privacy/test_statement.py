@@ -258,7 +258,17 @@ def test_noise_without_a_grid_tells_sums_apart(grid):
         assert ("have the distribution that the accountant assumes" in text) == exact
         more, _ = floating_point_loss(1e11, ledger.epsilon(), ledger.plan.delta)
         assert (f"add at most {ceil_text(more)} to epsilon" in text) == exact
-        assert ("Casacuberta" in text) == exact
+
+
+@pytest.mark.parametrize("rounding", [None, 0.01234])
+def test_what_rounding_does_to_the_sums_is_paid_for_or_not_covered(rounding):
+    settings = {"noise_generator": "philox", "noise_grid": "stddev / 32", "sum_rounding": rounding}
+    text = privacy_statement(PrivacyLedger(make_plan(**SETTINGS), settings, updates=2))
+    settled, excluded = text.split("Not covered by this guarantee:")
+    paid = rounding is not None
+    assert ("the standard deviation of the noise is z C (1 + 0.013)" in settled) == paid
+    assert ("For this engine there is no bound" in excluded) != paid
+    assert ("each operation rounded as IEEE 754 says" in excluded) == paid
 
 
 @pytest.mark.parametrize("excluded", ["one string", ("",), (3,), 7])

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
+from tfdpnorm.gradients.contributions.arithmetic import sum_of_squares
+from tfdpnorm.gradients.contributions.row_sums import RowSums
 
 GROUPINGS = ("flat", "per_layer")
 CLIP_FUNCTIONS = ("abadi", "automatic")
@@ -42,6 +44,7 @@ class Clipping:
             Set by `of_variables`.
         weights: A number > 0 for each variable, by which its part is multiplied before the norm is
             taken; None for 1. The clipped sum comes back multiplied. Set by `of_variables`.
+        sums: `RowSums`, how the rows are added up.
 
     Raises:
         ValueError: for a value out of its range.
@@ -53,6 +56,7 @@ class Clipping:
     loss_scale: float = 1.0
     groups: tuple | None = None
     weights: tuple | None = None
+    sums: RowSums = RowSums()
 
     def __post_init__(self):
         norm = arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True)
@@ -122,7 +126,7 @@ class Clipping:
         of_group = {}
         for group, norms in zip(groups, squared_norms, strict=True):
             of_group.setdefault(group, []).append(norms)
-        totals = {group: tf.add_n(norms) for group, norms in of_group.items()}
+        totals = {group: _added_up(norms) for group, norms in of_group.items()}
         finite = tf.math.is_finite(tf.add_n(list(totals.values())))
         share = self.l2_norm_clip / math.sqrt(len(totals))
         factors = {
@@ -130,6 +134,12 @@ class Clipping:
             for group, total in totals.items()
         }
         return [factors[group] for group in groups], finite
+
+
+def _added_up(squared_norms):
+    """The sum of norms [rows], and what rounding may take away here and until a row is scaled."""
+    unit = np.finfo(squared_norms[0].dtype.as_numpy_dtype).eps / 2
+    return tf.add_n(squared_norms) * (1 + (len(squared_norms) + 32) * unit)
 
 
 def float32_factor(name, value):
@@ -223,10 +233,7 @@ def clipped_sum(per_example_gradients, mask, clipping):
         gradients = [g * w for g, w in zip(gradients, clipping.weights, strict=True)]
     wide = any(g.dtype == tf.float64 for g in gradients)
     norm_dtype = tf.float64 if wide else tf.float32
-    squared_norms = [
-        tf.cast(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))), norm_dtype)
-        for g in gradients
-    ]
+    squared_norms = [tf.cast(sum_of_squares(g), norm_dtype) for g in gradients]
     factors, finite = clipping.factors(squared_norms)
 
     def weighted(gradient, factor):
@@ -234,7 +241,8 @@ def clipped_sum(per_example_gradients, mask, clipping):
         shape = [-1] + [1] * (gradient.shape.rank - 1)
         clean = tf.where(tf.reshape(finite, shape), gradient, tf.zeros_like(gradient))
         factor = factor * tf.cast(mask, norm_dtype)
-        return tf.tensordot(tf.cast(factor, gradient.dtype), clean, axes=1)
+        total = clipping.sums.weighted(clean, tf.cast(factor, gradient.dtype))
+        return tf.cast(total, gradient.dtype)
 
     nonfinite = tf.reduce_sum(tf.cast(~finite & (tf.cast(mask, tf.float32) > 0), tf.int32))
     sums = [weighted(g, f) for g, f in zip(gradients, factors, strict=True)]

@@ -36,9 +36,11 @@ _FLOATING_POINT = (
 _ROUNDED_SUM = (
     "Floating-point effects on the sums before the noise (Casacuberta et al. 2022): one example "
     "moves the exact sum by at most C, and the computed one by more, because it changes the "
-    "rounding of others. Somebody who makes all gradients of a Dense layer reached 0.3 % more than "
-    "C with 600 rows and 2 % with 4096 (docs/exact_noise.md has a bound; there is none for "
-    "convolutions and sequences)."
+    "rounding of others. For this engine there is no bound."
+)
+_KERNELS = (
+    "Processors and kernels that do not compute as docs/exact_noise.md assumes: each operation "
+    "rounded as IEEE 754 says, and the numbers of an example from nothing but that example."
 )
 _GRID_NUMBERS = 1e11
 _GENERATORS = {
@@ -105,16 +107,21 @@ def _left_out(ledger):
 
 
 def _floating_point(ledger):
+    of_sums = _KERNELS if _sum_rounding(ledger) else _ROUNDED_SUM
     if not ledger.settings.get("noise_grid"):
-        return [_FLOATING_POINT]
+        return [_FLOATING_POINT, of_sums]
     more, more_delta = floating_point_loss(_GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
     return [
         "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
         "rounded to a grid and have the distribution that the accountant assumes, up to factors "
         f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
         f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates).",
-        _ROUNDED_SUM,
+        of_sums,
     ]
+
+
+def _sum_rounding(ledger):
+    return ledger.settings.get("sum_rounding")
 
 
 def _guaranteed(ledger, foreign):
@@ -241,8 +248,20 @@ def _settings(ledger):
         _item(f"Sampling: {sampling}."),
         *map(_item, _updates(ledger)),
         _item(f"Noise and clipping: {noise}, l2 clipping norm C = {plan.l2_norm_clip!r}."),
+        *map(_item, _rounding(ledger)),
         *map(_item, _statistics(plan)),
         _item(f"Accountant: {accountant}."),
+    ]
+
+
+def _rounding(ledger):
+    more = _sum_rounding(ledger)
+    if not more or not ledger.plan.noise_multiplier:
+        return []
+    return [
+        f"Rounding: the standard deviation of the noise is z C (1 + {ceil_text(more, 2)}), since "
+        "rounding lets one example move the computed sums by that much more than C "
+        "(docs/exact_noise.md)."
     ]
 
 

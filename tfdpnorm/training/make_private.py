@@ -1,5 +1,6 @@
 """The way from a Keras model to private training: check, plan, assemble."""
 
+import dataclasses
 import warnings
 from typing import NamedTuple
 
@@ -10,7 +11,9 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.gradients import Clipping
+from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
+from tfdpnorm.gradients.rounded_sums import rounded_sums
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
@@ -181,6 +184,10 @@ def make_private(
             "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             stacklevel=2,
         )
+    block, rounding = rounded_sums(plan.num_examples, plan.sampling_rate)
+    checked = checked._replace(
+        clipping=dataclasses.replace(checked.clipping, sums=RowSums(block)),
+    )
     # What a resumed run must share with the run that it resumes, besides the plan.
     settings = {
         "engine": checked.engine.name,
@@ -192,6 +199,7 @@ def make_private(
         "loss_scale": checked.clipping.loss_scale,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
+        "sum_rounding": rounding if checked.engine.bounds_rounding else None,
         "insecure_seed": insecure_seed,
     }
     private = _assemble(
@@ -313,6 +321,7 @@ def _assemble(
             plan,
             engine=checked.engine,
             clipping=checked.clipping,
+            sum_rounding=settings["sum_rounding"] or 0.0,
         ),
         noise=GaussianNoise(insecure_seed, key, settings["noise_generator"]),
         layer_draws=LayerDraws(

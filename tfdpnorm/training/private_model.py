@@ -54,6 +54,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
+        is_erased: Whether the weights were erased, see `erase`.
     """
 
     how_to_save = (
@@ -94,7 +95,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         self._compiled_with = {}
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
-        self._is_erased = False
+        self.is_erased = False
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -411,7 +412,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         For what the ledger could not be told of; a run with a `run_dir` resumes from its last
         checkpoint.
         """
-        self._is_erased = True
+        self.is_erased = True
         self.weights_of_run.erase(self.optimizer)
 
     def discard(self):
@@ -507,7 +508,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def _settle(self):
         """Enters what an interrupt left, if a second one kept that from being done at once."""
-        if not (self.lots_in_use.executes or self._is_erased):
+        if not (self.lots_in_use.executes or self.is_erased):
             settle_interrupted(self, self._noise)
 
     def _check_ready_for_training(self):
@@ -518,7 +519,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
                 "draw the same noise, and each count its own updates. Call make_private() in the "
                 "process that trains."
             )
-        if self._is_erased:
+        if self.is_erased:
             raise RuntimeError(
                 "Expected a model with weights, got one whose weights were erased, since the "
                 "ledger could not be told of an interrupted update, or had no budget for it. "

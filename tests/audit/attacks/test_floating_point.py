@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from tfdpnorm.gradients.contributions.row_sums import RowSums
+from tfdpnorm.gradients.rounded_sums import rounded_sums
 from tfdpnorm.training.step.exact_noise import float32_normals, grid_width, noised_on_grid
 from tfdpnorm.training.step.noise import GaussianNoise
 
@@ -182,13 +184,14 @@ def test_an_attack_notices_words_that_are_used_up():
     assert radii["drawn"].min() > 6.5
 
 
-def test_rows_that_hover_at_a_power_of_two_stay_within_the_bound():
+@pytest.mark.parametrize("rows", [600, 4_096])
+def test_rows_that_hover_at_a_power_of_two_stay_within_what_the_noise_pays_for(rows):
     """Casacuberta et al. (2022) on a Dense layer's product; docs/exact_noise.md has the figures.
 
     Rows build up the partial sums of a block to just below a power of two; the first lifts them
     above, where rows of alternating signs are rounded to a grid twice as coarse.
     """
-    rows, block, side = 600, 300, 64
+    block, side = rows // -(-rows // 384), 64  # rows that the kernel adds up in one go
     largest = 1 / side  # of a coordinate: a row's gradient is C = 1 in all of them
     power = 2.0 ** np.floor(np.log2(block * largest / 2))
     unit = power * 2.0**-24
@@ -198,16 +201,27 @@ def test_rows_that_hover_at_a_power_of_two_stay_within_the_bound():
     turns = [swing + 1.1 * unit, -(swing + 0.9 * unit)] * ((block - 1 - count) // 2)
     one = np.concatenate([[min(3 * swing, largest)], climb, turns])
     one = np.pad(one, (0, block - len(one)))
-    gradients = np.tile(one, rows // block).astype(np.float32)
+    gradients = np.tile(one, -(-rows // block))[:rows].astype(np.float32)
 
-    def computed(gradients):
-        columns = tf.constant(np.repeat(gradients[:, None], side, axis=1))
-        inputs = tf.ones([len(gradients), side])
-        return tf.linalg.matmul(inputs, columns, transpose_a=True).numpy().astype(np.float64)
+    def beyond(product):
+        """How much more than its own gradient the first row moves the computed sum."""
 
-    moved = computed(gradients) - computed(gradients[1:])
-    beyond = np.linalg.norm(moved - gradients[0])
-    assert 0 < beyond < 2 * rows * rows * 2.0**-24
+        def computed(gradients):
+            columns = tf.constant(np.repeat(gradients[:, None], side, axis=1))
+            inputs = tf.ones([len(gradients), side])
+            return tf.cast(product(inputs, columns), tf.float32).numpy().astype(np.float64)
+
+        removed = np.where(np.arange(rows) == 0, 0, gradients).astype(np.float32)
+        return np.linalg.norm(computed(gradients) - computed(removed) - gradients[0])
+
+    rows_in_block, paid_for = rounded_sums(100 * rows, 0.01)
+    sums = RowSums(rows_in_block)
+    ours = beyond(lambda a, b: sums.products(a[:, tf.newaxis], b[:, tf.newaxis]))
+    plain = beyond(lambda a, b: tf.linalg.matmul(a, b, transpose_a=True))
+    assert 0 < plain < 2 * rows * rows * 2.0**-24
+    assert ours <= paid_for
+    if rows == 4_096:
+        assert plain > paid_for
 
 
 def random_bits(count):

@@ -192,12 +192,14 @@ def test_a_repetition_that_is_equal_is_confirmed_by_a_later_digest(begun, data, 
         np.testing.assert_array_equal(a, b)
 
 
-def test_if_it_cannot_be_entered_the_weights_are_erased(begun, data, tmp_path, monkeypatch):
-    private = begun("graph", without_dropout)
+@pytest.mark.parametrize(("where", "entry"), [("graph", b'"interrupted"'), ("nowhere", b'"made"')])
+def test_if_it_cannot_be_entered_the_weights_are_erased(where, entry, begun, data, monkeypatch):
+    """Also where an update was made whole, and a shorter entry would fit yet."""
+    private = begun(where, without_dropout)
     real = os.write
 
     def full(descriptor, line):
-        if b'"interrupted"' in line:
+        if entry in line:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(descriptor, line)
 

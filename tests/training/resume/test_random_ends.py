@@ -111,7 +111,7 @@ def session(start, folder, data, cross_entropy, rng, witness, layer, steps):
             witness.forgets()
             break
         except (KeyboardInterrupt, ValueError):
-            if private._is_erased:
+            if private.is_erased:
                 witness.forgets()
                 break
             witness.sees()

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
+from tfdpnorm.gradients.rounded_sums import rounded_sums
 from tfdpnorm.training.step import exact_noise
 from tfdpnorm.training.step.exact_noise import float32_normals
 from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
@@ -137,6 +138,22 @@ def test_updates_carry_noise_of_the_planned_size_once(batch, clip, private, weig
     for variable in range(2):
         assert_gaussian(np.array([u[variable] for u in updates]), 2.0 * clip / 10)
     assert_unrelated([part for update in updates for part in update])
+
+
+@pytest.mark.parametrize(
+    ("engine", "paid"), [("book_keeping", True), ("per_example", True), ("tfp_model", False)]
+)
+def test_the_noise_pays_for_the_rounding_of_sums(engine, paid, private):
+    trained = private(wide_model(), noise_multiplier=2.0, l2_norm_clip=0.5, engine=engine)
+    trained.compile(keras.optimizers.SGD(1.0), no_gradient)
+    _, more = rounded_sums(trained.plan.num_examples, trained.plan.sampling_rate)
+    assert more > 1e-6
+    assert trained.ledger.settings["sum_rounding"] == (more if paid else None)
+    kept = unittest.mock.patch.object(GaussianNoise, "noised", side_effect=lambda sums, *_: sums)
+    with kept as noised:
+        trained.fit(np.ones((40, 100), np.float32), np.zeros(40), epochs=1, verbose=0)
+    (_, stddev, _), _ = noised.call_args
+    assert stddev == pytest.approx(2.0 * 0.5 * (1 + more if paid else 1), rel=1e-12)
 
 
 @pytest.mark.slow_cases("per_example")

@@ -1,11 +1,17 @@
 """Sums and norms over rows that rounding and numbers that are not finite cannot spoil."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.devices import in_xla
 
 _MOST_CHUNKS = 16
+_SQUARES_AT_ONCE = 128
+
+# How much longer the parts of a gradient may be, added up by their norms, than the gradient.
+_MOST_CANCELLED = 256.0
 
 
 def widened(x):
@@ -14,12 +20,52 @@ def widened(x):
 
 
 def sum_of_squares(x, axis=None):
-    """The squared L2 norm over `axis`, or of each row of x, [rows, ...]."""
-    axis = list(range(1, x.shape.rank)) if axis is None else axis
+    """The squared L2 norm over `axis`, or of each row of x, [rows, ...]; never less than that.
+
+    A sum of n squares in x's own dtype may lose n units of rounding, as small ones beside a large
+    one do. So this adds up few of them at a time, and then adds what they may have lost.
+    """
+    axes = range(1, x.shape.rank) if axis is None else [i % x.shape.rank for i in axis]
+    if not axes:
+        return tf.square(x) + lost_squares(x.dtype)
+    x, axes = _split_last(x, sorted(axes))
+    inner = _inner(x.shape, axes)
     if in_xla():
-        return tf.reduce_sum(tf.square(x), axis) + lost_squares(x.dtype)
-    # By the norm: squaring x first would write a copy of it, and take twice as long.
-    return tf.square(tf.math.reduce_euclidean_norm(x, axis)) + lost_squares(x.dtype)
+        squares = tf.reduce_sum(tf.square(x), inner, keepdims=True)
+    else:
+        # By the norm: squaring x first would write a copy of it, and take twice as long.
+        squares = tf.square(tf.math.reduce_euclidean_norm(x, inner, keepdims=True))
+    if len(inner) < len(axes):
+        outer = [i for i in axes if i not in inner]
+        squares = tf.reduce_sum(tf.cast(squares, tf.float64), outer, keepdims=True)
+    squares = tf.cast(tf.squeeze(squares, axes), x.dtype)
+    sizes = [x.shape[i] for i in inner]
+    terms = tf.size(x) if None in sizes else math.prod(sizes)
+    lost = tf.cast(terms + 8, x.dtype) * (np.finfo(x.dtype.as_numpy_dtype).eps / 2)
+    return squares * (1 + lost) + lost_squares(x.dtype)
+
+
+def _split_last(x, axes):
+    """x with the last axis in two, if many are added up along it and it can be divided."""
+    size = x.shape[-1]
+    if axes[-1] != x.shape.rank - 1 or size is None or size <= _SQUARES_AT_ONCE:
+        return x, axes
+    few = max(k for k in range(1, _SQUARES_AT_ONCE + 1) if size % k == 0)
+    if few < _SQUARES_AT_ONCE // 8:
+        return x, axes
+    return tf.reshape(x, [*tf.unstack(tf.shape(x)[:-1]), size // few, few]), [*axes, x.shape.rank]
+
+
+def _inner(shape, axes):
+    """The last ones of the sorted `axes` that hold few numbers, or the very last one."""
+    found, count = [], 1
+    for axis in reversed(axes):
+        size = shape[axis]
+        if found and (None in (size, count) or count * size > _SQUARES_AT_ONCE):
+            break
+        found.append(axis)
+        count = size and count * size
+    return found
 
 
 def lost_squares(dtype):
@@ -45,6 +91,11 @@ def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
 
     The sum over pairs of positions is taken in float64.
 
+    The gradient that is added up is rounded, too: by T u sum_t ||a_t|| ||b_t|| over T positions,
+    which is added to the norm. And the norm is taken to be at least 1 / 256 of that sum: so no row
+    of a clipped sum has parts whose norms add up to more than 256 C, and in float64 they cannot
+    move others (see `RowSums`).
+
     Args:
         gram_a: A, [rows, T, T], (a_t . a_s).
         gram_b: B, [rows, T, T], (b_t . b_s).
@@ -63,15 +114,20 @@ def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
     squares = [tf.linalg.diag_part(gram) + lost for gram in (gram_a, gram_b)]
     norm_a, norm_b = map(tf.sqrt, squares)
     (n_a, n_b), own = roundings, 4 + removed_roundings
+    positions = gram_a.shape[1] or tf.shape(gram_a)[1]
     if dtype == tf.float64:
-        own += (gram_a.shape[1] or tf.shape(gram_a)[1]) ** 2
+        own += positions**2
     bounds = [
         tf.cast(n_a, dtype) * _quadratic(norm_a, tf.abs(gram_b)),
         tf.cast(n_b, dtype) * _quadratic(norm_b, tf.abs(gram_a)),
         tf.cast(own, dtype) * tf.square(tf.reduce_sum(norm_a * norm_b, axis=1)),
     ]
-    rounded = np.finfo(dtype.as_numpy_dtype).eps / 2 * tf.add_n(bounds)
-    return tf.maximum(norms, 0.0) + rounded + lost * tf.reduce_sum(tf.add_n(squares), axis=1)
+    unit = np.finfo(dtype.as_numpy_dtype).eps / 2
+    norms = tf.maximum(norms, 0.0) + unit * tf.add_n(bounds)
+    parts = tf.reduce_sum(norm_a * norm_b, axis=1)
+    norms = tf.square(tf.sqrt(norms) + unit * tf.cast(positions, dtype) * parts)
+    norms = tf.maximum(norms, tf.square(parts / _MOST_CANCELLED))
+    return norms + lost * tf.reduce_sum(tf.add_n(squares), axis=1)
 
 
 def _quadratic(x, matrices):

@@ -11,6 +11,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 
 
 class BlockOuterSum(Contribution):
@@ -62,11 +63,11 @@ class BlockOuterSum(Contribution):
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 
-    def weighted_sum(self, factors, finite):
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._matrices is not None:
-            return tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
-        a, b = cleaned(self._a, finite), weighted(self._b, factors)
-        return self._in_order(tf.einsum("nktd,nktp->kdp", a, b)[tf.newaxis])[0]
+            return sums.weighted(cleaned(self._matrices, finite), factors)
+        total = sums.products(cleaned(self._a, finite), weighted(self._b, factors))
+        return self._in_order(total[tf.newaxis])[0]
 
     def _in_order(self, matrices):
         """Matrices [n, blocks, d, p] in the order of the variable, [n, *shape]."""

@@ -9,6 +9,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     weighted,
     widened,
 )
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 
 
 class Contribution:
@@ -37,15 +38,16 @@ class Contribution:
         """Returns [rows]. Called once, before `weighted_sum`, and may keep what that can use."""
         return Instantiated(self.instantiated()).squared_norms()
 
-    def weighted_sum(self, factors, finite):
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         """Returns the sum over rows of factor * gradient, of the variable's shape.
 
         Args:
             factors: [rows]; 0 where a row does not count.
             finite: [rows], bool: False for rows that may hold infinities or NaN. Their factors are
                 0, and 0 * inf is NaN: use `weighted` and `cleaned`.
+            sums: `RowSums`, how rows are added up. The result may be float64.
         """
-        return Instantiated(self.instantiated()).weighted_sum(factors, finite)
+        return Instantiated(self.instantiated()).weighted_sum(factors, finite, sums)
 
 
 class Instantiated(Contribution):
@@ -68,8 +70,8 @@ class Instantiated(Contribution):
     def squared_norms(self):
         return sum_of_squares(self._gradients)
 
-    def weighted_sum(self, factors, finite):
-        return tf.tensordot(factors, cleaned(self._gradients, finite), axes=1)
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        return sums.weighted(cleaned(self._gradients, finite), factors)
 
 
 class OuterSum(Contribution):
@@ -129,13 +131,12 @@ class OuterSum(Contribution):
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 
-    def weighted_sum(self, factors, finite):
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._matrices is not None:
-            return tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
-        a, b = cleaned(self._a, finite), weighted(self._b, factors)
-        if not self._one_position:
-            a, b = (tf.reshape(x, tf.stack([-1, tf.shape(x)[-1]])) for x in (a, b))
-        return tf.reshape(tf.matmul(a, b, transpose_a=True), self._shape)
+            return sums.weighted(cleaned(self._matrices, finite), factors)
+        a, b = self._with_positions()
+        total = sums.products(cleaned(a, finite), weighted(b, factors))
+        return tf.reshape(total, self._shape)
 
     def _gram_is_cheaper(self):
         positions, d, p = self._a.shape[1], self._a.shape[2], self._b.shape[2]

@@ -19,6 +19,7 @@ from tfdpnorm.gradients.contributions.patches import (
     patch_gram_sizes,
     patch_grams,
 )
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.devices import has_gpu
 
 # Costs in multiplications of a convolution, measured on CPUs.
@@ -76,15 +77,15 @@ class ConvolutionSum(Contribution):
         self._matrices, measures = self._kernel_gradients()
         return self._norms_from(measures)
 
-    def weighted_sum(self, factors, finite):
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._matrices is not None:
-            total = tf.tensordot(factors, cleaned(self._matrices, finite), axes=1)
+            total = sums.weighted(cleaned(self._matrices, finite), factors)
             return self._finished(total)
-        parts = [
-            self._window.kernel_gradient(cleaned(images, finite), weighted(b, factors), self._shape)
-            for images, b in self._calls
-        ]
-        return self._finished(tf.add_n(parts))
+        ((images, b),) = self._calls
+        rows = kernel_rows(cleaned(images, finite), self._window)
+        b = weighted(_flat(b), factors)
+        parts = [sums.products(patches, b, positions_last=True) for patches in rows]
+        return self._finished(tf.reshape(tf.concat(parts, axis=0), self._shape))
 
     # What a convolution with a function of its variable overrides
 
@@ -102,7 +103,7 @@ class ConvolutionSum(Contribution):
 
     def _gram_norms(self):
         ((images, b),) = self._calls
-        b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
+        b = _flat(b)
         grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
         return gram_norms(*grams, self._roundings)
 
@@ -123,7 +124,7 @@ class ConvolutionSum(Contribution):
         return found, self._measures(found)
 
     def _from_patches(self, images, b):
-        b = tf.reshape(b, [-1, b.shape[1:-1].num_elements(), b.shape[-1]])
+        b = _flat(b)
 
         def product(images, b):
             rows = kernel_rows(images, self._window)
@@ -176,6 +177,11 @@ class ConvolutionSum(Contribution):
         kept = self._shape.num_elements() * _PER_INSTANTIATED_NUMBER
         kept += min(self._patches_cost(), _PER_ROW)
         return gram < kept
+
+
+def _flat(b):
+    """[rows, *counts, filters] as [rows, T, filters]."""
+    return tf.reshape(b, [-1, _positions(b), b.shape[-1]])
 
 
 def _positions(b):

@@ -10,6 +10,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.devices import in_xla
 
 
@@ -65,16 +66,14 @@ class LookupSum(Contribution):
         products = tf.matmul(self._b, self._b, transpose_b=True)
         return gram_norms(tf.cast(alike, self._b.dtype), products, (0, self._b.shape[-1]))
 
-    def weighted_sum(self, factors, finite):
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._by_id is None:
-            rows = weighted(self._b, factors)
-            rows = tf.reshape(rows, [-1, rows.shape[2]])
-            return tf.math.unsorted_segment_sum(
-                rows, tf.reshape(self._valid_ids(), [-1]), self._shape[0]
-            )
-        sums, rows, ids = self._by_id
-        sums = weighted(sums, tf.gather(factors, rows))
-        return tf.math.unsorted_segment_sum(sums, ids, self._shape[0])
+            b = weighted(self._b, factors)
+            b = tf.reshape(b, [-1, b.shape[2]])
+            return sums.by_id(b, tf.reshape(self._valid_ids(), [-1]), self._shape[0], rows=None)
+        vectors, rows, ids = self._by_id
+        vectors = weighted(vectors, tf.gather(factors, rows))
+        return sums.by_id(vectors, ids, self._shape[0], rows=self._ids.shape[0])
 
     def _places(self):
         """For each b, its place in the tables of all rows in a row, and whether it has one."""

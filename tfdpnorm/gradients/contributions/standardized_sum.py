@@ -8,6 +8,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.patches import patch_grams
 from tfdpnorm.gradients.contributions.positions import over_positions
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS, RowSums
 
 
 class Standardization:
@@ -40,10 +41,13 @@ class Standardization:
 
     def pulled_back(self, gradients):
         """The gradients by w from those by gain * u: [..., *kernel.shape], both."""
-        scaled = gradients * self.scale
+        unit, scale, free = (
+            tf.cast(x, gradients.dtype) for x in (self.unit, self.scale, self.free)
+        )
+        scaled = gradients * scale
         axes = [-4, -3, -2]
-        along = tf.reduce_sum(scaled * self.unit, axis=axes, keepdims=True) * self.free
-        return scaled - tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * self.unit
+        along = tf.reduce_sum(scaled * unit, axis=axes, keepdims=True) * free
+        return scaled - tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * unit
 
     def by_gain(self, images, convolved, b, window):
         """The gradients of each row by the gain: u . G, the sum of b * (u convolved with images).
@@ -100,6 +104,10 @@ class StandardizedConvolutionSum(ConvolutionSum):
         found = super().grouped(count)
         found._by_gain = Instantiated(self._by_gain).grouped(count).instantiated()
         return found
+
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        # What is pulled back may be much longer than what is left of it, and so may its rounding.
+        return super().weighted_sum(factors, finite, RowSums(block=None))
 
     def _finished(self, gradients):
         return self._standardization.pulled_back(gradients)

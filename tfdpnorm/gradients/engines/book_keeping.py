@@ -118,7 +118,8 @@ def book_keeping(
     for part, factor, weight, variable in zip(merged, factors, weights, variables, strict=True):
         factor = weight / loss_scale * factor * tf.cast(mask, factor.dtype)
         dtype = accumulation_dtype(variable)
-        sums.append(tf.cast(part.weighted_sum(tf.cast(factor, dtype), finite), dtype))
+        total = part.weighted_sum(tf.cast(factor, dtype), finite, clipping.sums)
+        sums.append(tf.cast(total, dtype))
     nonfinite = tf.reduce_sum(tf.cast(~finite & (mask > 0), tf.int32))
     return ClippedSum(sums, losses, predictions, nonfinite)
 

@@ -31,6 +31,8 @@ class Engine:
             little else.
         runs_rows_apart: Whether it runs each row by itself, so that no row can change the gradient
             of another other than through state.
+        bounds_rounding: Whether what rounding adds to the sensitivity has the bound of
+            `tfdpnorm.gradients.rounded_sums`.
         can_be_proved: Whether its clipped_sum takes `observe` and `broadcast` (see
             `tfdpnorm.gradients.book_keeping`).
     """
@@ -42,6 +44,7 @@ class Engine:
     takes_clipping_options: bool = True
     holds_gradients: bool = True
     runs_rows_apart: bool = False
+    bounds_rounding: bool = False
     can_be_proved: bool = False
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
@@ -90,6 +93,7 @@ _ENGINES = (
         ),
         takes_public_rows=False,
         holds_gradients=False,
+        bounds_rounding=True,
         can_be_proved=True,
     ),
     Engine(
@@ -99,6 +103,7 @@ _ENGINES = (
         ),
         takes_mixing_rows=True,
         runs_rows_apart=True,
+        bounds_rounding=True,
     ),
     Engine(
         "tfp_vectorized",

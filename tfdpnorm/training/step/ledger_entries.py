@@ -71,7 +71,7 @@ def settle_interrupted(private, noise):
     """
     ledger = private.ledger
     try:
-        if ledger.awaits_made:
+        if ledger.awaits_made and not private.is_erased:
             ledger.record_interrupted()
             noise.update_count.assign(ledger.position)
     except BudgetExhaustedError:
@@ -82,7 +82,10 @@ def settle_interrupted(private, noise):
 
 
 def _record_made(private, noise):
-    """Enters what the announced updates released, or throws away what the budget cannot count."""
+    """Enters what the announced updates released.
+
+    Throws away what the budget cannot count, or the file cannot be told of.
+    """
     ledger = private.ledger
     try:
         ledger.record_made(int(noise.release.numpy()))
@@ -93,6 +96,10 @@ def _record_made(private, noise):
             f"{ceil_text(ledger.epsilon())}, {ledger.updates} updates of {ledger.plan.steps} "
             "planned are counted. Evaluate or save the model."
         ) from None
+    except OSError:
+        # A shorter entry might fit yet, and count an update that a resumed run can repeat.
+        private.erase()
+        raise
 
 
 def _warn_of_fewer_updates(ledger):

@@ -22,7 +22,7 @@ class ClippedLot(NamedTuple):
         total: `ClippedSum` by the measured variables, with losses and predictions.
         sums: List of tensors that are noised together.
         sensitivity: How far adding or removing one example can move `sums`, taken as one vector,
-            in the L2 norm, unless the guarantee is void.
+            in the L2 norm, unless the guarantee is void: C, and what rounding adds.
         measured: What they are by: the trained variables, those that only the pull-back reads, and
             running averages.
         weights: What each sum was multiplied by for the clip, or None.
@@ -49,6 +49,8 @@ class LotGradients:
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
+        sum_rounding: What rounding can add to the sensitivity, relative to it (see
+            `tfdpnorm.gradients.rounded_sums`).
 
     Attributes:
         engine: As given.
@@ -56,9 +58,10 @@ class LotGradients:
         views: As given.
     """
 
-    def __init__(self, model, streams, views, plan, *, engine, clipping):
+    def __init__(self, model, streams, views, plan, *, engine, clipping, sum_rounding):
         self.engine = engine
         self.clipping = clipping
+        self._sum_rounding = sum_rounding
         self._model = model
         self._streams = streams
         self.views = views
@@ -139,7 +142,8 @@ class LotGradients:
         sums, measured, weights = self._noised_statistics.joined(
             total.gradients, measured, clipping.weights, lot, row_moments
         )
-        return ClippedLot(total, sums, clipping.sensitivity, measured, weights, tape, statistics)
+        sensitivity = clipping.sensitivity * (1 + self._sum_rounding)
+        return ClippedLot(total, sums, sensitivity, measured, weights, tape, statistics)
 
     def private(self, clipped, noise, update):
         """Returns the gradients for the optimizer: list of tensors like the trained variables.

@@ -24,6 +24,9 @@ def sum_over_lot(physical_sum, lot):
     if lot.mask.shape[0] == 1:
         return part_of(0)
 
+    def wide(gradients):
+        return [tf.cast(g, tf.float64) for g in gradients]
+
     # The first physical batch outside of the loop gives the others their shapes and dtypes.
     first = part_of(0)
     stacked = (first.losses, first.predictions)
@@ -33,7 +36,7 @@ def sum_over_lot(physical_sum, lot):
 
     def body(k, gradients, nonfinite, arrays):
         part = part_of(k)
-        gradients = [a + b for a, b in zip(gradients, part.gradients, strict=True)]
+        gradients = [a + b for a, b in zip(gradients, wide(part.gradients), strict=True)]
         arrays = tf.nest.map_structure(
             lambda array, t: array.write(k, t), arrays, (part.losses, part.predictions)
         )
@@ -42,8 +45,10 @@ def sum_over_lot(physical_sum, lot):
     _, gradients, nonfinite, arrays = tf.while_loop(
         lambda k, *_: k < count,
         body,
-        (tf.constant(1), first.gradients, first.nonfinite, arrays),
+        (tf.constant(1), wide(first.gradients), first.nonfinite, arrays),
         parallel_iterations=1,  # one physical batch in memory; random layers draw in order
     )
+    # In float64 above, so that many physical batches do not round more than one.
+    gradients = [tf.cast(g, f.dtype) for g, f in zip(gradients, first.gradients, strict=True)]
     losses, predictions = tf.nest.map_structure(lambda array: array.concat(), arrays)
     return ClippedSum(gradients, losses, predictions, nonfinite)

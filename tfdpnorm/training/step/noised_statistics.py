@@ -141,18 +141,23 @@ class NoisedStatistics:
 
         def physical_sums(k):
             x, y, weight, mask = tf.nest.map_structure(lambda t: t[k], tuple(lot))
-            counted = tf.cast((mask > 0) & (weight != 0), tf.float32)
+            counted = tf.cast((mask > 0) & (weight != 0), tf.float64)
             return [
-                tf.tensordot(tf.cast(counted, of_rows.dtype), of_rows, axes=1)
+                tf.tensordot(counted, tf.cast(of_rows, tf.float64), axes=1)
                 for of_rows in row_moments(x, y, weight, mask)
             ]
 
-        zeros = [tf.zeros(average.shape, average.dtype) for average in self._averages()]
+        averages = self._averages()
+        zeros = [tf.zeros(average.shape, tf.float64) for average in averages]
+
+        def rounded(sums):
+            return [tf.cast(s, a.dtype) for s, a in zip(sums, averages, strict=True)]
+
         batches, rows = lot.mask.shape
         if rows == 0:
-            return zeros
+            return rounded(zeros)
         if batches == 1:
-            return physical_sums(0)
+            return rounded(physical_sums(0))
 
         def body(k, sums):
             return k + 1, [a + b for a, b in zip(sums, physical_sums(k), strict=True)]
@@ -163,7 +168,7 @@ class NoisedStatistics:
             (tf.constant(0), zeros),
             parallel_iterations=1,  # one physical batch in memory; random layers draw in order
         )
-        return sums
+        return rounded(sums)
 
     def _in_order(self, moments, mask, views):
         """Yields (mean, second moment) for each layer, [rows x views, channels].

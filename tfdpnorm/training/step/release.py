@@ -8,10 +8,10 @@ from tfdpnorm.layers import pull_back
 def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, noised_statistics):
     """Noises a clipped sum and turns it into the gradients for the optimizer.
 
-    (sum + N(0, (z C)^2)) / expected_batch_size, where the sum is over all measured variables taken
-    as one vector and C is its sensitivity; by default the numerator is rounded to a grid
-    (`tfdpnorm.training.step.exact_noise`). What the sums were multiplied by for the clip is undone
-    after the noise.
+    (sum + N(0, (z S)^2)) / expected_batch_size, where the sum is over all measured variables taken
+    as one vector and S is its sensitivity: C, and what rounding adds. By default the numerator is
+    rounded to a grid (`tfdpnorm.training.step.exact_noise`). What the sums were multiplied by for
+    the clip is undone after the noise.
 
     Args:
         clipped: `tfdpnorm.training.step.lot_gradients.ClippedLot`.

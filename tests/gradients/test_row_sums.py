@@ -1,0 +1,186 @@
+"""Sums over rows: what they are, and that rounding moves them by no more than is paid for."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from tests.gradients.looped_reference import relative_error
+from tfdpnorm.gradients.contributions import row_sums
+from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
+from tfdpnorm.gradients.contributions.row_sums import RowSums
+from tfdpnorm.gradients.rounded_sums import (
+    _additions,
+    largest_lot,
+    rounded_sums,
+)
+
+SUMS = [RowSums(block) for block in (128, 4, None)]
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+# --- what they are ---
+
+
+@pytest.mark.parametrize("sums", SUMS, ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 7, 40])
+def test_weighted(sums, rows):
+    x, factors = normal(rows, 3, 2), normal(rows, seed=1)
+    found = sums.weighted(tf.constant(x), tf.constant(factors))
+    expected = np.einsum("n,nij->ij", factors.astype(float), x)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert found.dtype == (tf.float64 if sums.block is None else tf.float32)
+
+
+@pytest.mark.parametrize("sums", SUMS, ids=str)
+@pytest.mark.parametrize("positions", [1, 3, 40])
+@pytest.mark.parametrize("rows", [0, 1, 9])
+def test_products(sums, positions, rows):
+    a, b = normal(rows, positions, 3), normal(rows, positions, 2, seed=1)
+    expected = np.einsum("ntd,ntp->dp", a.astype(float), b)
+    found = sums.products(tf.constant(a), tf.constant(b))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    last = tf.constant(np.swapaxes(a, 1, 2))
+    found = sums.products(last, tf.constant(b), positions_last=True)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("sums", SUMS, ids=str)
+@pytest.mark.parametrize("positions", [1, 3, 40])
+def test_products_of_blocks(sums, positions):
+    a, b = normal(9, 5, positions, 3), normal(9, 5, positions, 2, seed=1)
+    found = sums.products(tf.constant(a), tf.constant(b))
+    np.testing.assert_allclose(found, np.einsum("nktd,nktp->kdp", a, b), atol=1e-4)
+
+
+def test_sizes_that_are_not_known():
+    spec = tf.TensorSpec([None, None, 3])
+    traced = tf.function(RowSums().products, input_signature=[spec, spec])
+    a, b = normal(5, 4, 3), normal(5, 4, 3, seed=1)
+    found = traced(a, b)
+    assert found.dtype == tf.float64
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a, b), atol=1e-5)
+
+
+def test_matrices_that_would_take_too_much_memory(monkeypatch):
+    a, b = normal(9, 40, 3), normal(9, 40, 2, seed=1)
+    expected = np.einsum("ntd,ntp->dp", a, b)
+    monkeypatch.setattr(row_sums, "_MATRICES_BYTES", 1)
+    by_row = RowSums().products(tf.constant(a), tf.constant(b))
+    monkeypatch.setattr(row_sums, "_MOST_BLOCKS", 4)
+    at_once = RowSums().products(tf.constant(a), tf.constant(b))
+    assert (by_row.dtype, at_once.dtype) == (tf.float32, tf.float64)
+    np.testing.assert_allclose(by_row, expected, atol=1e-4)
+    np.testing.assert_allclose(at_once, expected, atol=1e-4)
+
+
+# --- how they round ---
+
+
+def additions_of(rows, block):
+    """The most additions that a number goes through in `RowSums`, whatever a kernel's order."""
+    seen = []
+
+    class Count:
+        def __init__(self, rows, additions):
+            self.rows, self.additions = rows, additions
+
+    sums = RowSums(block)
+    x = tf.zeros([rows])
+
+    def part(x):
+        seen.append(x.shape[0])
+        return tf.zeros([])
+
+    sums._in_blocks(part, (x,), block)
+    assert sum(seen) == rows and max(seen) <= block
+    parts = [size - 1 for size in seen]
+    while len(parts) > 1:
+        groups = [parts[i : i + 8] for i in range(0, len(parts), 8)]
+        parts = [max(group) + len(group) - 1 for group in groups]
+    return parts[0]
+
+
+def test_no_number_goes_through_more_additions_than_are_paid_for():
+    cases = itertools.product([1, 2, 15, 16, 17, 127, 128, 129, 600, 1023, 1025], (32, 64, 128))
+    for rows, block in cases:
+        # Smaller blocks are taken where memory asks for it.
+        for smaller in {block, block // 2, block // 3, 5, 1}:
+            found = additions_of(rows, smaller)
+            assert found <= _additions(rows, block), (rows, block, smaller)
+
+
+def test_blocks_are_added_up_in_a_tree():
+    """Eight at a time: 2^24 and ones that would be lost beside it one by one."""
+    found = RowSums(1).weighted(tf.constant([2.0**24, *[1.0] * 511]), tf.ones([512]))
+    assert 2**24 + 496 <= float(found) <= 2**24 + 511
+
+
+@pytest.mark.parametrize("mean", [1, 64, 600, 4_096, 100_000])
+def test_the_largest_lot_is_hardly_ever_exceeded(mean):
+    for examples in (mean, mean + 1, 10 * mean, 1000 * mean):
+        most = largest_lot(examples, mean / examples)
+        assert mean <= most <= examples
+        assert stats.binom.sf(most, examples, mean / examples) < 2.0**-64
+
+
+def test_what_rounding_costs():
+    """What noise is raised by: little for small lots, at most 2 % for any."""
+    of_lot = {lot: rounded_sums(100 * lot, 0.01)[1] for lot in (64, 600, 4_096, 65_536)}
+    assert of_lot[64] < 0.003 and of_lot[600] < 0.016
+    assert of_lot[4_096] < 0.002 and of_lot[65_536] < 0.025  # in float64
+    # With all additions one after the other, in exact arithmetic.
+    block, more = rounded_sums(60_000, 0.01)
+    rows = largest_lot(60_000, 0.01)
+    assert more > 2 * rows * (block - 1 + 7 * math.log(rows / block, 8)) * 2.0**-24
+
+
+def test_positions_that_cancel_do_not_move_other_rows():
+    """Where parts of one gradient are long and cancel, float32 would round the others' sum."""
+    a, b = normal(64, 2, 8), normal(64, 2, 8, seed=1)
+    a[0] = 1e6
+    b[0, 1] = -b[0, 0]
+    found = RowSums().products(tf.constant(a), tf.constant(b)).numpy()
+    without = RowSums().products(tf.constant(a[1:]), tf.constant(b[1:])).numpy()
+    assert relative_error([found], [without]) < 1e-9
+    together = tf.einsum("ntd,ntp->dp", a, b).numpy()
+    assert relative_error([together.astype(float)], [without]) > 1e-3
+
+
+# --- norms that no rounding makes too small ---
+
+
+@pytest.mark.parametrize("shape", [(1_000_003,), (100_000, 10), (7, 300, 500), (4096,), (3, 3, 5)])
+@pytest.mark.parametrize("traced", [False, True])
+def test_no_norm_is_too_small(shape, traced):
+    # Beside 1, squares of 2^-26 are lost one by one; and what is left of them is all to be rounded.
+    x = np.full([2, *shape], 2.0**-13, np.float32)
+    x.reshape([2, -1])[:, 0] = 1
+    x[1] = normal(*shape)
+    compute = tf.function(sum_of_squares, jit_compile=True) if traced else sum_of_squares
+    found = compute(tf.constant(x)).numpy().astype(float)
+    exact = np.square(x.astype(float)).reshape([2, -1]).sum(1)
+    assert (found >= exact).all()
+    if shape != (1_000_003,):  # a prime number of squares are added up in one go
+        assert (found <= exact * (1 + 2e-5)).all()
+
+
+def test_norms_over_other_axes():
+    x = normal(4, 3, 5, 6)
+    for axis in ([-3, -2], [1], [-1], [2, 3], [0, 1, 2, 3]):
+        found = sum_of_squares(tf.constant(x), axis)
+        np.testing.assert_allclose(found, np.square(x).sum(tuple(axis)), rtol=1e-5)
+
+
+def test_norms_of_parts_that_cancel_have_a_floor():
+    a = np.ones([1, 2, 4], np.float32)
+    b = np.stack([np.ones([1, 4]), -np.ones([1, 4])], 1).astype(np.float32)
+    grams = [tf.constant(x @ np.swapaxes(x, 1, 2)) for x in (a, b)]
+    parts = 2 * 2 * 2
+    assert float(gram_norms(*grams, (4, 4))[0]) >= (parts / 256) ** 2

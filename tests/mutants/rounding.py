@@ -1,0 +1,100 @@
+"""Faults in how sums and norms are kept from rounding, and in what is paid for the rest."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_BOUND = "tfdpnorm/gradients/rounded_sums.py"
+_SUMS = "tfdpnorm/gradients/contributions/row_sums.py"
+_ARITHMETIC = "tfdpnorm/gradients/contributions/arithmetic.py"
+_CLIPPING = "tfdpnorm/gradients/clipping.py"
+_GRADIENTS = "tfdpnorm/training/step/lot_gradients.py"
+_TESTS = "tests/gradients/test_row_sums.py"
+
+
+def _in_sums(*names):
+    return tests_in(_TESTS, *names)
+
+
+MUTANTS = (
+    Mutant(
+        "rounding-not-paid",
+        _GRADIENTS,
+        (("clipping.sensitivity * (1 + self._sum_rounding)", "clipping.sensitivity"),),
+        "Rounding moves computed sums by more than C, and the noise does not know.",
+        tests_in(
+            "tests/training/step/test_noise.py", "test_the_noise_pays_for_the_rounding_of_sums"
+        ),
+    ),
+    Mutant(
+        "rounding-of-one-sum",
+        _BOUND,
+        (("more = 2 * _error(rows, _additions", "more = 0.02 * _error(rows, _additions"),),
+        "The bound is not one.",
+        _in_sums("test_what_rounding_costs"),
+    ),
+    Mutant(
+        "levels-forgotten",
+        _BOUND,
+        (("block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels", "block - 1"),),
+        "Adding up the blocks rounds, too.",
+        _in_sums("test_no_number_goes_through_more_additions_than_are_paid_for"),
+    ),
+    Mutant(
+        "largest-lot-is-the-mean",
+        _BOUND,
+        (("mean + t / 3 + math.sqrt(t * t / 9 + 2 * mean * t)", "mean"),),
+        "Half of all lots are larger.",
+        _in_sums("test_the_largest_lot_is_hardly_ever_exceeded"),
+    ),
+    Mutant(
+        "blocks-one-after-the-other",
+        _SUMS,
+        (
+            (
+                "    while len(parts) > 1:\n",
+                "    while len(parts) > 1 and (parts := [sum(parts)]):\n",
+            ),
+        ),
+        "Many blocks that are added in turn round more often than is paid for.",
+        _in_sums("test_blocks_are_added_up_in_a_tree"),
+    ),
+    Mutant(
+        "positions-fused-in-float32",
+        _SUMS,
+        (
+            (
+                "self._in_blocks(fused, (a, b), block, wide=True)",
+                "self._in_blocks(fused, (a, b), block, wide=False)",
+            ),
+        ),
+        "Long parts of one gradient that cancel round the sum of all others.",
+        _in_sums("test_positions_that_cancel_do_not_move_other_rows"),
+    ),
+    Mutant(
+        "square-roundings-lost",
+        _ARITHMETIC,
+        (("    return squares * (1 + lost) + lost_squares", "    return squares + lost_squares"),),
+        "A norm that is rounded down lets a row exceed the clip.",
+        _in_sums("test_no_norm_is_too_small"),
+    ),
+    Mutant(
+        "squares-in-one-go",
+        _ARITHMETIC,
+        (("tf.reduce_sum(tf.cast(squares, tf.float64), outer", "tf.reduce_sum(squares, outer"),),
+        "Small squares beside a large one are lost, one by one.",
+        _in_sums("test_no_norm_is_too_small"),
+    ),
+    Mutant(
+        "no-floor-for-parts",
+        _ARITHMETIC,
+        (("    norms = tf.maximum(norms, tf.square(parts / _MOST_CANCELLED))\n", ""),),
+        "Parts that cancel may be so long that they round others even in float64.",
+        _in_sums("test_norms_of_parts_that_cancel_have_a_floor"),
+    ),
+    Mutant(
+        "norms-of-variables-rounded-down",
+        _CLIPPING,
+        ((" * (1 + (len(squared_norms) + 32) * unit)", ""),),
+        "The norm of all variables together may be rounded down.",
+        tests_in("tests/gradients/test_clipping.py", "test_no_rounding_lets_a_row_exceed_the_clip"),
+    ),
+)

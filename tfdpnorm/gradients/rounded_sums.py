@@ -1,0 +1,63 @@
+"""What rounding can add to the sensitivity of a sum over a lot; docs/exact_noise.md derives it."""
+
+import math
+
+ROWS_IN_A_BLOCK = (128, 64, 32)
+BLOCKS_ADDED_AT_ONCE = 8
+
+_UNIT = 2.0**-24  # unit roundoff of float32
+_MOST = 0.02  # of C; above it, smaller blocks are taken
+
+
+def largest_lot(num_examples, sampling_rate):
+    """The number of examples that a Poisson-sampled lot exceeds with a probability below 2^-64.
+
+    By Bernstein's inequality: with mean m and t = 64 ln 2, X < m + t / 3 + sqrt(t^2 / 9 + 2 m t).
+
+    Args:
+        num_examples: N >= 1.
+        sampling_rate: q, 0 < q <= 1.
+
+    Returns:
+        An int, at most N.
+    """
+    mean, t = num_examples * sampling_rate, 64 * math.log(2)
+    return min(num_examples, math.ceil(mean + t / 3 + math.sqrt(t * t / 9 + 2 * mean * t)))
+
+
+def rounded_sums(num_examples, sampling_rate):
+    """How sums over the rows of a lot are computed, and what their rounding can do.
+
+    Args:
+        num_examples: See `largest_lot`.
+        sampling_rate: See `largest_lot`.
+
+    Returns:
+        Pair of the number of rows that are added up in float32 in one go, None for none; and of the
+        most, relative to C, that rounding adds to the distance of the computed sums of two lots
+        that differ in one example.
+    """
+    rows = largest_lot(num_examples, sampling_rate)
+    for block in ROWS_IN_A_BLOCK:
+        more = 2 * _error(rows, _additions(rows, block))
+        if more <= _MOST:
+            return block, more
+    return None, 2 * _error(rows, 0)
+
+
+def _additions(rows, block):
+    """The most additions in float32 that one row's number goes through."""
+    blocks, levels = -(-rows // block), 0
+    while blocks > 1:
+        blocks, levels = -(-blocks // BLOCKS_ADDED_AT_ONCE), levels + 1
+    return min(rows - 1, block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels)
+
+
+def _error(rows, additions):
+    """The L2 norm of the error of a sum of vectors of norm 1.
+
+    Each goes through `additions` roundings in float32, two more where float64 is rounded to it, and
+    through what float64 itself loses, which is less than one more.
+    """
+    roundings = (additions + 3) * _UNIT
+    return rows * roundings / (1 - roundings)
