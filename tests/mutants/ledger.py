@@ -76,8 +76,28 @@ MUTANTS = (
     Mutant(
         "weights-that-no-ledger-knows",
         _ENTRIES,
-        (("private.erase()\n", "pass\n"),),
+        (
+            (
+                "    except BaseException:\n        private.erase()",
+                "    except BaseException:\n        pass",
+            ),
+        ),
         "Weights of updates that could not be entered are left for anybody to take.",
+        tests_in(
+            "tests/training/resume/test_interrupts.py",
+            "test_if_it_cannot_be_entered_the_weights_are_erased",
+        ),
+    ),
+    Mutant(
+        "made-that-was-not-entered",
+        _ENTRIES,
+        (
+            (
+                "        private.erase()\n        raise\n\n\ndef _warn",
+                "        raise\n\n\ndef _warn",
+            ),
+        ),
+        "An update that was made is entered as cut short, and counted twice when it is repeated.",
         tests_in(
             "tests/training/resume/test_interrupts.py",
             "test_if_it_cannot_be_entered_the_weights_are_erased",

@@ -129,5 +129,5 @@ def _fused(a, b, positions_last):
         return tf.einsum("ndt,ntp->dp", a, b)
     if a.shape.rank == 4:
         return tf.einsum("nktd,nktp->kdp", a, b)
-    a, b = (tf.reshape(x, [-1, x.shape[-1]]) for x in (a, b))
+    a, b = (tf.reshape(x, tf.stack([-1, tf.shape(x)[-1]])) for x in (a, b))
     return tf.matmul(a, b, transpose_a=True)
