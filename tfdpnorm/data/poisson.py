@@ -115,12 +115,7 @@ class PoissonBatches:
         Raises:
             TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
         """
-        q, n = self.sampling_rate, self._num_examples
-        enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
-        rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
-        if physical_batch_size is None:
-            return rows
-        return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
+        return physical_rows(self._num_examples, self.expected_batch_size, physical_batch_size)
 
     def as_dataset(
         self, physical_batch_size=None, insecure_seed=None, first_update=0, secret_key=None
@@ -192,6 +187,16 @@ class PoissonBatches:
             f"expected_batch_size={self._expected_batch_size}, "
             f"sampling_rate={self.sampling_rate:.6g})"
         )
+
+
+def physical_rows(num_examples, expected_batch_size, physical_batch_size=None):
+    """Returns P for public numbers; see `PoissonBatches.physical_rows`."""
+    q, n = expected_batch_size / num_examples, num_examples
+    enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
+    rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
+    if physical_batch_size is None:
+        return rows
+    return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
 
 
 def _with_zero_row(array, name):

@@ -15,6 +15,7 @@ from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.training.checks.rehearsal import rehearsed_engine
 from tfdpnorm.training.checks.settings import (
     check_augmentation,
     check_budget_share,
@@ -91,7 +92,10 @@ def make_private(
         accountant: "rdp" or "pld".
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
-            with statistics "example", and with "lot" and its full gradient.
+            with statistics "example", with "lot" and its full gradient, and, with a warning of what
+            it costs, where book-keeping has no rule or per-example independence is not proved for
+            it. The shapes of the model's inputs have to be known then: call a subclassed model on
+            a batch before.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
@@ -183,7 +187,6 @@ def make_private(
         )
     # What a resumed run must share with the run that it resumes, besides the plan.
     settings = {
-        "engine": checked.engine.name,
         "statistics": checked.streams.statistics,
         "clipping": clipping,
         "clip_function": clip_function,
@@ -194,18 +197,26 @@ def make_private(
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
         "insecure_seed": insecure_seed,
     }
+    form = {"physical_batch_size": physical_batch_size, "validate": validate}
+    try:
+        chosen, price = rehearsed_engine(model, checked, plan, asked_for=engine, **form)
+    except ValueError:
+        # The probe names the layer where rows meet, and says more of it, if it finds the fault.
+        _assemble(model, checked, plan, settings, **form).row_checks.check_model()
+        raise
     private = _assemble(
         model,
-        checked,
+        checked._replace(engine=chosen),
         plan,
-        settings,
-        physical_batch_size=physical_batch_size,
-        validate=validate,
+        {"engine": chosen.name, **settings},
+        **form,
         run_dir=run_dir,
         resume=resume,
         checkpoint_every=checkpoint_every,
     )
     private.row_checks.check_model()
+    if price is not None:
+        warnings.warn(price, stacklevel=2)
     return private
 
 
@@ -291,9 +302,9 @@ def _assemble(
     *,
     physical_batch_size,
     validate,
-    run_dir,
-    resume,
-    checkpoint_every,
+    run_dir=None,
+    resume=False,
+    checkpoint_every=None,
 ):
     """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
     insecure_seed = settings["insecure_seed"]

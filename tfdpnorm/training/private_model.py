@@ -32,7 +32,7 @@ from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import described_model, described_training
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.regularization import regularization_gradients
+from tfdpnorm.training.step.regularization import added_gradients, regularization_gradients
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
@@ -158,9 +158,10 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
-            gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
+            gradients = added_gradients(gradients, regularization)
         self.optimizer.apply_gradients(
-            (tf.cast(g, v.dtype), v) for g, v in zip(gradients, trained, strict=True)
+            (None if g is None else tf.cast(g, v.dtype), v)
+            for g, v in zip(gradients, trained, strict=True)
         )
         self.update_count.assign_add(1)
         return self._training_logs(lot, clipped.total)

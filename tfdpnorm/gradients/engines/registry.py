@@ -31,6 +31,8 @@ class Engine:
             little else.
         runs_rows_apart: Whether it runs each row by itself, so that no row can change the gradient
             of another other than through state.
+        takes_unreached: Whether its clipped_sum takes `unreached` (see
+            `tfdpnorm.gradients.per_example`). Others refuse variables that the loss does not reach.
         can_be_proved: Whether its clipped_sum takes `observe` and `broadcast` (see
             `tfdpnorm.gradients.book_keeping`).
     """
@@ -43,6 +45,7 @@ class Engine:
     holds_gradients: bool = True
     runs_rows_apart: bool = False
     can_be_proved: bool = False
+    takes_unreached: bool = False
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
         """Refuses what the engine cannot do, before anything is trained.
@@ -91,6 +94,7 @@ _ENGINES = (
         takes_public_rows=False,
         holds_gradients=False,
         can_be_proved=True,
+        takes_unreached=True,
     ),
     Engine(
         "per_example",
@@ -99,6 +103,7 @@ _ENGINES = (
         ),
         takes_mixing_rows=True,
         runs_rows_apart=True,
+        takes_unreached=True,
     ),
     Engine(
         "tfp_vectorized",
