@@ -15,6 +15,7 @@ from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.training.checks.own_steps import check_no_own_steps
 from tfdpnorm.training.checks.rehearsal import rehearsed_engine
 from tfdpnorm.training.checks.settings import (
     check_augmentation,
@@ -141,7 +142,7 @@ def make_private(
 
     Raises:
         ValueError: with what was expected, for anything that does not fit together, for a private
-            model, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
+            model, for one with a `train_step` or the like of its own, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
             example changes the gradient of another.
     """
     _check_is_trainable_here(model)
@@ -228,6 +229,7 @@ def _check_is_trainable_here(model):
             "Expected a Keras model, got one from make_private(), or one that holds such a model. "
             "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
         )
+    check_no_own_steps(model)
     check_no_strategy(model)
 
 
