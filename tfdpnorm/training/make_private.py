@@ -142,8 +142,9 @@ def make_private(
 
     Raises:
         ValueError: with what was expected, for anything that does not fit together, for a private
-            model, for one with a `train_step` or the like of its own, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
-            example changes the gradient of another.
+            model, for one with a `train_step` or the like of its own, for one in the scope of a
+            `tf.distribute.Strategy`, and for models in which one example changes the gradient of
+            another.
     """
     _check_is_trainable_here(model)
     checked = _check(

@@ -1,4 +1,4 @@
-"""Models that say themselves how they are trained: refused, since nobody would call what they say."""
+"""Models that say themselves how they are trained: what they say would not be called."""
 
 from tensorflow import keras
 
