@@ -36,7 +36,7 @@ def checked_batches(private, streams, x, y, arguments):
     if not private.model.built:
         zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
         private.model(zeros, training=False)
-    check_known_layers(private.model)
+    check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
     private.refresh_public_statistics()
     return batches

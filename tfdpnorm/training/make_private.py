@@ -159,6 +159,7 @@ def make_private(
         augmentation=augmentation,
         pull_back_weight=pull_back_weight,
         statistics_budget_share=statistics_budget_share,
+        validate=validate,
     )
     physical_batch_size = _integer_or_none("physical_batch_size", physical_batch_size, at_least=1)
     checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
@@ -267,10 +268,11 @@ def _check(
     augmentation,
     pull_back_weight,
     statistics_budget_share,
+    validate,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     engine = None if engine is None else engine_named(engine)
-    check_known_layers(model)
+    check_known_layers(model, will_be_proved=validate is True)
     if public_batch is not None:
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)

@@ -57,8 +57,8 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
     """
 
     how_to_save = (
-        "Expected private.save(path), or private.model, got the private model itself to be saved: "
-        "the file would hold metrics of private examples, without noise."
+        "Expected private.save(path), or private.model, got the private model itself, to be saved "
+        "or cloned: that would take along metrics of private examples, without noise."
     )
 
     def __init__(
@@ -302,7 +302,13 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             self.weights_of_run.note()
 
     def save(self, filepath, overwrite=True, **kwargs):
-        """Saves the trained Keras model, without anything of the private training."""
+        """Saves the trained Keras model, without anything of the private training.
+
+        `keras.models.load_model(filepath)` loads it, after `import tfdpnorm` if it holds layers of
+        this library, and in a process that has no private rows. It comes back uncompiled: the
+        metrics, and what a compiled model would save of them, are of private examples. To evaluate
+        it, call `compile(loss=..., metrics=...)`.
+        """
         self._look_at_weights()
         self.servable().save(filepath, overwrite=overwrite, **kwargs)
 
@@ -344,6 +350,50 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def __deepcopy__(self, memo):
         return self.__reduce__()
+
+    # Of the wrapped model. Keras sets inputs and outputs of a model, here to None.
+
+    @property
+    def inputs(self):
+        """As in Keras."""
+        return self.model.inputs
+
+    @inputs.setter
+    def inputs(self, value):
+        del value
+
+    @property
+    def outputs(self):
+        """As in Keras."""
+        return self.model.outputs
+
+    @outputs.setter
+    def outputs(self, value):
+        del value
+
+    @property
+    def input(self):
+        """As in Keras."""
+        return self.model.input
+
+    @property
+    def output(self):
+        """As in Keras."""
+        return self.model.output
+
+    @property
+    def input_shape(self):
+        """As in Keras."""
+        return self.model.input_shape
+
+    @property
+    def output_shape(self):
+        """As in Keras."""
+        return self.model.output_shape
+
+    def get_layer(self, name=None, index=None):
+        """Returns a layer of the wrapped model; as in Keras."""
+        return self.model.get_layer(name, index)
 
     def summary(self, *args, **kwargs):
         """Prints the wrapped model's summary."""

@@ -59,6 +59,11 @@ class RowChecks:
         self._outputs = None
         self._loss_probed = False
 
+    @property
+    def demand_a_proof(self):
+        """Whether a step is only made if per-example independence is proved of it."""
+        return self._demanded() and self._validate is True
+
     def check_model(self, x=None):
         """Probes the model and the augmentations, unless that was done.
 
