@@ -35,7 +35,8 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
 
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
-            `np.asarray` takes. Types are kept.
+            `np.asarray` takes. Types are kept. Texts are taken too, for models that begin with
+            `keras.layers.TextVectorization(vocabulary=...)` and the like.
         y: as x, or None.
         expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
             necessarily whole. Divide by this public number, never by the size of a lot.
@@ -45,7 +46,8 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
         A `PoissonBatches`.
 
     Raises:
-        TypeError: if an array holds anything but booleans, integers and floats.
+        TypeError: if an array is ragged or sparse, or holds anything but booleans, integers,
+            floats and, in x, texts.
         ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
             expected_batch_size is out of range.
     """
@@ -68,7 +70,7 @@ class PoissonBatches:
     """
 
     def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
-        x = arrays.map_leaves(arrays.numeric_array, x, "x")
+        x = arrays.map_leaves(arrays.text_or_numeric_array, x, "x")
         if y is not None:
             y = arrays.map_leaves(arrays.numeric_array, y, "y")
         lengths = []
@@ -200,9 +202,14 @@ def physical_rows(num_examples, expected_batch_size, physical_batch_size=None):
 
 
 def _with_zero_row(array, name):
-    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of zeros for padding."""
+    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of padding.
+
+    That is of zeros, or of empty texts.
+    """
     del name
     padded = np.zeros((len(array) + 1,) + array.shape[1:], dtype=array.dtype.newbyteorder("="))
+    if array.dtype == object:  # texts
+        padded.fill(b"")
     padded[:-1] = array
     with tf.device("/cpu:0"):
         return tf.constant(padded)

@@ -8,6 +8,14 @@ from tfdpnorm.data import PoissonBatches, check_public_batch
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.training.checks.given import (
+    check_inputs,
+    check_batch_size,
+    check_sample_weight,
+    is_sequence,
+    rows_of_sequence,
+    tuples_of_arrays,
+)
 from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
 from tfdpnorm.training.checks.settings import check_private_data
 
@@ -25,21 +33,31 @@ def checked_batches(private, streams, x, y, arguments):
     Raises:
         ValueError: for data, arguments or layers that private training refuses.
     """
-    batches = as_poisson_batches(
-        x, y, arguments.get("sample_weight"), private.plan.expected_batch_size
-    )
+    plan, weights = private.plan, arguments.get("sample_weight")
+    check_sample_weight(weights)
+    if is_sequence(x) and y is None and weights is None:
+        x, y, weights = rows_of_sequence(x, plan.num_examples) or (x, None, None)
+    x, y = (tuples_of_arrays(part, plan.num_examples) for part in (x, y))
+    batches = as_poisson_batches(x, y, weights, plan.expected_batch_size)
     if batches is None:
         return None
+    check_batch_size(arguments.pop("batch_size", None), plan)
+    check_inputs(private.model, batches.x)
     check_private_data(batches, private.plan, streams.public_batch)
     arguments.pop("sample_weight", None)  # it is in the batches
     refuse_fit_arguments(arguments)
     if not private.model.built:
-        zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
-        private.model(zeros, training=False)
+        private.model(tf.nest.map_structure(_blank, batches.x), training=False)
     check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
     private.refresh_public_statistics()
     return batches
+
+
+def _blank(array):
+    """A row [1, ...] that is nobody's."""
+    shape = (1, *array.shape[1:])
+    return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
 
 
 def is_sampled_by_this_library(batches):

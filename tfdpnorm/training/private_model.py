@@ -207,10 +207,12 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         self,
         x=None,
         y=None,
-        *,
+        batch_size=None,
         epochs=None,
-        steps_per_epoch=None,
+        verbose="auto",
         callbacks=None,
+        *,
+        steps_per_epoch=None,
         validation_is_public=False,
         **kwargs,
     ):
@@ -218,10 +220,14 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
         Args:
             x: `tfdpnorm.data.PoissonBatches`, or arrays [N, ...] that are Poisson-sampled here.
-                Any other data that Keras can iterate over trains too, and voids the guarantee:
-                how it samples is not known.
+                Several inputs go in a tuple, a list or a dict. The rows of a
+                `keras.utils.Sequence` that gives the same items again are read into memory and
+                sampled, too. Any other data that Keras can iterate over trains as well, and voids
+                the guarantee: how it samples is not known.
             y: Targets [N, ...] for arrays.
+            batch_size: None, or the expected lot size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
+            verbose: As in Keras.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are refused, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
@@ -242,6 +248,8 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         """
         check_no_strategy(self.model)
         self._check_ready_for_training()
+        if batch_size is not None:
+            kwargs["batch_size"] = batch_size
         batches = checked_batches(self, self._streams, x, y, kwargs)
         is_sampled = batches is not None and is_sampled_by_this_library(batches)
         if not is_sampled:
@@ -286,6 +294,7 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
                     y,
                     epochs=epochs,
                     steps_per_epoch=steps_per_epoch,
+                    verbose=verbose,
                     callbacks=[stop, *callbacks, *saving],
                     **kwargs,
                 )

@@ -324,7 +324,7 @@ class TestData:
             trained.fit(batches, verbose=0, **{argument: np.ones(40)})
 
     def test_several_inputs_in_a_list(self, trained, data):
-        with pytest.raises(ValueError, match="in a tuple or a dict, not in a list"):
+        with pytest.raises(ValueError, match="Expected x to hold 1 array.*, got 2"):
             trained.fit([data[0], data[0]], data[1], verbose=0)
 
 

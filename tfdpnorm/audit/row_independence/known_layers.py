@@ -129,6 +129,11 @@ def _remedy(layer):
         return "Give it public constants: Normalization(mean=..., variance=...)."
     if isinstance(layer, keras.layers.Discretization):
         return "Give it public constants: Discretization(bin_boundaries=...)."
-    if isinstance(layer, (*_LOOKUPS, keras.layers.TextVectorization)):
+    if isinstance(layer, keras.layers.TextVectorization):
+        return (
+            "Give it the words of public text, TextVectorization(vocabulary=...), and run it on "
+            "the texts before fit(): x = layer(texts).numpy()."
+        )
+    if isinstance(layer, _LOOKUPS):
         return f"Give it the words of public text: {type(layer).__name__}(vocabulary=...)."
     return "Give it public constants in its constructor."

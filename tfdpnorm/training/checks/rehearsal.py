@@ -47,7 +47,8 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
         Pair of the `Engine` and a sentence for a warning, or None.
 
     Raises:
-        ValueError: if no engine, or not that which was asked for, can train the model.
+        ValueError: for a layer that splits texts, and if no engine, or not that which was asked
+            for, can train the model.
     """
     engine = checked.engine
     examined = validate is not False and checked.streams.mode != "lot"
@@ -58,6 +59,9 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
     if specs is None:
         return engine, None
     refused = _refused(model, checked, plan, engine, specs, validate)
+    for layer in _splitting(model):
+        if refused is not None or engine.runs_rows_apart:
+            raise _split_before(layer)
     if refused is None:
         return engine, None
     apart = engine_named("per_example")
@@ -76,9 +80,25 @@ def _is_known_to_fit(model, checked):
     of_views = [x for a in checked.views.augmentations for x in (a, *sublayers(a))]
     layers = [model, *sublayers(model), *of_views]
     return (
-        all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
+        not _splitting(model)
+        and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
         and all(rule_for(x) is not None for x in weight_owners(model))
+    )
+
+
+def _splitting(model):
+    """The layers that split texts into words, which no gradient of single rows gets past."""
+    texts = [x for x in sublayers(model) if isinstance(x, keras.layers.TextVectorization)]
+    return [layer for layer in texts if layer.get_config()["split"] is not None]
+
+
+def _split_before(layer):
+    return ValueError(
+        f"Expected texts to be split into words before the model, got TextVectorization "
+        f"{layer.name!r} in it, where the words of all examples come in one list. Run it on the "
+        "data, once: x = layer(texts).numpy(); train a model that begins with the ids, and put "
+        "the layer before it where it is used: keras.Sequential([layer, private.servable()])."
     )
 
 
