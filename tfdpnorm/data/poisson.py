@@ -107,6 +107,13 @@ class PoissonBatches:
         """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied."""
         return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._x)
 
+    @property
+    def y(self):
+        """The targets, as `x`; None without any."""
+        if self._y is None:
+            return None
+        return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._y)
+
     def physical_rows(self, physical_batch_size=None):
         """Returns P, the number of rows of every physical batch.
 

@@ -9,15 +9,17 @@ from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
 from tfdpnorm.training.checks.given import (
-    check_inputs,
     check_batch_size,
+    check_inputs,
     check_sample_weight,
     is_sequence,
     rows_of_sequence,
     tuples_of_arrays,
 )
 from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
+from tfdpnorm.training.checks.scales import warn_of_other_scale
 from tfdpnorm.training.checks.settings import check_private_data
+from tfdpnorm.training.checks.targets import check_targets, outputs_of
 
 
 def checked_batches(private, streams, x, y, arguments):
@@ -51,6 +53,8 @@ def checked_batches(private, streams, x, y, arguments):
     check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
     private.refresh_public_statistics()
+    if streams.public_batch is not None:
+        tf.nest.map_structure(warn_of_other_scale, streams.public_batch, batches.x)
     return batches
 
 
@@ -104,6 +108,12 @@ def prepared_lots(private, batches, noise, kept, loss):
     Raises:
         ValueError: without targets, or if one row changes the gradient of another.
     """
+    outputs = outputs_of(private.model)
+    if outputs is not None and batches.y is not None:
+        targets, names = batches.y, private.output_names
+        if isinstance(targets, dict):
+            targets = [targets[name] for name in names if name in targets]
+        check_targets(loss.of_outputs(len(outputs)), outputs, tf.nest.flatten(targets))
     lots = batches.as_dataset(
         physical_batch_size=private.physical_batch_size,
         insecure_seed=noise.insecure_seed,

@@ -21,6 +21,7 @@ from tfdpnorm.training.checks.inputs import (
 )
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
+from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     check_validation_rows,
     checked_batches,
@@ -282,13 +283,22 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
                 self.begin_within_epoch(first_step)
             else:
                 steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
+        initial = kwargs.get("initial_epoch", 0)
+        left = first_step + self.ledger.remaining_updates
+        possible = initial + math.ceil(left / (steps_per_epoch or 1))
         if epochs is None:
-            epochs = kwargs.get("initial_epoch", 0)
-            steps = first_step + self.ledger.remaining_updates
-            epochs += math.ceil(steps / (steps_per_epoch or 1))
+            epochs = possible
+        elif steps_per_epoch and epochs > possible:
+            warnings.warn(
+                f"Of epochs={epochs}, {possible - initial} can be trained: "
+                f"{self.ledger.remaining_updates} updates are left of {self.plan.steps} planned in "
+                f"make_private(steps=...), and an epoch takes {steps_per_epoch}. Training stops "
+                "there.",
+                stacklevel=2,
+            )
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.lots_in_use.of_fit():
+            with self.lots_in_use.of_fit(), without_private_values():
                 return super().fit(
                     x,
                     y,

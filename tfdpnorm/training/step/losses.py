@@ -76,6 +76,15 @@ class PerExampleLoss:
             return total
         return total * tf.cast(sample_weight, total.dtype)
 
+    def of_outputs(self, count):
+        """Returns a list of the losses of so many outputs, None for those without one."""
+        if not isinstance(self._loss, (list, tuple, dict)):
+            return [self._loss] * count
+        names = self._output_names
+        if isinstance(self._loss, dict) and names is None:
+            return []
+        return _by_output(_completed(self._loss, names), names)
+
     def _values(self, loss, y, predictions):
         y, predictions = _matched(y, predictions)
         key = (id(loss), tuple(y.shape[1:]), tuple(predictions.shape[1:]), y.dtype)
