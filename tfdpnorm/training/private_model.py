@@ -1,6 +1,5 @@
 """A Keras model that trains another one under differential privacy."""
 
-import math
 import os
 import warnings
 
@@ -11,7 +10,7 @@ from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
-from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
+from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import (
@@ -19,8 +18,10 @@ from tfdpnorm.training.checks.inputs import (
     joined_metrics,
     one_physical_batch,
 )
+from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
+from tfdpnorm.training.course import course_of
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     check_validation_rows,
@@ -31,6 +32,7 @@ from tfdpnorm.training.fit_data import (
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import described_model, described_training
+from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import added_gradients, regularization_gradients
@@ -38,7 +40,7 @@ from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
-class PrivateModel(BeginsWithinEpoch, UnsavedModel):
+class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -268,42 +270,28 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         if not self.restore_run(callbacks):
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
-        first_step = 0
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
             y = None
-            if steps_per_epoch is None:
-                steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            # As it was in the run that is resumed, whose callbacks went by epochs.
-            of_plan = min(steps_per_epoch, self.plan.steps)
-            start = self._kept.take_start(of_plan)
-            if start is not None and "initial_epoch" not in kwargs:
-                steps_per_epoch = of_plan
-                kwargs["initial_epoch"], first_step = start
-                self.begin_within_epoch(first_step)
-            else:
-                steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
-        initial = kwargs.get("initial_epoch", 0)
-        left = first_step + self.ledger.remaining_updates
-        possible = initial + math.ceil(left / (steps_per_epoch or 1))
-        if epochs is None:
-            epochs = possible
-        elif steps_per_epoch and epochs > possible:
-            warnings.warn(
-                f"Of epochs={epochs}, {possible - initial} can be trained: "
-                f"{self.ledger.remaining_updates} updates are left of {self.plan.steps} planned in "
-                f"make_private(steps=...), and an epoch takes {steps_per_epoch}. Training stops "
-                "there.",
-                stacklevel=2,
-            )
+        course = course_of(
+            self.ledger,
+            self._kept.take_start,
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
+            initial_epoch=kwargs.pop("initial_epoch", None),
+            sampled_here=batches is not None,
+        )
+        if course.first_step:
+            self.begin_within_epoch(course.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             with self.lots_in_use.of_fit(), without_private_values():
                 return super().fit(
                     x,
                     y,
-                    epochs=epochs,
-                    steps_per_epoch=steps_per_epoch,
+                    epochs=course.epochs,
+                    steps_per_epoch=course.steps_per_epoch,
+                    initial_epoch=course.initial_epoch,
                     verbose=verbose,
                     callbacks=[stop, *callbacks, *saving],
                     **kwargs,
@@ -369,54 +357,6 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def __deepcopy__(self, memo):
         return self.__reduce__()
-
-    # Of the wrapped model. Keras sets inputs and outputs of a model, here to None.
-
-    @property
-    def inputs(self):
-        """As in Keras."""
-        return self.model.inputs
-
-    @inputs.setter
-    def inputs(self, value):
-        del value
-
-    @property
-    def outputs(self):
-        """As in Keras."""
-        return self.model.outputs
-
-    @outputs.setter
-    def outputs(self, value):
-        del value
-
-    @property
-    def input(self):
-        """As in Keras."""
-        return self.model.input
-
-    @property
-    def output(self):
-        """As in Keras."""
-        return self.model.output
-
-    @property
-    def input_shape(self):
-        """As in Keras."""
-        return self.model.input_shape
-
-    @property
-    def output_shape(self):
-        """As in Keras."""
-        return self.model.output_shape
-
-    def get_layer(self, name=None, index=None):
-        """Returns a layer of the wrapped model; as in Keras."""
-        return self.model.get_layer(name, index)
-
-    def summary(self, *args, **kwargs):
-        """Prints the wrapped model's summary."""
-        return self.model.summary(*args, **kwargs)
 
     # What this library adds
 
@@ -582,33 +522,12 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def _check_ready_for_training(self):
         self._settle()
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "Expected the process that called make_private(), got a fork of it: both would "
-                "draw the same noise, and each count its own updates. Call make_private() in the "
-                "process that trains."
-            )
-        if self._is_erased:
-            raise RuntimeError(
-                "Expected a model with weights, got one whose weights were erased, since the "
-                "ledger could not be told of an interrupted update, or had no budget for it. "
-                "Mend the folder of the run, and resume it from its last checkpoint: "
-                "make_private(..., resume=True)."
-            )
-        if self.ledger.is_finished or self.ledger.remaining_updates < 1:
-            ended = "a run that finish() ended, with " if self.ledger.is_finished else ""
-            again = self.ledger.recounted
-            again = f", {again} of them repetitions that were counted again" if again else ""
-            raise BudgetExhaustedError(
-                f"Expected updates to be left, got {ended}{self.ledger.updates} made of "
-                f"{self.plan.steps} planned{again}. Evaluate or save the model; a new plan on "
-                "the same data adds to what it has already cost."
-            )
-        if self._per_example_loss is None:
-            raise RuntimeError(
-                "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "
-                "loss=...) before fit()."
-            )
+        check_ready(
+            self.ledger,
+            process=self._process,
+            is_erased=self._is_erased,
+            is_compiled=self._per_example_loss is not None,
+        )
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs
