@@ -1,12 +1,14 @@
 """tfdpnorm: deep networks with normalisation layers, trained under differential privacy.
 
 The names below are imported when they are first used, so that `tfdpnorm-epsilon` and
-`import tfdpnorm.privacy` answer without loading TensorFlow.
+`import tfdpnorm.privacy` answer without loading TensorFlow. Saved models that hold layers of this
+library can be loaded all the same.
 """
 
 import importlib
 
 from tfdpnorm._version import __version__
+from tfdpnorm.keras_compat.saved_layers import register_when_keras_is_imported
 
 _NAMES = {
     "PrivacyBudget": "tfdpnorm.privacy",
@@ -44,3 +46,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(__all__)
+
+
+register_when_keras_is_imported()

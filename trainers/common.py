@@ -24,7 +24,8 @@ def define_run_flags():
     flags.DEFINE_string(
         "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
     )
-    flags.DEFINE_string("output_dir", "results", "Folder for the record of the run.")
+    # Not results/, whose records are kept and averaged into the papers' tables.
+    flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
     flags.DEFINE_string(
         "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
     )
@@ -53,6 +54,8 @@ def train(spec):
         from tensorflow import keras
 
         keras.mixed_precision.set_global_policy("mixed_float16")
+    if FLAGS.resume and FLAGS.run_dir is None:
+        raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
     if "dry_run" in FLAGS and FLAGS.dry_run:
         print(dry_run(spec, **places))

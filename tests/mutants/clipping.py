@@ -206,7 +206,7 @@ MUTANTS = (
     Mutant(
         "sign-of-update",
         "tfdpnorm/training/private_model.py",
-        (("(tf.cast(g, v.dtype), v) for g, v", "(tf.cast(-g, v.dtype), v) for g, v"),),
+        (("else tf.cast(g, v.dtype), v)", "else tf.cast(-g, v.dtype), v)"),),
         "Training climbs the loss.",
         tests_in(
             "tests/training/step/test_noise.py", "test_the_denominator_is_the_expected_lot_size"
@@ -299,8 +299,8 @@ MUTANTS = (
         "tfdpnorm/training/private_model.py",
         (
             (
-                "[g + r for g, r in zip(gradients",
-                "[g + r / self.plan.expected_batch_size for g, r in zip(gradients",
+                "added_gradients(gradients, regularization)",
+                "added_gradients(gradients, [r / 10 for r in regularization])",
             ),
         ),
         "The penalty on weights is divided by the lot.",

@@ -9,6 +9,16 @@ _RELEASE = "tfdpnorm/training/step/release.py"
 
 MUTANTS = (
     Mutant(
+        "weights-that-no-loss-reaches-are-noised",
+        "tfdpnorm/training/step/release.py",
+        (("None if v.ref() in unreached else g", "g"),),
+        "Weight decay and momentum move weights that Keras leaves as they are.",
+        tests_in(
+            "tests/training/checks/test_bad_input.py",
+            "TestLayers::test_a_variable_without_a_path_to_the_loss",
+        ),
+    ),
+    Mutant(
         "stddev-min-c-1",
         _RELEASE,
         (("* clipped.sensitivity", "* min(clipped.sensitivity, 1)"),),

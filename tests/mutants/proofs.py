@@ -1,6 +1,6 @@
 """Mutants of what demands that per-example independence is proved."""
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, tests_in
 
 _ROWS = "tfdpnorm/training/checks/rows.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
@@ -40,6 +40,26 @@ MUTANTS = (
         (("        private.row_checks.trace(train_function, iterator)\n", ""),),
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
         _TESTS,
+    ),
+    Mutant(
+        "a-refusal-counts-as-an-eager-update",
+        _ROWS,
+        (("            self._rehearse(train_function, iterator)\n", ""),),
+        "The ledger counts an update of an eager step that was refused.",
+        tests_in(
+            "tests/training/checks/test_rehearsal.py",
+            "test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger",
+        ),
+    ),
+    Mutant(
+        "meeting-rows-are-run-apart-in-silence",
+        "tfdpnorm/training/make_private.py",
+        (("        warnings.warn(price, stacklevel=2)\n", "        pass\n"),),
+        "Nobody is told that book-keeping cannot be used.",
+        tests_in(
+            "tests/training/checks/test_rehearsal.py",
+            "test_where_book_keeping_cannot_be_rows_run_apart_and_that_is_said",
+        ),
     ),
     Mutant(
         "another-trace-is-trained",

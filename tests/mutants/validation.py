@@ -6,6 +6,38 @@ _QUERIES = "tfdpnorm/privacy/queries.py"
 
 MUTANTS = (
     Mutant(
+        "errors-show-private-values",
+        "tfdpnorm/training/errors.py",
+        (
+            (
+                "        raise tf.errors.InvalidArgumentError(None, None, message) from None",
+                "        raise",
+            ),
+        ),
+        "Tracebacks show the labels of private examples.",
+        tests_in("tests/training/checks/test_traps.py", "test_no_private_value_is_in_a_traceback"),
+    ),
+    Mutant(
+        "random-sequences-are-sampled",
+        "tfdpnorm/training/checks/given.py",
+        (("    if not _same(first, again) or not", "    if not"),),
+        "Rows that a Sequence draws or mixes anew are taken for the examples.",
+        tests_in(
+            "tests/training/test_keras_inputs.py",
+            "test_a_sequence_that_changes_voids_the_guarantee",
+        ),
+    ),
+    Mutant(
+        "unproved-batch-normalisation-is-let-pass",
+        "tfdpnorm/audit/row_independence/known_layers.py",
+        (("always_in_inference(model, normalizing) if will_be_proved else []", "normalizing"),),
+        "Averages over examples are released without noise, where nothing is proved.",
+        tests_in(
+            "tests/training/checks/test_batch_normalization_in_inference.py",
+            "test_is_refused_where_nothing_is_proved",
+        ),
+    ),
+    Mutant(
         "queries-counted-once",
         _QUERIES,
         (("(asked + 1, max(planned_before, planned))", "(1, max(planned_before, planned))"),),

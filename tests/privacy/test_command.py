@@ -1,6 +1,7 @@
 """The console command: right numbers, one-line errors, no TensorFlow."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -241,3 +242,14 @@ def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
         main([f"--ledger={ledger.path}", other])
     assert stopped.value.code == 2
     assert f"--ledger without {other.split('=')[0]}, got both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("nope", "which is not there.*ledger.jsonl"), (".", "got the folder '.'")]
+)
+def test_a_ledger_that_is_none_in_plain_words(name, words, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main([f"--ledger={name}"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(words, line) and "Errno" not in line and "create_ledger" not in line

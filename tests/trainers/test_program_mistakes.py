@@ -82,6 +82,23 @@ def test_a_missing_dataset_says_where_it_was_looked_for(main, tmp_path):
     assert first.startswith("Error: ") and "'mnist'" in first and str(tmp_path) in first
 
 
+def test_resume_without_a_folder_is_refused_before_the_data_are_loaded(main, tmp_path):
+    for program in ("davody_dp", "davody_weight_noise"):
+        epsilon = ["--epsilon=1"] if program == "davody_dp" else []
+        result = main(program, *epsilon, "--resume", f"--data_dir={tmp_path}")
+        assert result.code == 2 and result.out == ""
+        assert result.err.splitlines() == [
+            "Error: Expected --run_dir with --resume, got none. Name the folder of the run."
+        ]
+
+
+def test_trials_do_not_land_among_the_kept_records(main):
+    """Whose averages are the papers' tables."""
+    shown = main("davody_dp", "--helpfull")
+    text = " ".join((shown.out + shown.err).split())
+    assert "default: 'outputs/results'" in text and "default: 'results'" not in text
+
+
 def test_an_output_folder_that_is_a_file(main, tmp_path):
     place = tmp_path / "results"
     place.write_text("notes")

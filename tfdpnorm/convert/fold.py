@@ -17,11 +17,11 @@ def fold_public_statistics(model):
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
     are the stored public moments, and each `PublicCentering` one that subtracts the stored mean.
-    Fold a model after private training: `private.servable()`.
+    Of a private model, the model inside is folded, with its moments up to date.
 
     Args:
-        model: A Sequential or functional Keras model whose `PublicBatchNormalization` layers are
-            in the statistics mode "public".
+        model: A private model, or a Sequential or functional Keras model whose
+            `PublicBatchNormalization` layers are in the statistics mode "public".
 
     Returns:
         A new model with its own copy of the weights.
@@ -30,6 +30,8 @@ def fold_public_statistics(model):
         ValueError: for another statistics mode, a subclassed model, or layers that hold no moments
             yet.
     """
+    if hasattr(model, "servable"):
+        model = model.servable()
     _check(model)
     folded, exchanged = cloned(model, _stock)
     for layer, stock in exchanged:

@@ -23,6 +23,43 @@ def map_leaves(function, structure, name):
     return function(structure, name)
 
 
+def text_or_numeric_array(value, name):
+    """As `numeric_array`, but takes texts too: an array of `bytes` objects, UTF-8.
+
+    Raises:
+        ValueError: see `numeric_array`.
+        TypeError: if it holds anything but booleans, numbers and texts.
+    """
+    _refuse_ragged_and_sparse(value, name)
+    texts = value if hasattr(value, "dtype") else None
+    if texts is None and isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
+        texts = value
+    texts = None if texts is None else np.asarray(texts)
+    if texts is None or texts.ndim == 0 or texts.dtype.kind not in "USO":
+        return numeric_array(value, name)
+    if not all(isinstance(text, (str, bytes)) for text in texts.flat):
+        return numeric_array(value, name)
+    encoded = np.empty(texts.shape, dtype=object)
+    for place, text in np.ndenumerate(texts):
+        encoded[place] = text.encode() if isinstance(text, str) else bytes(text)
+    return encoded
+
+
+def _refuse_ragged_and_sparse(value, name):
+    if hasattr(value, "row_splits"):
+        raise TypeError(
+            f"Expected {name} to be a dense array [N, ...], got a ragged tensor. Pad its rows to "
+            "one length with to_tensor(), and mask what was added: Embedding(mask_zero=True) or "
+            "keras.layers.Masking."
+        )
+    if hasattr(value, "dense_shape") or hasattr(value, "toarray"):
+        raise TypeError(
+            f"Expected {name} to be a dense array [N, ...], got a sparse one. Make it dense "
+            "(tf.sparse.to_dense(...) or .toarray()), or pass the ids of its entries, padded to "
+            "one length, to an Embedding."
+        )
+
+
 def numeric_array(value, name):
     """Returns `value` as an array of shape [N, ...] whose entries are booleans or numbers.
 
@@ -30,6 +67,7 @@ def numeric_array(value, name):
         ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
         TypeError: if it holds anything but booleans, integers and floats.
     """
+    _refuse_ragged_and_sparse(value, name)
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -101,7 +139,12 @@ def row_bytes(array, dtype):
     """Yields each row of `array` [N, ...], converted to `dtype`, as bytes.
 
     Rows of equal numbers give equal bytes.
+
+    Raises:
+        TypeError: for texts, whose bytes are not in the array.
     """
+    if dtype.kind not in "biuf":
+        raise TypeError(f"Expected rows of booleans or numbers to compare, got dtype {dtype}.")
     for start in range(0, len(array), _ROWS_AT_A_TIME):
         rows = np.ascontiguousarray(array[start : start + _ROWS_AT_A_TIME], dtype=dtype)
         if dtype.kind == "f":

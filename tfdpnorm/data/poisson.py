@@ -35,7 +35,8 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
 
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
-            `np.asarray` takes. Types are kept.
+            `np.asarray` takes. Types are kept. Texts are taken too, for models that begin with
+            `keras.layers.TextVectorization(vocabulary=...)` and the like.
         y: as x, or None.
         expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
             necessarily whole. Divide by this public number, never by the size of a lot.
@@ -45,7 +46,8 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
         A `PoissonBatches`.
 
     Raises:
-        TypeError: if an array holds anything but booleans, integers and floats.
+        TypeError: if an array is ragged or sparse, or holds anything but booleans, integers,
+            floats and, in x, texts.
         ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
             expected_batch_size is out of range.
     """
@@ -68,7 +70,7 @@ class PoissonBatches:
     """
 
     def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
-        x = arrays.map_leaves(arrays.numeric_array, x, "x")
+        x = arrays.map_leaves(arrays.text_or_numeric_array, x, "x")
         if y is not None:
             y = arrays.map_leaves(arrays.numeric_array, y, "y")
         lengths = []
@@ -105,6 +107,13 @@ class PoissonBatches:
         """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied."""
         return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._x)
 
+    @property
+    def y(self):
+        """The targets, as `x`; None without any."""
+        if self._y is None:
+            return None
+        return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._y)
+
     def physical_rows(self, physical_batch_size=None):
         """Returns P, the number of rows of every physical batch.
 
@@ -115,12 +124,7 @@ class PoissonBatches:
         Raises:
             TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
         """
-        q, n = self.sampling_rate, self._num_examples
-        enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
-        rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
-        if physical_batch_size is None:
-            return rows
-        return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
+        return physical_rows(self._num_examples, self.expected_batch_size, physical_batch_size)
 
     def as_dataset(
         self, physical_batch_size=None, insecure_seed=None, first_update=0, secret_key=None
@@ -194,10 +198,25 @@ class PoissonBatches:
         )
 
 
+def physical_rows(num_examples, expected_batch_size, physical_batch_size=None):
+    """Returns P for public numbers; see `PoissonBatches.physical_rows`."""
+    q, n = expected_batch_size / num_examples, num_examples
+    enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
+    rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
+    if physical_batch_size is None:
+        return rows
+    return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
+
+
 def _with_zero_row(array, name):
-    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of zeros for padding."""
+    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of padding.
+
+    That is of zeros, or of empty texts.
+    """
     del name
     padded = np.zeros((len(array) + 1,) + array.shape[1:], dtype=array.dtype.newbyteorder("="))
+    if array.dtype == object:  # texts
+        padded.fill(b"")
     padded[:-1] = array
     with tf.device("/cpu:0"):
         return tf.constant(padded)

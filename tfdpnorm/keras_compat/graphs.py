@@ -38,6 +38,27 @@ def traced(function, specs):
     return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
 
 
+def cause_of(error):
+    """Returns the error that was raised first, as it was worded.
+
+    AutoGraph and Keras raise others in its place, which add where in the code that was: several
+    lines, with "in user code".
+
+    Args:
+        error: What a function that was traced, or a layer that was called, raised.
+    """
+    while not str(error).startswith("Expected ") and _repeats(error, error.__context__):
+        error = error.__context__
+    return error
+
+
+def _repeats(error, context):
+    if context is None:
+        return False
+    inner, outer = (" ".join(str(e).split()) for e in (context, error))  # AutoGraph indents lines
+    return inner in outer
+
+
 def operation_count():
     """Returns how many operations the graph that is being traced has; 0 outside of any."""
     return 0 if tf.executing_eagerly() else len(current_graph().get_operations())

@@ -1,7 +1,8 @@
 """What a Keras model knows of its own structure.
 
 Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
-`model.inputs` has lost the structure (a dict, say) in which a model takes its inputs.
+`model.inputs` has lost the structure (a dict, say) in which a model takes its inputs. And the names
+of the modules that define the layers of Keras.
 """
 
 from tensorflow import keras
@@ -18,6 +19,16 @@ def is_functional(model):
 def is_made_of_layers(model):
     """Whether `model` is a Sequential or functional model, so that its layers are all it does."""
     return isinstance(model, keras.Sequential) or is_functional(model)
+
+
+def is_stock(layer):
+    """Whether a layer or model is one of Keras' own, and runs no function of somebody else's.
+
+    The layers that wrap functions and operations in a functional model are not.
+    """
+    path = type(layer).__module__.split(".")
+    wraps_functions = path[-1] in ("lambda_layer", "tf_op_layer")
+    return path[0] == keras.Model.__module__.split(".")[0] and not wraps_functions
 
 
 def symbolic_inputs(model):

@@ -51,6 +51,16 @@ def main(argv=None):
     flags = parser.parse_args(argv)
     try:
         lines = _of_ledger(flags) if of_ledger else _of_settings(flags, parser.prog)
+    except FileNotFoundError:
+        parser.error(
+            f"Expected --ledger to be the file of a run, got {flags.ledger!r}, which is not there. "
+            "A run with a run_dir keeps it as ledger.jsonl in that folder."
+        )
+    except IsADirectoryError:
+        parser.error(
+            f"Expected --ledger to be the file of a run, got the folder {flags.ledger!r}. Name the "
+            "ledger.jsonl in it."
+        )
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print("\n".join(lines))

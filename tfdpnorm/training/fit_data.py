@@ -8,8 +8,18 @@ from tfdpnorm.data import PoissonBatches, check_public_batch
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.training.checks.given import (
+    check_batch_size,
+    check_inputs,
+    check_sample_weight,
+    is_sequence,
+    rows_of_sequence,
+    tuples_of_arrays,
+)
 from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
+from tfdpnorm.training.checks.scales import warn_of_other_scale
 from tfdpnorm.training.checks.settings import check_private_data
+from tfdpnorm.training.checks.targets import check_targets, outputs_of
 
 
 def checked_batches(private, streams, x, y, arguments):
@@ -25,21 +35,33 @@ def checked_batches(private, streams, x, y, arguments):
     Raises:
         ValueError: for data, arguments or layers that private training refuses.
     """
-    batches = as_poisson_batches(
-        x, y, arguments.get("sample_weight"), private.plan.expected_batch_size
-    )
+    plan, weights = private.plan, arguments.get("sample_weight")
+    check_sample_weight(weights)
+    if is_sequence(x) and y is None and weights is None:
+        x, y, weights = rows_of_sequence(x, plan.num_examples) or (x, None, None)
+    x, y = (tuples_of_arrays(part, plan.num_examples) for part in (x, y))
+    batches = as_poisson_batches(x, y, weights, plan.expected_batch_size)
     if batches is None:
         return None
+    check_batch_size(arguments.pop("batch_size", None), plan)
+    check_inputs(private.model, batches.x)
     check_private_data(batches, private.plan, streams.public_batch)
     arguments.pop("sample_weight", None)  # it is in the batches
     refuse_fit_arguments(arguments)
     if not private.model.built:
-        zeros = tf.nest.map_structure(lambda t: np.zeros_like(t[:1]), batches.x)
-        private.model(zeros, training=False)
-    check_known_layers(private.model)
+        private.model(tf.nest.map_structure(_blank, batches.x), training=False)
+    check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
     private.refresh_public_statistics()
+    if streams.public_batch is not None:
+        tf.nest.map_structure(warn_of_other_scale, streams.public_batch, batches.x)
     return batches
+
+
+def _blank(array):
+    """A row [1, ...] that is nobody's."""
+    shape = (1, *array.shape[1:])
+    return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
 
 
 def is_sampled_by_this_library(batches):
@@ -86,6 +108,12 @@ def prepared_lots(private, batches, noise, kept, loss):
     Raises:
         ValueError: without targets, or if one row changes the gradient of another.
     """
+    outputs = outputs_of(private.model)
+    if outputs is not None and batches.y is not None:
+        targets, names = batches.y, private.output_names
+        if isinstance(targets, dict):
+            targets = [targets[name] for name in names if name in targets]
+        check_targets(loss.of_outputs(len(outputs)), outputs, tf.nest.flatten(targets))
     lots = batches.as_dataset(
         physical_batch_size=private.physical_batch_size,
         insecure_seed=noise.insecure_seed,

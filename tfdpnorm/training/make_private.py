@@ -18,6 +18,8 @@ from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.training.checks.own_steps import check_no_own_steps
+from tfdpnorm.training.checks.rehearsal import rehearsed_engine
 from tfdpnorm.training.checks.settings import (
     check_augmentation,
     check_budget_share,
@@ -94,7 +96,10 @@ def make_private(
         accountant: "rdp" or "pld".
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
-            with statistics "example", and with "lot" and its full gradient.
+            with statistics "example", with "lot" and its full gradient, and, with a warning of what
+            it costs, where book-keeping has no rule or per-example independence is not proved for
+            it. The shapes of the model's inputs have to be known then: call a subclassed model on
+            a batch before.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
@@ -140,8 +145,9 @@ def make_private(
 
     Raises:
         ValueError: with what was expected, for anything that does not fit together, for a private
-            model, for one in the scope of a `tf.distribute.Strategy`, and for models in which one
-            example changes the gradient of another.
+            model, for one with a `train_step` or the like of its own, for one in the scope of a
+            `tf.distribute.Strategy`, and for models in which one example changes the gradient of
+            another.
     """
     _check_is_trainable_here(model)
     checked = _check(
@@ -156,6 +162,7 @@ def make_private(
         augmentation=augmentation,
         pull_back_weight=pull_back_weight,
         statistics_budget_share=statistics_budget_share,
+        validate=validate,
     )
     physical_batch_size = _integer_or_none("physical_batch_size", physical_batch_size, at_least=1)
     checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
@@ -190,7 +197,6 @@ def make_private(
     )
     # What a resumed run must share with the run that it resumes, besides the plan.
     settings = {
-        "engine": checked.engine.name,
         "statistics": checked.streams.statistics,
         "clipping": clipping,
         "clip_function": clip_function,
@@ -202,18 +208,26 @@ def make_private(
         "sum_rounding": rounding if checked.engine.bounds_rounding else None,
         "insecure_seed": insecure_seed,
     }
+    form = {"physical_batch_size": physical_batch_size, "validate": validate}
+    try:
+        chosen, price = rehearsed_engine(model, checked, plan, asked_for=engine, **form)
+    except ValueError:
+        # The probe names the layer where rows meet, and says more of it, if it finds the fault.
+        _assemble(model, checked, plan, settings, **form).row_checks.check_model()
+        raise
     private = _assemble(
         model,
-        checked,
+        checked._replace(engine=chosen),
         plan,
-        settings,
-        physical_batch_size=physical_batch_size,
-        validate=validate,
+        {"engine": chosen.name, **settings},
+        **form,
         run_dir=run_dir,
         resume=resume,
         checkpoint_every=checkpoint_every,
     )
     private.row_checks.check_model()
+    if price is not None:
+        warnings.warn(price, stacklevel=2)
     return private
 
 
@@ -225,6 +239,7 @@ def _check_is_trainable_here(model):
             "Expected a Keras model, got one from make_private(), or one that holds such a model. "
             "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
         )
+    check_no_own_steps(model)
     check_no_strategy(model)
 
 
@@ -261,10 +276,11 @@ def _check(
     augmentation,
     pull_back_weight,
     statistics_budget_share,
+    validate,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     engine = None if engine is None else engine_named(engine)
-    check_known_layers(model)
+    check_known_layers(model, will_be_proved=validate is True)
     if public_batch is not None:
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
@@ -299,9 +315,9 @@ def _assemble(
     *,
     physical_batch_size,
     validate,
-    run_dir,
-    resume,
-    checkpoint_every,
+    run_dir=None,
+    resume=False,
+    checkpoint_every=None,
 ):
     """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
     insecure_seed = settings["insecure_seed"]

@@ -1,6 +1,5 @@
 """A Keras model that trains another one under differential privacy."""
 
-import math
 import os
 import warnings
 
@@ -11,7 +10,7 @@ from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
-from tfdpnorm.privacy import BudgetExhaustedError, privacy_statement
+from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import (
@@ -19,8 +18,11 @@ from tfdpnorm.training.checks.inputs import (
     joined_metrics,
     one_physical_batch,
 )
+from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
+from tfdpnorm.training.course import course_of
+from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     check_validation_rows,
     checked_batches,
@@ -30,14 +32,15 @@ from tfdpnorm.training.fit_data import (
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import described_model, described_training
+from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.regularization import regularization_gradients
+from tfdpnorm.training.step.regularization import added_gradients, regularization_gradients
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
-class PrivateModel(BeginsWithinEpoch, UnsavedModel):
+class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -58,8 +61,8 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
     """
 
     how_to_save = (
-        "Expected private.save(path), or private.model, got the private model itself to be saved: "
-        "the file would hold metrics of private examples, without noise."
+        "Expected private.save(path), or private.model, got the private model itself, to be saved "
+        "or cloned: that would take along metrics of private examples, without noise."
     )
 
     def __init__(
@@ -159,9 +162,10 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
-            gradients = [g + r for g, r in zip(gradients, regularization, strict=True)]
+            gradients = added_gradients(gradients, regularization)
         self.optimizer.apply_gradients(
-            (tf.cast(g, v.dtype), v) for g, v in zip(gradients, trained, strict=True)
+            (None if g is None else tf.cast(g, v.dtype), v)
+            for g, v in zip(gradients, trained, strict=True)
         )
         self.update_count.assign_add(1)
         return self._training_logs(lot, clipped.total)
@@ -207,10 +211,12 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         self,
         x=None,
         y=None,
-        *,
+        batch_size=None,
         epochs=None,
-        steps_per_epoch=None,
+        verbose="auto",
         callbacks=None,
+        *,
+        steps_per_epoch=None,
         validation_is_public=False,
         **kwargs,
     ):
@@ -218,10 +224,14 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
         Args:
             x: `tfdpnorm.data.PoissonBatches`, or arrays [N, ...] that are Poisson-sampled here.
-                Any other data that Keras can iterate over trains too, and voids the guarantee:
-                how it samples is not known.
+                Several inputs go in a tuple, a list or a dict. The rows of a
+                `keras.utils.Sequence` that gives the same items again are read into memory and
+                sampled, too. Any other data that Keras can iterate over trains as well, and voids
+                the guarantee: how it samples is not known.
             y: Targets [N, ...] for arrays.
+            batch_size: None, or the expected lot size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
+            verbose: As in Keras.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are refused, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
@@ -242,6 +252,8 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         """
         check_no_strategy(self.model)
         self._check_ready_for_training()
+        if batch_size is not None:
+            kwargs["batch_size"] = batch_size
         batches = checked_batches(self, self._streams, x, y, kwargs)
         is_sampled = batches is not None and is_sampled_by_this_library(batches)
         if not is_sampled:
@@ -259,33 +271,29 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
         if not self.restore_run(callbacks):
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
-        first_step = 0
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
             y = None
-            if steps_per_epoch is None:
-                steps_per_epoch = max(1, round(1 / self.plan.sampling_rate))
-            # As it was in the run that is resumed, whose callbacks went by epochs.
-            of_plan = min(steps_per_epoch, self.plan.steps)
-            start = self._kept.take_start(of_plan)
-            if start is not None and "initial_epoch" not in kwargs:
-                steps_per_epoch = of_plan
-                kwargs["initial_epoch"], first_step = start
-                self.begin_within_epoch(first_step)
-            else:
-                steps_per_epoch = min(steps_per_epoch, self.ledger.remaining_updates)
-        if epochs is None:
-            epochs = kwargs.get("initial_epoch", 0)
-            steps = first_step + self.ledger.remaining_updates
-            epochs += math.ceil(steps / (steps_per_epoch or 1))
+        course = course_of(
+            self.ledger,
+            self._kept.take_start,
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
+            initial_epoch=kwargs.pop("initial_epoch", None),
+            sampled_here=batches is not None,
+        )
+        if course.first_step:
+            self.begin_within_epoch(course.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.lots_in_use.of_fit():
+            with self.lots_in_use.of_fit(), without_private_values():
                 return super().fit(
                     x,
                     y,
-                    epochs=epochs,
-                    steps_per_epoch=steps_per_epoch,
+                    epochs=course.epochs,
+                    steps_per_epoch=course.steps_per_epoch,
+                    initial_epoch=course.initial_epoch,
+                    verbose=verbose,
                     callbacks=[stop, *callbacks, *saving],
                     **kwargs,
                 )
@@ -302,7 +310,13 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
             self.weights_of_run.note()
 
     def save(self, filepath, overwrite=True, **kwargs):
-        """Saves the trained Keras model, without anything of the private training."""
+        """Saves the trained Keras model, without anything of the private training.
+
+        `keras.models.load_model(filepath)` loads it, after `import tfdpnorm` if it holds layers of
+        this library, and in a process that has no private rows. It comes back uncompiled: the
+        metrics, and what a compiled model would save of them, are of private examples. To evaluate
+        it, call `compile(loss=..., metrics=...)`.
+        """
         self._look_at_weights()
         self.servable().save(filepath, overwrite=overwrite, **kwargs)
 
@@ -344,10 +358,6 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def __deepcopy__(self, memo):
         return self.__reduce__()
-
-    def summary(self, *args, **kwargs):
-        """Prints the wrapped model's summary."""
-        return self.model.summary(*args, **kwargs)
 
     # What this library adds
 
@@ -513,33 +523,12 @@ class PrivateModel(BeginsWithinEpoch, UnsavedModel):
 
     def _check_ready_for_training(self):
         self._settle()
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "Expected the process that called make_private(), got a fork of it: both would "
-                "draw the same noise, and each count its own updates. Call make_private() in the "
-                "process that trains."
-            )
-        if self.is_erased:
-            raise RuntimeError(
-                "Expected a model with weights, got one whose weights were erased, since the "
-                "ledger could not be told of an interrupted update, or had no budget for it. "
-                "Mend the folder of the run, and resume it from its last checkpoint: "
-                "make_private(..., resume=True)."
-            )
-        if self.ledger.is_finished or self.ledger.remaining_updates < 1:
-            ended = "a run that finish() ended, with " if self.ledger.is_finished else ""
-            again = self.ledger.recounted
-            again = f", {again} of them repetitions that were counted again" if again else ""
-            raise BudgetExhaustedError(
-                f"Expected updates to be left, got {ended}{self.ledger.updates} made of "
-                f"{self.plan.steps} planned{again}. Evaluate or save the model; a new plan on "
-                "the same data adds to what it has already cost."
-            )
-        if self._per_example_loss is None:
-            raise RuntimeError(
-                "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "
-                "loss=...) before fit()."
-            )
+        check_ready(
+            self.ledger,
+            process=self._process,
+            is_erased=self.is_erased,
+            is_compiled=self._per_example_loss is not None,
+        )
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs

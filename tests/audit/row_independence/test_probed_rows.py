@@ -35,7 +35,7 @@ class TestRows:
             return x
 
         model = sequential(layers.Lambda(constrained))
-        with pytest.warns(UserWarning, match="could not be run.*Pass rows that fit"):
+        with pytest.warns(UserWarning, match="could not be run.*validate.*rows of yours"):
             assert audit.findings(model) == []
         x = np.random.default_rng(0).random((8, FEATURES)) / 2
         with pytest.warns(UserWarning, match="unusual rows could not be run"):

@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.audit.row_independence.inference import always_in_inference
 from tfdpnorm.keras_compat.losses import has_added_losses
 from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
@@ -11,17 +12,20 @@ from tfdpnorm.keras_compat.walk import sublayers
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
-def check_known_layers(model):
+def check_known_layers(model, *, will_be_proved=False):
     """Refuses layers that are known to break the guarantee.
 
     Args:
         model: A Keras model.
+        will_be_proved: Whether the model is only trained if per-example independence is proved of
+            its training. Then batch normalisation is let pass that has trainable weights and is
+            always called with `training=False`: it reads its averages and leaves them alone.
 
     Raises:
         ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
             that `adapt()` fitted to data, and losses on activities.
     """
-    for _, message in known_faults(model):
+    for _, message in known_faults(model, will_be_proved=will_be_proved):
         raise ValueError(message)
 
 
@@ -38,16 +42,21 @@ def check_no_added_losses(model):
         raise ValueError(message)
 
 
-def known_faults(model):
+def known_faults(model, *, will_be_proved=False):
     """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
+    normalizing = [
+        x for x in sublayers(model) if isinstance(x, BATCH_NORMALIZATIONS) and x.trainable
+    ]
+    harmless = always_in_inference(model, normalizing) if will_be_proved else []
     for layer in sublayers(model):
-        if isinstance(layer, BATCH_NORMALIZATIONS) and layer.trainable:
+        if any(x is layer for x in normalizing) and not any(x is layer for x in harmless):
             message = (
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
                 "a lot, so that clipping bounds nothing, and its moving averages are released "
                 "without noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization "
-                "or LayerNormalization in its place, or freeze it (layer.trainable = False)."
+                "or LayerNormalization in its place, or freeze it (layer.trainable = False), or "
+                "always call it with training=False."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
@@ -120,6 +129,11 @@ def _remedy(layer):
         return "Give it public constants: Normalization(mean=..., variance=...)."
     if isinstance(layer, keras.layers.Discretization):
         return "Give it public constants: Discretization(bin_boundaries=...)."
-    if isinstance(layer, (*_LOOKUPS, keras.layers.TextVectorization)):
+    if isinstance(layer, keras.layers.TextVectorization):
+        return (
+            "Give it the words of public text, TextVectorization(vocabulary=...), and run it on "
+            "the texts before fit(): x = layer(texts).numpy()."
+        )
+    if isinstance(layer, _LOOKUPS):
         return f"Give it the words of public text: {type(layer).__name__}(vocabulary=...)."
     return "Give it public constants in its constructor."

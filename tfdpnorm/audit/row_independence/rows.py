@@ -146,8 +146,8 @@ def _as_spec(like):
 def _leaf(spec, bound, unit, rows, rng):
     if not spec.shape.rank:
         raise ValueError(
-            f"Expected inputs of known rank with an axis of rows, got shape {spec.shape}. Pass "
-            "rows to probe with."
+            f"Expected inputs of known rank with an axis of rows, got shape {spec.shape}. Give "
+            "the shape to keras.Input, or probe your rows: tfdpnorm.audit.validate(model, x=...)."
         )
     count, *inner = spec.shape
     shape = (count or rows, *(_UNKNOWN_SIZE if size is None else size for size in inner))
@@ -168,7 +168,8 @@ def _leaf(spec, bound, unit, rows, rng):
         return tuple(a.astype(dtype) for a in (base, other, np.full(shape, bound - 1)))
     if not (kind.is_floating or kind.is_complex):
         raise ValueError(
-            f"Expected inputs that are numbers or words, got {kind}. Pass rows to probe with."
+            f"Expected inputs that are numbers or words, got {kind}. Read others before the model, "
+            "in the input pipeline."
         )
     base, other = (rng.random(shape) if unit else rng.normal(size=shape) for _ in range(2))
     return tuple(a.astype(dtype) for a in (base, other, OUTLIER * rng.normal(size=shape)))

@@ -11,7 +11,9 @@ from tfdpnorm.audit.row_independence.subjects import (
     probe_model,
 )
 
-_PASS_ROWS = "Pass rows that fit and are not private, tfdpnorm.audit.validate(model, x=...)."
+_PASS_ROWS = (
+    "tfdpnorm.audit.validate(model, x=...) probes it on rows of yours that fit and are not private."
+)
 
 
 def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=None, batch_size=None):

@@ -28,7 +28,16 @@ class BookKept(NamedTuple):
 
 
 def book_keeping(
-    model, loss_fn, rows, variables, clipping, *, rows_per_example=1, broadcast=(), observe=None
+    model,
+    loss_fn,
+    rows,
+    variables,
+    clipping,
+    *,
+    rows_per_example=1,
+    broadcast=(),
+    observe=None,
+    unreached=None,
 ):
     """The clipped sum, from the inputs of each layer and the gradients of its outputs.
 
@@ -50,12 +59,14 @@ def book_keeping(
             that of an embedding of positions is: each example gets a copy of it.
         observe: Function that is called with the `BookKept` of this pass, once after the forward
             pass and once with everything; None for none.
+        unreached: See `tfdpnorm.gradients.per_example`.
 
     Returns:
         A `ClippedSum`.
 
     Raises:
-        ValueError: for layers without a rule, and variables that the loss does not depend on.
+        ValueError: for layers without a rule, and as `per_example` for variables that the loss
+            does not depend on.
 
     Reference:
         Goodfellow (2015) for the norms of dense layers; Bu et al. (2023), "Differentially private
@@ -74,6 +85,7 @@ def book_keeping(
             rows_per_example=rows_per_example,
             broadcast=broadcast,
             observe=observe,
+            unreached=unreached,
         )
         losses, predictions = tf.nest.map_structure(
             lambda t: t[:0], (padded.losses, padded.predictions)
@@ -97,11 +109,12 @@ def book_keeping(
     gradients = [
         None if b is None else tf.convert_to_tensor(b) for b in tape.gradient(scaled, watched)
     ]
-    merged = _merged_contributions(taps.calls, gradients, variables)
+    merged = _merged_contributions(taps.calls, gradients, variables, unreached)
     weights, loss_scale = clipping.weights_of(variables), clipping.loss_scale
     # The same at run time, where the number of rows is not known before.
     squared_norms = [
-        weight**2 * part.squared_norms() for weight, part in zip(weights, merged, strict=True)
+        tf.zeros_like(mask) if part is None else weight**2 * part.squared_norms()
+        for weight, part in zip(weights, merged, strict=True)
     ]
     for norms in squared_norms:
         if norms.shape[0] is None or norms.shape[0] != mask.shape[0]:
@@ -118,6 +131,9 @@ def book_keeping(
     for part, factor, weight, variable in zip(merged, factors, weights, variables, strict=True):
         factor = weight / loss_scale * factor * tf.cast(mask, factor.dtype)
         dtype = accumulation_dtype(variable)
+        if part is None:
+            sums.append(tf.zeros(variable.shape, dtype))
+            continue
         total = part.weighted_sum(tf.cast(factor, dtype), finite, clipping.sums)
         sums.append(tf.cast(total, dtype))
     nonfinite = tf.reduce_sum(tf.cast(~finite & (mask > 0), tf.int32))
@@ -141,9 +157,9 @@ def _check_rows(calls, mask):
             if None not in (z.shape[0], expected) and z.shape[0] != expected:
                 raise ValueError(
                     f"Expected layer {tap.layer.name!r} to give {expected} rows for {count} "
-                    f"examples, got shape {tuple(z.shape)} (inside a wrapper without a rule, such "
-                    "as a subclass of TimeDistributed, or beside public rows in mode "
-                    '"example"). Use engine="per_example" for this model.'
+                    f"examples, got shape {tuple(z.shape)}, as where another axis is folded into "
+                    "that of the examples, in a wrapper without a rule, or beside public rows in "
+                    'mode "example". Use engine="per_example" for this model.'
                 )
             if None in (z.shape[0], expected):
                 rows = tf.shape(mask)[0] * tap.rows_per_example
@@ -151,8 +167,11 @@ def _check_rows(calls, mask):
     return assertions
 
 
-def _merged_contributions(calls, gradients, variables):
-    """One contribution per variable: several calls of a layer are merged before any norm."""
+def _merged_contributions(calls, gradients, variables, unreached):
+    """One contribution per variable: several calls of a layer are merged before any norm.
+
+    It is None for a variable that the loss does not depend on.
+    """
     found = {}
     gradients = iter(gradients)
     for tap in calls:
@@ -165,5 +184,6 @@ def _merged_contributions(calls, gradients, variables):
                 part = part.grouped(tap.rows_per_example)
             key = variable.ref()
             found[key] = found[key].merged(part) if key in found else part
-    check_connected([found.get(v.ref()) for v in variables], variables)
-    return [found[v.ref()] for v in variables]
+    merged = [found.get(v.ref()) for v in variables]
+    check_connected(merged, variables, unreached)
+    return merged

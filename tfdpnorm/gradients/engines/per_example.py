@@ -6,7 +6,7 @@ from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.map_rows import map_rows
 
 
-def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False):
+def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached=None):
     """The clipped sum, from one explicit gradient per row.
 
     Takes rows x parameters numbers of memory: choose the physical batch accordingly. An op that
@@ -22,44 +22,69 @@ def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False):
         rows_mix: Whether the loss of a row depends on the other rows (statistics mode "lot" with
             the full gradient). Then gradients are rows of the Jacobian of the whole batch, at a
             cost that is quadratic in the rows, and the sensitivity of the sum is NOT bounded by C.
+        unreached: List that the variables are added to that the loss does not depend on, whose sum
+            is zero whatever the rows hold; None refuses them.
 
     Returns:
         A `ClippedSum`.
 
     Raises:
-        ValueError: naming the variables that the loss does not depend on.
+        ValueError: naming the variables that the loss does not depend on, if it depends on none of
+            them or `unreached` is None.
     """
     clipping = Clipping.of(clipping)
     x, y, sample_weight, mask = rows
     if rows_mix:
-        gradients, losses, predictions = _jacobian(loss_fn, x, y, sample_weight, variables)
+        gradients, losses, predictions = _jacobian(
+            loss_fn, x, y, sample_weight, variables, unreached
+        )
     else:
         gradients, losses, predictions = _vectorized(
-            loss_fn, x, y, sample_weight, variables, clipping.loss_scale
+            loss_fn, x, y, sample_weight, variables, clipping.loss_scale, unreached
         )
     gradients, nonfinite = clipped_sum(gradients, mask, clipping)
     return ClippedSum(gradients, losses, predictions, nonfinite)
 
 
-def check_connected(gradients, variables):
-    """Raises ValueError naming the variables whose gradient is None."""
-    missing = [v.name for v, g in zip(variables, gradients, strict=True) if g is None]
-    if missing:
+def check_connected(gradients, variables, unreached=None):
+    """Refuses variables whose gradient is None, or adds them to a list.
+
+    Args:
+        gradients: List of gradients, None for those that do not exist.
+        variables: What they are by.
+        unreached: List that the variables without a gradient are added to; None to refuse them. If
+            no variable has one they are refused anyway: nothing would be trained.
+
+    Raises:
+        ValueError: naming them.
+    """
+    missing = [v for v, g in zip(variables, gradients, strict=True) if g is None]
+    if missing and (unreached is None or len(missing) == len(variables)):
+        some = "every" if unreached is None else "some"
         raise ValueError(
-            f"Expected the loss to depend on every trainable variable, got no gradient for "
-            f"{missing}. Freeze the layers that own them (layer.trainable = False) or remove them."
+            f"Expected the loss to depend on {some} trainable variable, got no gradient for "
+            f"{[v.name for v in missing]}. Freeze the layers that own them "
+            "(layer.trainable = False) or remove them."
         )
+    known = {v.ref() for v in unreached or ()}
+    if missing:
+        unreached += [v for v in missing if v.ref() not in known]
 
 
-def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale):
+def _zeros_if_unreached(gradients, variables, unreached):
+    check_connected(gradients, variables, unreached)
+    pairs = zip(gradients, variables, strict=True)
+    return [tf.zeros(v.shape, v.dtype) if g is None else g for g, v in pairs]
+
+
+def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale, unreached):
     def one(row):
         single = tf.nest.map_structure(lambda t: tf.expand_dims(t, 0), row)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
             losses, predictions = loss_fn(*single)
             scaled = losses[0] * tf.cast(loss_scale, losses.dtype)
-        gradients = tape.gradient(scaled, variables)
-        check_connected(gradients, variables)
+        gradients = _zeros_if_unreached(tape.gradient(scaled, variables), variables, unreached)
         gradients = [
             tf.cast(tf.convert_to_tensor(g), accumulation_dtype(v)) / loss_scale
             for g, v in zip(gradients, variables, strict=True)
@@ -69,17 +94,21 @@ def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale):
     return map_rows(one, (x, y, sample_weight))
 
 
-def _jacobian(loss_fn, x, y, sample_weight, variables):
+def _jacobian(loss_fn, x, y, sample_weight, variables, unreached):
     with tf.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
         tape.watch(variables)
         losses, predictions = loss_fn(x, y, sample_weight)
     if losses.shape[0] == 0:
         # TensorFlow gives the Jacobian of nothing a wrong shape.
-        check_connected(tape.gradient(losses, variables), variables)
+        check_connected(tape.gradient(losses, variables), variables, unreached)
         gradients = [tf.zeros([0, *v.shape], v.dtype) for v in variables]
     else:
         gradients = tape.jacobian(losses, variables)
-        check_connected(gradients, variables)
+        check_connected(gradients, variables, unreached)
+        gradients = [
+            tf.zeros([tf.shape(losses)[0], *v.shape], v.dtype) if g is None else g
+            for g, v in zip(gradients, variables, strict=True)
+        ]
     gradients = [
         tf.cast(g, accumulation_dtype(v)) for g, v in zip(gradients, variables, strict=True)
     ]

@@ -33,6 +33,8 @@ class Engine:
             of another other than through state.
         bounds_rounding: Whether what rounding adds to the sensitivity has the bound of
             `tfdpnorm.gradients.rounded_sums`.
+        takes_unreached: Whether its clipped_sum takes `unreached` (see
+            `tfdpnorm.gradients.per_example`). Others refuse variables that the loss does not reach.
         can_be_proved: Whether its clipped_sum takes `observe` and `broadcast` (see
             `tfdpnorm.gradients.book_keeping`).
     """
@@ -46,6 +48,7 @@ class Engine:
     runs_rows_apart: bool = False
     bounds_rounding: bool = False
     can_be_proved: bool = False
+    takes_unreached: bool = False
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
         """Refuses what the engine cannot do, before anything is trained.
@@ -95,6 +98,7 @@ _ENGINES = (
         holds_gradients=False,
         bounds_rounding=True,
         can_be_proved=True,
+        takes_unreached=True,
     ),
     Engine(
         "per_example",
@@ -104,6 +108,7 @@ _ENGINES = (
         takes_mixing_rows=True,
         runs_rows_apart=True,
         bounds_rounding=True,
+        takes_unreached=True,
     ),
     Engine(
         "tfp_vectorized",

@@ -59,7 +59,6 @@ def joined_metrics(metrics, weighted):
 def refuse_fit_arguments(arguments):
     """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
     remedies = {
-        "batch_size": "expected_batch_size of make_private() sets the size of a lot",
         "class_weight": "pass sample_weight, one number for each example",
         "validation_split": "pass validation_data",
     }

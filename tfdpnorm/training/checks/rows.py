@@ -1,8 +1,11 @@
 """Per-example independence of a model, its loss and its augmentation: probed, then proved."""
 
+import contextlib
 import weakref
 
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
+from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.graphs import cause_of, traced
 
 _RESTS = "Per-example independence, which clipping rests on: "
 _PROVED = (
@@ -55,7 +58,11 @@ class RowChecks:
         self._traced = None  # the last training function, and a weak reference to its iterator
         self._outputs = None
         self._loss_probed = False
-        self._refusal = None
+
+    @property
+    def demand_a_proof(self):
+        """Whether a step is only made if per-example independence is proved of it."""
+        return self._demanded() and self._validate is True
 
     def check_model(self, x=None):
         """Probes the model and the augmentations, unless that was done.
@@ -108,22 +115,30 @@ class RowChecks:
             ValueError: if per-example independence is not proved and had to be.
         """
         if not hasattr(train_function, "get_concrete_function"):
-            if self._demanded():
-                self._private.ledger.exclude(_EAGER)
+            self._rehearse(train_function, iterator)
             return
-        if self._traced is not None:
-            function, of = self._traced
-            if function is train_function and of() is iterator:
-                return
-        self._refusal = None
-        try:
+        if self._was_traced(train_function, iterator):
+            return
+        with _in_its_own_words():
             train_function.get_concrete_function(iterator)
-        except Exception:
-            if self._refusal is not None:
-                # As it was raised: Keras would add where in the trace that was.
-                raise self._refusal from None
-            raise
         self._traced = train_function, weakref.ref(iterator)
+
+    def _rehearse(self, train_function, iterator):
+        """Traces what an eager step computes, so that what it would refuse is no update yet."""
+        if self._demanded():
+            self._private.ledger.exclude(_EAGER)
+        spec = getattr(iterator, "element_spec", None)
+        if not isinstance(spec, Lot) or self._was_traced(train_function, iterator):
+            return
+        with _in_its_own_words():
+            traced(lambda lot: self._private.clipped_sum(lot), (spec,))
+        self._traced = train_function, weakref.ref(iterator)
+
+    def _was_traced(self, train_function, iterator):
+        if self._traced is None:
+            return False
+        function, of = self._traced
+        return function is train_function and of() is iterator
 
     def conclude_proof(self, proof, rows):
         """Judges the proof of what a step computes of a physical batch.
@@ -145,8 +160,7 @@ class RowChecks:
             ledger.exclude(_UNKNOWN_SIZE)
         elif not proof.holds:
             if self._validate is True:
-                self._refusal = ValueError(_refusal(proof, engine))
-                raise self._refusal
+                raise refusal_of(proof, engine)
             ledger.exclude(_PROBED.format(obstacle=proof.obstacle))
         elif engine.can_be_proved:
             ledger.establish(_PROVED.format(rows=rows))
@@ -172,6 +186,26 @@ class RowChecks:
         warn_unchecked(report)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
+
+
+@contextlib.contextmanager
+def _in_its_own_words():
+    """Context in which what this library refuses is raised as it was worded.
+
+    Keras and AutoGraph add, in several lines, where in the trace that was.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause = cause_of(error)
+        if cause is error or not str(cause).startswith("Expected "):
+            raise
+        raise cause from None
+
+
+def refusal_of(proof, engine):
+    """The ValueError for a `Proof` that does not hold and had to, with the remedy."""
+    return ValueError(_refusal(proof, engine))
 
 
 def _refusal(proof, engine):

@@ -10,7 +10,7 @@ class PerExampleLoss:
 
     Args:
         loss: A loss name, function or `keras.losses.Loss`, or a list or dict of them like the
-            model's outputs.
+            model's outputs. An output whose loss is None, or that a dict leaves out, takes no part.
         loss_weights: None, or numbers in the same structure as `loss`.
         output_names: Names of the model's outputs, in their order, by which dicts are matched with
             outputs that come as a list.
@@ -26,7 +26,10 @@ class PerExampleLoss:
         self._weights = loss_weights
         self._output_names = output_names
         self._apart = set()  # Shapes that rows were found to be apart for.
-        tf.nest.map_structure(_function, loss)  # unknown names fail here, not in the first step
+        # Unknown names fail here, not in the first step.
+        known = [_function(each) for each in tf.nest.flatten(loss) if each is not None]
+        if not known:
+            raise ValueError("Expected a loss for an output at least, got None for all of them.")
 
     def __call__(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], float32 or wider.
@@ -40,11 +43,20 @@ class PerExampleLoss:
             ValueError: if a loss does not give (at least) one value per row.
         """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
-        flat_y, flat_predictions = _by_output(y, names), _by_output(predictions, names)
+        if isinstance(y, dict) and isinstance(self._loss, dict):
+            y = {name: part for name, part in y.items() if self._loss.get(name) is not None}
+            flat_y = [y[name] for name in names or () if name in y]
+        else:
+            flat_y = _by_output(y, names)
+        flat_predictions = _by_output(predictions, names)
         if isinstance(self._loss, (list, tuple, dict)):
-            flat_losses = _by_output(self._loss, names)
+            flat_losses = _by_output(_completed(self._loss, names), names)
         else:
             flat_losses = [self._loss] * len(flat_predictions)
+        if len(flat_y) < len(flat_predictions) == len(flat_losses):
+            # As Keras does, targets may be left out of outputs without a loss.
+            given = iter(flat_y)
+            flat_y = [None if loss is None else next(given, None) for loss in flat_losses]
         if not len(flat_losses) == len(flat_y) == len(flat_predictions):
             raise ValueError(
                 "Expected as many losses as targets and outputs, got "
@@ -52,15 +64,26 @@ class PerExampleLoss:
             )
         weights = [1.0] * len(flat_losses)
         if self._weights:
-            weights = _by_output(self._weights, names)
+            weights = _by_output(_completed(self._weights, names, 1.0), names)
+        parts = zip(weights, flat_losses, flat_y, flat_predictions, strict=True)
         each = [
-            self._values(loss, target, prediction)
-            for loss, target, prediction in zip(flat_losses, flat_y, flat_predictions, strict=True)
+            (weight, self._values(loss, target, prediction))
+            for weight, loss, target, prediction in parts
+            if loss is not None
         ]
-        total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in zip(weights, each, strict=True)])
+        total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in each])
         if sample_weight is None:
             return total
         return total * tf.cast(sample_weight, total.dtype)
+
+    def of_outputs(self, count):
+        """Returns a list of the losses of so many outputs, None for those without one."""
+        if not isinstance(self._loss, (list, tuple, dict)):
+            return [self._loss] * count
+        names = self._output_names
+        if isinstance(self._loss, dict) and names is None:
+            return []
+        return _by_output(_completed(self._loss, names), names)
 
     def _values(self, loss, y, predictions):
         y, predictions = _matched(y, predictions)
@@ -71,14 +94,25 @@ class PerExampleLoss:
         return _values(loss, y, predictions)
 
 
+def _completed(structure, names, value=None):
+    """A dict with a value for each of the model's outputs that it has none for; as Keras reads it.
+
+    What goes by another name is left in it, to be refused.
+    """
+    if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
+        return structure
+    return {name: structure.get(name, value) for name in names}
+
+
 def _by_output(structure, names):
     """The parts of a structure in the order of the model's outputs `names`."""
     if not isinstance(structure, dict):
         return tf.nest.flatten(structure)
     if names is None or set(structure) != set(names):
+        known = None if names is None else list(names)
         raise ValueError(
             "Expected losses, loss weights and targets in a dict to have the names of the model's "
-            f"outputs, {names}, got {sorted(structure)}. Rename the keys, or pass lists in the "
+            f"outputs, {known}, got {sorted(structure)}. Rename the keys, or pass lists in the "
             "order of the outputs."
         )
     return [structure[name] for name in names]

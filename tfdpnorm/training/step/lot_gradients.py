@@ -28,6 +28,8 @@ class ClippedLot(NamedTuple):
         weights: What each sum was multiplied by for the clip, or None.
         tape: Tape of the public pass.
         statistics: `PublicStatistics` of the public pass, or None.
+        unreached: List of the measured variables that the loss does not depend on: their sums are
+            zero for any lot.
     """
 
     total: ClippedSum
@@ -37,6 +39,7 @@ class ClippedLot(NamedTuple):
     weights: list | None
     tape: tf.GradientTape
     statistics: PublicStatistics | None
+    unreached: list = ()
 
 
 class LotGradients:
@@ -101,6 +104,7 @@ class LotGradients:
             layers=layer_numbers(self._model, measured),
             weights=self._streams.clip_weights(measured),
         )
+        unreached = []
         before = operation_count()
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
@@ -119,6 +123,8 @@ class LotGradients:
             x, y, sample_weight, mask = rows
             loss_fn = self._loss_fn(x, mask, statistics)
             rows = (views_of(*rows), y, sample_weight, mask)
+            if self.engine.takes_unreached:
+                options = {**options, "unreached": unreached}
             return self._clipped_sum(loss_fn, rows, measured, clipping, **options)
 
         physical_sum = self._physical.clipped_sum(
@@ -143,10 +149,12 @@ class LotGradients:
             total.gradients, measured, clipping.weights, lot, row_moments
         )
         sensitivity = clipping.sensitivity * (1 + self._sum_rounding)
-        return ClippedLot(total, sums, sensitivity, measured, weights, tape, statistics)
+        return ClippedLot(total, sums, sensitivity, measured, weights, tape, statistics, unreached)
 
     def private(self, clipped, noise, update):
         """Returns the gradients for the optimizer: list of tensors like the trained variables.
+
+        None stands for the gradient of a variable that the loss does not depend on.
 
         Moves the running averages of noised statistics, if the model has any.
 

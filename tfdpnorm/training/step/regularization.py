@@ -13,7 +13,7 @@ def regularization_gradients(model, variables):
         variables: What to differentiate by.
 
     Returns:
-        List of tensors like `variables`, zeros where no regulariser reads a variable; or None.
+        List of tensors like `variables`, None where no regulariser reads a variable; or None.
     """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(variables)
@@ -21,4 +21,12 @@ def regularization_gradients(model, variables):
         if not losses:
             return None
         total = tf.add_n(losses)
-    return tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return tape.gradient(total, variables)
+
+
+def added_gradients(gradients, others):
+    """Adds two lists of gradients; None stands for one that does not exist."""
+    return [
+        o if g is None else g if o is None else g + tf.cast(o, g.dtype)
+        for g, o in zip(gradients, others, strict=True)
+    ]

@@ -25,7 +25,9 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
             for them.
 
     Returns:
-        List of tensors like `trained`.
+        List of tensors like `trained`, and None for the gradient of a variable that the loss does
+        not depend on: its sum is zero for any lot, so that there is nothing to hide, and noise
+        would only spoil weights that are used elsewhere. Keras leaves them as they are, too.
     """
     sums, measured = clipped.sums, clipped.measured
     sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]
@@ -38,11 +40,20 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
     if clipped.weights is not None:
         released = [r / w for r, w in zip(released, clipped.weights, strict=True)]
     noised_statistics.update_averages(released)
-    gradients = released[: len(trained)]
+    unreached = {v.ref() for v in clipped.unreached}
+    gradients = [
+        tf.zeros_like(g) if v.ref() in unreached else g
+        for v, g in zip(trained, released[: len(trained)], strict=True)
+    ]
     if pulls_back:
         by_variable = {v.ref(): g for v, g in zip(measured, released, strict=True)}
         through = pull_back(
             clipped.tape, clipped.statistics, lambda v: by_variable[v.ref()], trained
         )
         gradients = [g + tf.cast(t, g.dtype) for g, t in zip(gradients, through, strict=True)]
-    return [g / tf.cast(plan.expected_batch_size, g.dtype) for g in gradients]
+    elif unreached:
+        pairs = zip(trained, gradients, strict=True)
+        gradients = [None if v.ref() in unreached else g for v, g in pairs]
+    return [
+        None if g is None else g / tf.cast(plan.expected_batch_size, g.dtype) for g in gradients
+    ]

@@ -1,0 +1,118 @@
+"""Trained batch normalisation that always reads its averages, and is proved to."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training import make_private
+
+layers = keras.layers
+
+
+def nested():
+    inner = keras.Sequential([keras.Input((5,)), layers.Dense(4), layers.BatchNormalization()])
+    inputs = keras.Input((5,))
+    return keras.Model(inputs, layers.Dense(3)(inner(inputs, training=False)))
+
+
+class Own(keras.Model):
+    """Decides in Python how its normalisation is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.head, self.live = layers.BatchNormalization(), layers.Dense(3), False
+
+    def call(self, x, training=None):
+        return self.head(self.norm(x, training=training if self.live else False))
+
+
+def own():
+    model = Own()
+    model(np.zeros((2, 5), np.float32))
+    return model
+
+
+def with_averages(model):
+    for layer in model.submodules:
+        if isinstance(layer, layers.BatchNormalization):
+            layer.moving_mean.assign(np.linspace(-1, 1, layer.moving_mean.shape[0]))
+            layer.moving_variance.assign(np.linspace(0.5, 2, layer.moving_mean.shape[0]))
+    return model
+
+
+def made(model, **settings):
+    private = make_private(
+        model,
+        num_examples=40,
+        expected_batch_size=10,
+        steps=4,
+        l2_norm_clip=0.5,
+        **{"noise_multiplier": 1.0, "delta": 1e-5, "physical_batch_size": 8, **settings},
+    )
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return private
+
+
+@pytest.mark.slow_cases("own")
+@pytest.mark.parametrize("make", [nested, own])
+def test_is_trained_and_its_averages_stay(make, data, one_lot):
+    model = with_averages(make())
+    private = made(model)
+    norm = next(x for x in model.submodules if isinstance(x, layers.BatchNormalization))
+    before = norm.get_weights()
+    apart = made(model, engine="per_example")
+    lot = one_lot(data[0][:8], data[1][:8])
+    for one, other in zip(private.clipped_sum(lot), apart.clipped_sum(lot), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+    private.fit(*data, epochs=1, verbose=0)
+    assert "proved from the graph" in private.privacy_statement()
+    gamma, _, mean, variance = norm.get_weights()
+    assert not np.array_equal(gamma, before[0])
+    np.testing.assert_array_equal([mean, variance], before[2:])
+
+
+def test_that_is_called_otherwise_later_is_refused(data):
+    model = own()
+    private = made(model)
+    model.live = True
+    with pytest.raises(ValueError, match="statistics come from all examples") as caught:
+        private.fit(*data, verbose=0)
+    assert "\n" not in str(caught.value)
+    assert private.ledger.updates == 0
+
+
+def test_that_is_called_otherwise_in_the_step_alone_is_stopped_by_the_proof(data, monkeypatch):
+    """The look at how it is called decides nothing by itself."""
+    model = own()
+    private = made(model)
+    monkeypatch.setattr(
+        "tfdpnorm.audit.row_independence.known_layers.always_in_inference", lambda _, found: found
+    )
+    model.live = True
+    with pytest.raises(ValueError, match="Expected (state that no example|a model, a loss)"):
+        private.fit(*data, verbose=0)
+    assert private.ledger.updates == 0
+
+
+@pytest.mark.parametrize("validate", ["probe", False])
+def test_is_refused_where_nothing_is_proved(validate):
+    with pytest.raises(ValueError, match="statistics come from all examples"):
+        made(nested(), validate=validate)
+
+
+def test_of_a_model_of_unknown_shapes_is_refused():
+    with pytest.raises(ValueError, match="or always call it with training=False"):
+        made(Own())
+
+
+def test_tf_function_in_the_call_hides_nothing():
+    class Hiding(Own):
+        @tf.function
+        def call(self, x, training=None):
+            return self.head(self.norm(x, training=True))
+
+    model = Hiding()
+    model(np.zeros((2, 5), np.float32))
+    with pytest.raises(ValueError, match="statistics come from all examples"):
+        made(model)

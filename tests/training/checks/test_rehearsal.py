@@ -1,0 +1,185 @@
+"""What training would refuse of a model is refused when it is made private, in one line."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training import make_private
+
+layers = keras.layers
+ROWS = 8
+
+
+class InALoop(layers.Layer):
+    """Calls a layer where its gradients cannot be followed."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = layers.Dense(5, name="looped")
+
+    def call(self, x):
+        return tf.while_loop(lambda i, _: i < 2, lambda i, a: (i + 1, self.inner(a)), (0, x))[1]
+
+
+class Transposed(layers.Layer):
+    """Reads a variable of another layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = layers.Dense(4, use_bias=False, name="tied")
+
+    def call(self, x):
+        return tf.matmul(self.inner(x), self.inner.kernel, transpose_b=True)
+
+
+class Folded(layers.Layer):
+    """Rows of a dense layer that are not those of the examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = layers.Dense(2, name="folded")
+
+    def call(self, x):
+        return tf.reshape(self.inner(tf.reshape(x, [-1, 1])), [-1, 10])
+
+
+class Exponential(layers.Layer):
+    """An operation that the proof has no rule for."""
+
+    def call(self, x):
+        return tf.linalg.expm(x[:, :, tf.newaxis] * tf.eye(5) / 10)[:, :, 0]
+
+
+class Keeping(layers.Layer):
+    """Keeps what it saw of examples."""
+
+    def call(self, x):
+        return tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [x], tf.float32), [None, 5])
+
+
+class Centred(layers.Layer):
+    def call(self, x):
+        return x - tf.reduce_mean(x, 0)
+
+
+def model_of(layer):
+    return keras.Sequential([keras.Input((5,)), layer, layers.Dense(3, name="head")])
+
+
+def made(model, **settings):
+    settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 2, **settings}
+    settings = {"l2_norm_clip": 0.5, "noise_multiplier": 1.0, "delta": 1e-5, **settings}
+    return make_private(model, physical_batch_size=ROWS, **settings)
+
+
+WITHOUT_A_RULE = {
+    "loop": (InALoop, "layer 'looped'.*inside a loop"),
+    "tied": (Transposed, "'.*tied/kernel.*read by 'other code'"),
+    "folded": (Folded, "layer 'folded' to give 8 rows for 8 examples"),
+    "unproved": (Exponential, "can be proved.*exponential"),
+}
+
+
+@pytest.mark.slow_cases("loop", "tied", "unproved")
+@pytest.mark.parametrize("name", WITHOUT_A_RULE)
+def test_where_book_keeping_cannot_be_rows_run_apart_and_that_is_said(name, data):
+    make, why = WITHOUT_A_RULE[name]
+    model = model_of(make())
+    with pytest.warns(UserWarning, match=f'engine=None takes "per_example".*{why}') as caught:
+        private = made(model)
+    (price,) = [str(w.message) for w in caught if "engine=None" in str(w.message)]
+    assert "\n" not in price
+    assert "8 rows or 1 MB" in price and "several times as long" in price
+    assert private.engine == "per_example" == private.ledger.settings["engine"]
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
+    assert "computed by itself" in " ".join(private.privacy_statement().split())
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_RULE)
+def test_asked_for_by_name_it_is_refused_at_once_in_one_line(name):
+    make, why = WITHOUT_A_RULE[name]
+    with pytest.raises(ValueError, match=f"^Expected .*{why}") as caught:
+        made(model_of(make()), engine="book_keeping")
+    assert "\n" not in str(caught.value) and "user code" not in str(caught.value)
+    assert "per_example" in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", [None, "book_keeping", "per_example"])
+def test_what_no_engine_makes_sound_is_refused_by_all(engine):
+    with pytest.raises(ValueError, match="^Expected state that no example changes.*keeping") as got:
+        made(model_of(Keeping()), engine=engine)
+    assert "\n" not in str(got.value)
+
+
+def test_examples_that_meet_are_refused_and_not_run_apart():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="engine=None takes")
+        with pytest.raises(ValueError, match="Expected rows that do not depend on one another"):
+            made(model_of(Centred()))
+
+
+def test_nothing_is_written_of_a_refused_model(tmp_path):
+    with pytest.raises(ValueError, match="Expected"):
+        made(model_of(Keeping()), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_engine_that_it_had(tmp_path, data):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for resume in (False, True):
+        with pytest.warns(UserWarning, match="engine=None takes"):
+            private = made(model_of(Transposed()), run_dir=tmp_path / "run", resume=resume)
+        private.compile("sgd", loss)
+        private.fit(*data, epochs=1 + resume, steps_per_epoch=1, verbose=0)
+        private.ledger.close()
+    assert private.ledger.updates == 2
+
+
+def test_layers_of_keras_in_a_graph_are_not_rehearsed(monkeypatch):
+    """They start as fast as they did."""
+
+    def refused(*_):
+        raise AssertionError("a model of known layers was traced")
+
+    monkeypatch.setattr("tfdpnorm.training.checks.rehearsal._refused", refused)
+    assert made(model_of(layers.LayerNormalization())).engine == "book_keeping"
+    with pytest.raises(AssertionError):
+        made(model_of(layers.Lambda(lambda x: x + 1)))
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, data):
+    class Late(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.held, self.head = Transposed(), layers.Dense(3)
+
+        def call(self, x):
+            return self.head(self.held(x))
+
+    private = made(Late())
+    private.compile("sgd", "mse", run_eagerly=eagerly)
+    with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
+        private.fit(data[0], data[0][:, :3], verbose=0)
+    assert "\n" not in str(caught.value)
+    assert private.ledger.updates == 0
+
+
+def test_rehearsing_changes_neither_weights_nor_random_numbers():
+    def numbers(validate):
+        keras.utils.set_random_seed(3)
+        model = model_of(layers.Lambda(lambda x: tf.nn.dropout(x, 0.5)))
+        before = model.get_weights()
+        made(model, validate=validate)
+        for old, new in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+        return np.random.random(), tf.random.normal([4]).numpy()
+
+    (one, normal), (other, same) = numbers(False), numbers(True)
+    assert one == other
+    np.testing.assert_array_equal(normal, same)

@@ -1,0 +1,116 @@
+"""What a first user fell into: said in one line, before it costs an update or a private value."""
+
+import io
+import traceback
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training.checks.scales import warn_of_other_scale
+
+layers = keras.layers
+SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
+
+
+@pytest.fixture
+def refused(build, private, data):
+    """Returns a function to the message with which `fit` refuses targets, before any update."""
+
+    def message(loss, y, model=None):
+        trained = private(model or build("functional"))
+        trained.compile("sgd", loss)
+        with pytest.raises(ValueError, match="^Expected") as caught:
+            trained.fit(data[0], y, verbose=0)
+        assert trained.ledger.updates == 0
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    return message
+
+
+@pytest.mark.parametrize("loss", [SPARSE(True), "sparse_categorical_crossentropy"])
+def test_one_hot_targets_of_a_sparse_loss(loss, refused, data):
+    text = refused(loss, np.eye(3, dtype=np.float32)[data[1]])
+    assert "CategoricalCrossentropy" in text and "y.argmax(-1)" in text
+
+
+@pytest.mark.parametrize("loss", [DENSE(True), "categorical_crossentropy"])
+def test_class_numbers_of_a_categorical_loss(loss, refused, data):
+    assert "SparseCategoricalCrossentropy" in refused(loss, data[1])
+
+
+@pytest.mark.parametrize("moved", [77, -77])
+def test_class_numbers_out_of_range_are_refused_and_not_shown(moved, refused, data):
+    text = refused(SPARSE(True), data[1] + moved)
+    assert "class numbers in [0, 3)" in text
+    assert not any(str(label) in text for label in np.unique(data[1] + moved))
+
+
+def test_a_class_that_is_ignored_may_be_out_of_range(build, private, data):
+    trained = private(build("functional"))
+    trained.compile("sgd", SPARSE(True, ignore_class=-1))
+    trained.fit(data[0], np.where(data[1] == 0, -1, data[1]), epochs=1, verbose=0)
+    assert trained.ledger.updates == 4
+
+
+def test_labels_by_position_pass(private):
+    x = np.zeros((40, 6, 5), np.float32)
+    inputs = keras.Input((6, 5))
+    trained = private(keras.Model(inputs, layers.Dense(6)(inputs)))
+    trained.compile("sgd", SPARSE(True))
+    trained.fit(x, np.full((40, 6), 5), epochs=1, steps_per_epoch=1, verbose=0)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_no_private_value_is_in_a_traceback(eagerly, private):
+    inputs = keras.Input((1,), dtype="int32")
+    x = layers.Flatten()(layers.Embedding(4, 2)(inputs))
+    trained = private(keras.Model(inputs, layers.Dense(1)(x)))
+    trained.compile("sgd", "mse", run_eagerly=eagerly)
+    ids = np.full((40, 1), 987)
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        trained.fit(ids, np.zeros(40), verbose=0)
+    written = io.StringIO()
+    traceback.print_exception(caught.value, file=written)
+    assert "987" not in written.getvalue()
+    assert "out of range" in str(caught.value)
+
+
+def test_epochs_beyond_the_plan_are_said(build, private, data, cross_entropy):
+    trained = private(build(), steps=8)
+    trained.compile("sgd", cross_entropy)
+    text = "Of epochs=10, 2 can be trained: 8 updates are left of 8.*an epoch takes 4"
+    with pytest.warns(UserWarning, match=text):
+        history = trained.fit(*data, epochs=10, verbose=0)
+    assert len(history.epoch) == 2
+
+
+def test_epochs_within_the_plan_are_not(build, private, data, cross_entropy):
+    trained = private(build(), steps=8)
+    trained.compile("sgd", cross_entropy)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Of epochs=")
+        trained.fit(*data, epochs=1, verbose=0)
+        trained.fit(*data, epochs=2, initial_epoch=1, verbose=0)
+
+
+@pytest.mark.slow_cases("0.00392156862745098-smaller")
+@pytest.mark.parametrize(("factor", "word"), [(255, "larger"), (1 / 255, "smaller")])
+def test_public_rows_on_another_scale_are_said(factor, word, build, private, public, data):
+    trained = private(build(norm="public_batch"), public_batch=public * np.float32(factor))
+    trained.compile("sgd", SPARSE(True))
+    with pytest.warns(UserWarning, match=f"20 times {word} than the private ones") as caught:
+        trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
+    (text,) = [str(w.message) for w in caught if "20 times" in str(w.message)]
+    assert "keep it with them" in text and "\n" not in text
+
+
+def test_public_rows_of_another_kind_but_one_scale_are_not():
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_other_scale(rng.normal(size=(9, 3)), 1 + rng.random((50, 3)))
+        warn_of_other_scale(tf.constant([[0], [1]]), np.array([[5000]]))

@@ -1,0 +1,58 @@
+"""How far `PrivateModel.fit` goes: its epochs, their steps, and where in them it begins."""
+
+import math
+import warnings
+from typing import NamedTuple
+
+
+class Course(NamedTuple):
+    """What `fit` tells Keras of the updates to come.
+
+    Attributes:
+        initial_epoch: Number of the first epoch.
+        first_step: The step in it that training begins with.
+        epochs: Number of the epoch to end before.
+        steps_per_epoch: Updates of an epoch; None for as many as foreign data have.
+    """
+
+    initial_epoch: int
+    first_step: int
+    epochs: int
+    steps_per_epoch: int | None
+
+
+def course_of(ledger, take_start, *, epochs, steps_per_epoch, initial_epoch, sampled_here):
+    """Returns the `Course` of a call of `fit`; warns if it ends before the epochs asked for.
+
+    Args:
+        ledger: `PrivacyLedger`: what is planned and what is left.
+        take_start: See `tfdpnorm.training.resume.resumption.Resumption`.
+        epochs: As in `fit`.
+        steps_per_epoch: As in `fit`.
+        initial_epoch: As in Keras; None if it was not given.
+        sampled_here: Whether the lots are drawn by this library, so that an epoch has a length.
+    """
+    first_step, left = 0, ledger.remaining_updates
+    if sampled_here:
+        if steps_per_epoch is None:
+            steps_per_epoch = max(1, round(1 / ledger.plan.sampling_rate))
+        # As it was in the run that is resumed, whose callbacks went by epochs.
+        of_plan = min(steps_per_epoch, ledger.plan.steps)
+        start = take_start(of_plan)
+        if start is not None and initial_epoch is None:
+            steps_per_epoch = of_plan
+            initial_epoch, first_step = start
+        else:
+            steps_per_epoch = min(steps_per_epoch, left)
+    initial_epoch = initial_epoch or 0
+    possible = initial_epoch + math.ceil((first_step + left) / (steps_per_epoch or 1))
+    if epochs is None:
+        epochs = possible
+    elif steps_per_epoch and epochs > possible:
+        warnings.warn(
+            f"Of epochs={epochs}, {possible - initial_epoch} can be trained: {left} updates are "
+            f"left of {ledger.plan.steps} planned in make_private(steps=...), and an epoch takes "
+            f"{steps_per_epoch}. Training stops there.",
+            stacklevel=3,
+        )
+    return Course(initial_epoch, first_step, epochs, steps_per_epoch)
