@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+import tfdpnorm  # noqa: F401 - sees to it that TensorFlow takes the legacy Keras
+
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")

@@ -7,6 +7,9 @@ The names below are imported when they are first used, so that `tfdpnorm-epsilon
 import importlib
 
 from tfdpnorm._version import __version__
+from tfdpnorm.keras_compat.legacy import use_legacy_keras
+
+use_legacy_keras()
 
 _NAMES = {
     "PrivacyBudget": "tfdpnorm.privacy",
