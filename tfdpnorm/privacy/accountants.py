@@ -97,7 +97,7 @@ def rdp_of(event, orders=RDP_ORDERS):
     that dp_accounting computes cancels to rounding noise, zero and negative numbers included. So
     the result is never below the sum's own second-order term, which rounding cannot hurt.
 
-    At orders that are not whole, dp_accounting from 0.5 on adds up absolute values where the series
+    At orders that are not whole, later releases than 0.4.3 add up absolute values where the series
     alternates, and gives up on some: bounds that hold, up to infinity. So the result is never above
     two others that hold: that of the plain Gaussian mechanism, since sampling never costs, and the
     line between whole orders, since (order - 1) * RDP is convex in the order, and 0 at 1 (both from
