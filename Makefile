@@ -1,10 +1,12 @@
 # Every target runs in .venv. The targets create .venv themselves, from the lock file of the
-# Python they find, so `make demo` works in a fresh checkout.
+# Python they find, so `make demo` works in a fresh checkout. Only `make test-second` has an
+# environment of its own, .venv-py312 or .venv-py313, for the stack of those Pythons.
 #
 # Variables:
-#   PYTHON=...         Python that creates .venv (3.10 or 3.11)
+#   PYTHON=...         Python that creates .venv (3.10 to 3.13)
 #   PYTEST_ARGS=...    extra arguments for pytest, for example PYTEST_ARGS="-k privacy"
 #   WORKERS=...        number of test processes
+#   VENV=...           the environment, .venv unless told
 #   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; targets that train get fewer
 #   MUTANTS=...        names of single mutants for `make mutants`
 #   UPGRADE=yes        with `make lock`: take the newest versions that setup.py allows
@@ -13,7 +15,8 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz mutants lint format lock clean env check-python
+.PHONY: help demo test env-second test-second test-all fuzz mutants lint format lock clean env \
+        check-python check-second
 
 PYTHON ?=
 PYTEST_ARGS ?=
@@ -24,38 +27,67 @@ UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
 
-VENV_PYTHON := .venv/bin/python
+# About three minutes: what another TensorFlow, Keras, NumPy or accountant would change first.
+SECOND_STACK_TESTS := \
+    tests/test_imports.py \
+    tests/keras_compat \
+    tests/privacy/test_accountants.py tests/privacy/test_published_values.py \
+    tests/gradients/engines tests/gradients/rules \
+    tests/training/test_fit.py tests/training/test_saving.py \
+    tests/training/step/test_exact_noise.py tests/training/step/test_engines_agree.py \
+    tests/training/step/test_noise.py tests/training/step/test_sensitivity.py
+
+VENV ?= .venv
+VENV_PYTHON := $(VENV)/bin/python
 
 # Shell functions. The recipes get them through the environment.
 define FUNCTIONS
 given='$(PYTHON)'
 locked='$(LOCKED)'
+venv='$(VENV)'
 show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
 
-# pick_python: set py and version to a Python that runs here and that TensorFlow supports, or say
-# what was found instead.
+# pick_python VERSIONS: set py and version to a Python of these versions that runs here, the first
+# versions first; else say what was found instead. 3.10 and 3.11 come before 3.12 and 3.13,
+# because every engine runs there. Names on the PATH come before what pyenv has installed.
 pick_python() {
-    py= found=
-    if [ -n "$$given" ]; then set -- "$$given"; else set -- python3.11 python3.10 python3 python; fi
+    py= found= wanted=$${1:-3.11 3.10 3.12 3.13}
+    if [ -n "$$given" ]; then
+        set -- "$$given"
+    else
+        set --
+        for minor in $$wanted; do set -- "$$@" "python$$minor"; done
+        set -- "$$@" python3 python
+        for minor in $$wanted; do
+            for candidate in "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$minor".*/bin/python; do
+                if [ -x "$$candidate" ]; then set -- "$$@" "$$candidate"; fi
+            done
+        done
+    fi
     for candidate in "$$@"; do
         case $$candidate in "~/"*) candidate=$$HOME/$${candidate#"~/"} ;; esac
         version=$$("$$candidate" -c "$$show_version" 2>/dev/null </dev/null) || continue
         version=$${version#Python }
-        case $$version in
-            3.10.* | 3.11.*)
+        case $$version in [0-9]*) ;; *) continue ;; esac
+        case " $$wanted " in
+            *" $${version%.*} "*)
                 if "$$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1 </dev/null; then
                     py=$$candidate
                     return 0
                 fi
                 found="$$found, $$candidate (Python $$version without its venv and ensurepip modules)" ;;
-            [0-9]*) found="$$found, $$candidate (Python $$version)" ;;
+            *) found="$$found, $$candidate (Python $$version)" ;;
         esac
     done
     found=$${found#, }
     if [ -z "$$found" ]; then
         if [ -n "$$given" ]; then found="$$given, which does not run"; else found="none"; fi
     fi
-    echo "tfdpnorm needs Python 3.10 or 3.11, as TensorFlow 2.15 does, and found $$found: name one with PYTHON=/path/to/python3.11." >&2
+    case $$wanted in
+        "3.12 3.13") wants="The second stack needs Python 3.12 or 3.13" ;;
+        *) wants="tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13" ;;
+    esac
+    echo "$$wants, and found $$found: name one with PYTHON=/path/to/python$${wanted%% *}." >&2
     return 1
 }
 
@@ -65,56 +97,60 @@ tag() { t=$${1#3.}; echo "py3$${t%%.*}"; }
 lock() { echo "requirements/$$(tag "$$1").lock"; }
 packages_stamp() {
     if [ "$$locked" = yes ]; then from=$$(lock "$$1"); else from=setup.py; fi
-    echo "$$1 $$(pwd -P)/.venv $$(cksum <"$$from") $$from"
+    echo "$$1 $$(pwd -P)/$$venv $$(cksum <"$$from") $$from"
 }
 checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
 
-# prepare: create or update .venv; do nothing if it is up to date. The stamps are written last,
+# prepare: create or update the environment; do nothing if it is up to date. The stamps are written last,
 # so that an interrupted or failed installation starts again from nothing.
 prepare() {
-    current=$$(.venv/bin/python -c "$$show_version" 2>/dev/null) || current=
+    current=$$("$$venv"/bin/python -c "$$show_version" 2>/dev/null) || current=
     if [ -n "$$current" ] && [ -n "$$given" ]; then
         pick_python || return 1
         [ "$$version" = "$$current" ] || current=
     fi
     if [ -z "$$current" ] ||
-        [ "$$(cat .venv/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
+        [ "$$(cat "$$venv"/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
         pick_python || return 1
-        rm -rf .venv || return 1
+        rm -rf "$$venv" || return 1
         install_packages || { echo "The installation did not finish; the next make starts it anew." >&2; return 1; }
-        packages_stamp "$$version" >.venv/packages.stamp
+        packages_stamp "$$version" >"$$venv"/packages.stamp
     fi
-    if [ "$$(cat .venv/checkout.stamp 2>/dev/null)" != "$$(checkout_stamp)" ]; then
+    if [ "$$(cat "$$venv"/checkout.stamp 2>/dev/null)" != "$$(checkout_stamp)" ]; then
         pip install --no-deps --no-build-isolation -e . || return 1
-        checkout_stamp >.venv/checkout.stamp
+        checkout_stamp >"$$venv"/checkout.stamp
     fi
 }
 
-pip() { subcommand=$$1; shift; .venv/bin/python -m pip "$$subcommand" -q --disable-pip-version-check --no-input "$$@"; }
+pip() { subcommand=$$1; shift; "$$venv"/bin/python -m pip "$$subcommand" -q --disable-pip-version-check --no-input "$$@"; }
 
 install_packages() {
-    "$$py" -m venv .venv || return 1
+    "$$py" -m venv "$$venv" || return 1
     if [ "$$locked" = yes ]; then
         from=$$(lock "$$version")
-        echo "Installing the versions of $$from into .venv (Python $$version); this takes about a minute."
-        # Build tools first: packages without a wheel need them. They are pinned like the rest.
-        awk '/^[a-z0-9]/ { keep = /^(setuptools|wheel)==/ } keep' "$$from" >.venv/build.txt || return 1
-        pip install --require-hashes -r .venv/build.txt || return 1
+        echo "Installing the versions of $$from into $$venv (Python $$version); this takes about a minute."
+        # Build tools first, with what they need: packages without a wheel need them. They are
+        # pinned like the rest.
+        awk '/^[a-z0-9]/ { keep = /^(packaging|setuptools|wheel)==/ } keep' "$$from" >"$$venv"/build.txt || return 1
+        pip install --require-hashes -r "$$venv"/build.txt || return 1
         pip install --require-hashes --no-build-isolation -r "$$from"
     else
-        echo "Installing what setup.py asks for into .venv (Python $$version, no lock); this takes some minutes."
+        echo "Installing what setup.py asks for into $$venv (Python $$version, no lock); this takes some minutes."
         pip install -e '.[dev]'
     fi
 }
 endef
-env check-python lock: export SHELL_FUNCTIONS = $(FUNCTIONS)
+env check-python check-second env-second test-second lock: export SHELL_FUNCTIONS = $(FUNCTIONS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
-	@echo "With PYTHON=/path/to/python3.11 they use that Python; more variables in the Makefile's head."
+	@echo "With PYTHON=/path/to/python3.12 they use that Python; more variables in the Makefile's head."
 
 check-python: ## say which Python would create .venv, or what is missing
 	@eval "$$SHELL_FUNCTIONS"; pick_python && echo "$$py (Python $$version)"
+
+check-second: ## say which Python `make test-second` would take, or what is missing
+	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" && echo "$$py (Python $$version)"
 
 env: ## create or update .venv
 	@eval "$$SHELL_FUNCTIONS"; prepare
@@ -124,6 +160,14 @@ demo: env ## train a small network privately, from a fresh checkout
 
 test: env ## run the tests that are not slow
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
+
+env-second: ## create or update the environment of the second stack
+	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
+	venv=.venv-$$(tag "$$version"); given=$$py; prepare
+
+test-second: env-second ## run the short tests of the second stack on a Python 3.12 or 3.13
+	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
+	".venv-$$(tag "$$version")/bin/python" -m pytest -n $(WORKERS) -m "not slow" $(SECOND_STACK_TESTS) $(PYTEST_ARGS)
 
 test-all: env ## run all tests
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
@@ -141,13 +185,13 @@ lint: env ## check style and format with ruff
 format: env ## format the code with ruff
 	$(VENV_PYTHON) -m ruff format .
 
-# One Python is enough to write both locks.
+# One Python is enough to write all locks.
 lock: ## write requirements/*.lock from setup.py
 	@eval "$$SHELL_FUNCTIONS"; pick_python || exit 1; \
 	scratch=$$(mktemp -d) || exit 1; trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' HUP INT TERM; \
 	"$$py" -m venv "$$scratch/venv" && \
 	"$$scratch/venv/bin/python" -m pip install -q --disable-pip-version-check uv==$(UV_VERSION) || exit 1; \
-	for minor in 10 11; do \
+	for minor in 10 11 12 13; do \
 	    out=requirements/py3$$minor.lock; \
 	    echo "resolving $$out"; \
 	    mkdir -p requirements; \
@@ -161,5 +205,5 @@ lock: ## write requirements/*.lock from setup.py
 	done
 
 clean: ## remove .venv, caches and build files; keep outputs/ and results/
-	@rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-py31[23] build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

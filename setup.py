@@ -11,20 +11,38 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 
-# TensorFlow Privacy 0.9 cannot be imported with TensorFlow 2.16 or later (Keras 3).
-TENSORFLOW_RANGE = ">=2.15.1,<2.16"
+# Two stacks. Up to Python 3.11: TensorFlow 2.15 with its own Keras 2.15, and tensorflow-privacy,
+# which cannot be imported with TensorFlow 2.16 or later. From Python 3.12 on, for which there is no
+# TensorFlow 2.15: TensorFlow 2.21 with the legacy Keras package, tf_keras.
+FIRST_STACK = 'python_version < "3.12"'
+SECOND_STACK = 'python_version >= "3.12"'
+
+TENSORFLOWS = {FIRST_STACK: ">=2.15.1,<2.16", SECOND_STACK: ">=2.21,<2.22"}
+
+STACKS = {
+    FIRST_STACK: [
+        f"tensorflow{TENSORFLOWS[FIRST_STACK]}",
+        "tensorflow-privacy>=0.9.0,<0.10",
+        "dp-accounting>=0.4.3,<0.5",
+        # Later releases of these two need a protobuf newer than TensorFlow 2.15 accepts.
+        "tensorflow-metadata>=1.13,<1.16",
+        "protobuf>=3.20.3,<5",
+        "absl-py>=1.0,<2",
+        "numpy>=1.23.5,<2",
+    ],
+    SECOND_STACK: [
+        f"tensorflow{TENSORFLOWS[SECOND_STACK]}",
+        "tf_keras>=2.21,<2.22",
+        "dp-accounting>=0.6,<0.7",
+        "absl-py>=2,<3",
+        "numpy>=2,<3",
+    ],
+}
 
 INSTALL_REQUIRES = [
-    f"tensorflow{TENSORFLOW_RANGE}",
-    "tensorflow-privacy>=0.9.0,<0.10",
-    "dp-accounting>=0.4.3,<0.5",
+    *(f"{wanted}; {stack}" for stack, requirements in STACKS.items() for wanted in requirements),
     "tensorflow-datasets>=4.9.4,<5",
-    # Later releases of these two need a protobuf newer than TensorFlow 2.15 accepts.
-    "tensorflow-metadata>=1.13,<1.16",
-    "protobuf>=3.20.3,<5",
     "keras-tuner>=1.4.6,<2",
-    "absl-py>=1.0,<2",
-    "numpy>=1.23.5,<2",
     # tensorflow-datasets needs it to download, and does not ask for it.
     "importlib_resources>=5",
     "scikit-learn>=1.3,<2",
@@ -68,11 +86,11 @@ setup(
     long_description_content_type="text/markdown",
     author="tfdpnorm authors",
     license="Apache-2.0",
-    python_requires=">=3.10,<3.12",
+    python_requires=">=3.10,<3.14",
     packages=find_packages(include=["tfdpnorm", "tfdpnorm.*", "trainers", "trainers.*"]),
     install_requires=INSTALL_REQUIRES,
     extras_require={
-        "gpu": [f"tensorflow[and-cuda]{TENSORFLOW_RANGE}"],
+        "gpu": [f"tensorflow[and-cuda]{r}; {stack}" for stack, r in TENSORFLOWS.items()],
         "test": TEST_REQUIRES,
         "dev": DEV_REQUIRES,
     },
@@ -84,6 +102,8 @@ setup(
         "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

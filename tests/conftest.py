@@ -5,14 +5,21 @@ threads share come out in another order now and then, where some tests compare r
 """
 
 import fnmatch
+import functools
+import importlib.metadata
 import os
 import sys
 
 import pytest
 
+import tfdpnorm  # noqa: F401 - sees to it that TensorFlow takes the legacy Keras
+
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+
+TFP_ENGINES = ("tfp_model", "tfp_vectorized")
 
 
 @pytest.fixture(autouse=True)
@@ -32,14 +39,41 @@ def clean_keras():
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
+        "needs_tensorflow_privacy: skipped where tensorflow-privacy cannot be imported, as are the "
+        "cases of its engines",
+    )
+    config.addinivalue_line(
+        "markers",
         "slow_cases(*ids): of a parametrized test, these cases are slow; shell-style patterns",
     )
+
+
+def needs_tensorflow_privacy(item):
+    if item.get_closest_marker("needs_tensorflow_privacy"):
+        return True
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    settings = [v.get("engine") if isinstance(v, dict) else v for v in values]
+    return any(setting in TFP_ENGINES for setting in settings if isinstance(setting, str))
+
+
+@functools.cache
+def has_tensorflow_privacy():
+    # Without loading TensorFlow: the collection of tests that do not need it is quick.
+    try:
+        importlib.metadata.version("tensorflow-privacy")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
     named, matched = set(), set()
     for item in items:
+        if needs_tensorflow_privacy(item) and not has_tensorflow_privacy():
+            item.add_marker(
+                pytest.mark.skip(reason="tensorflow-privacy does not work with this TensorFlow")
+            )
         for mark in item.iter_markers("slow_cases"):
             for pattern in mark.args:
                 named.add((item.function, pattern))

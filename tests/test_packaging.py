@@ -16,9 +16,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCKS = {"3.10": ROOT / "requirements/py310.lock", "3.11": ROOT / "requirements/py311.lock"}
+LOCKS = {
+    python: ROOT / f"requirements/py{python.replace('.', '')}.lock"
+    for python in ("3.10", "3.11", "3.12", "3.13")
+}
+SUPPORTED = "tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13, and found "
 
-both_locks = pytest.mark.parametrize("python", sorted(LOCKS))
+every_lock = pytest.mark.parametrize("python", sorted(LOCKS))
 
 
 # --- the version and setup.py ---
@@ -100,7 +104,7 @@ def outside_the_ranges(locked, requirements, python):
     return broken
 
 
-@both_locks
+@every_lock
 def test_lock_lies_within_the_ranges(python, setup_arguments):
     locked = pins(LOCKS[python].read_text("utf-8"))
     wanted = setup_arguments["install_requires"] + setup_arguments["extras_require"]["dev"]
@@ -114,7 +118,7 @@ def test_a_pin_outside_its_range_is_noticed():
     assert outside_the_ranges(locked, ["numpy>=2", "scipy; python_version<'3.11'"], "3.11") == []
 
 
-@both_locks
+@every_lock
 def test_lock_names_no_place(python):
     text = LOCKS[python].read_text("utf-8")
     assert "://" not in text
@@ -125,21 +129,38 @@ def test_lock_names_no_place(python):
 
 def test_pythons_of_the_locks_are_those_of_setup(setup_arguments):
     allowed = SpecifierSet(setup_arguments["python_requires"])
-    assert [v for v in ("3.9.18", "3.10.0", "3.11.9", "3.12.0") if v in allowed] == [
-        "3.10.0",
-        "3.11.9",
-    ]
+    tried = [f"3.{minor}.{patch}" for minor in range(8, 16) for patch in (0, 9)]
+    assert {v.rpartition(".")[0] for v in tried if v in allowed} == set(LOCKS)
+
+
+@every_lock
+def test_lock_has_the_parts_of_its_stack_and_of_no_other(python):
+    locked = pins(LOCKS[python].read_text("utf-8"))
+    second = python in ("3.12", "3.13")
+    assert locked["tensorflow"].release[:2] == ((2, 21) if second else (2, 15))
+    assert ("tf-keras" in locked) == second
+    assert locked["keras"].major == (3 if second else 2)
+    assert ("tensorflow-privacy" in locked) != second
+    assert locked["numpy"].major == (2 if second else 1)
+
+
+def test_second_stack_has_the_legacy_keras_of_its_tensorflow():
+    locked = pins(LOCKS["3.12"].read_text("utf-8"))
+    assert locked["tf-keras"].release[:2] == locked["tensorflow"].release[:2]
 
 
 def test_gpu_extra_is_the_same_tensorflow(setup_arguments):
-    (gpu,) = map(Requirement, setup_arguments["extras_require"]["gpu"])
-    (base,) = (
+    gpu = list(map(Requirement, setup_arguments["extras_require"]["gpu"]))
+    base = [
         requirement
         for requirement in map(Requirement, setup_arguments["install_requires"])
         if requirement.name == "tensorflow"
-    )
-    assert gpu.name == "tensorflow" and gpu.extras == {"and-cuda"}
-    assert gpu.specifier == base.specifier
+    ]
+    assert {r.name for r in gpu} == {"tensorflow"}
+    assert all(r.extras == {"and-cuda"} for r in gpu)
+    assert [(r.specifier, str(r.marker)) for r in gpu] == [
+        (r.specifier, str(r.marker)) for r in base
+    ]
 
 
 # --- the Makefile's choice of a Python ---
@@ -153,15 +174,16 @@ def fake_python(path, version):
     return path
 
 
-def check_python(*arguments, path=None):
+def check_python(*arguments, path=None, target="check-python", pyenv="/nowhere"):
     if shutil.which("make") is None:
         pytest.skip("there is no make here")
     hidden = ("MAKE", "MFLAGS", "GNUMAKEFLAGS", "PYTHON", "PYTEST_ARGS", "LOCKED")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    environment["PYENV_ROOT"] = str(pyenv)
     if path is not None:
         environment["PATH"] = f"{path}:/usr/bin:/bin"
     return subprocess.run(
-        ["make", "--no-print-directory", "check-python", *arguments],
+        ["make", "--no-print-directory", target, *arguments],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -175,12 +197,12 @@ def the_sentence(result):
     assert result.stdout == ""
     own, makes = result.stderr.splitlines()
     assert makes.startswith("make: ***")
-    assert "3.10 or 3.11" in own
+    assert own.startswith(SUPPORTED)
     assert own.endswith(".")
     return own
 
 
-@pytest.mark.parametrize("version", ["3.12.1", "3.13.0", "3.9.18", "2.7.18", "3.1.5"])
+@pytest.mark.parametrize("version", ["3.14.0", "3.9.18", "2.7.18", "3.1.5", "12.1.0"])
 def test_makefile_refuses_a_python_that_cannot_work(tmp_path, version):
     python = fake_python(tmp_path / "some python", version)
     sentence = the_sentence(check_python(f"PYTHON={python}"))
@@ -195,18 +217,68 @@ def test_makefile_refuses_a_python_that_does_not_run(tmp_path):
 def test_makefile_names_all_it_found(tmp_path):
     fake_python(tmp_path / "python3.11", None)
     fake_python(tmp_path / "python3.10", None)
-    fake_python(tmp_path / "python3", "3.12.1")
+    for name in ("python3.12", "python3.13"):
+        fake_python(tmp_path / name, None)
+    fake_python(tmp_path / "python3", "3.14.1")
     fake_python(tmp_path / "python", "3.9.18")
     sentence = the_sentence(check_python(path=tmp_path))
-    assert "python3 (Python 3.12.1), python (Python 3.9.18)" in sentence
+    assert "python3 (Python 3.14.1), python (Python 3.9.18)" in sentence
     assert "python3.11 (" not in sentence
 
 
-@pytest.mark.parametrize("name", ["python3.11", "python3.10", "python3", "python"])
+NAMES = ("python3.11", "python3.10", "python3.12", "python3.13", "python3", "python")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_makefile_passes_over_what_cannot_work(tmp_path, name):
-    names = ("python3.11", "python3.10", "python3", "python")
-    for other, version in zip(names, (None, None, "3.12.1", "3.9.18"), strict=True):
+    for other, version in zip(NAMES, (None, None, None, None, "3.14.1", "3.9.18"), strict=True):
         fake_python(tmp_path / other, version)
     fake_python(tmp_path / name, "3.10.4")
     result = check_python(path=tmp_path)
     assert (result.returncode, result.stdout) == (0, f"{name} (Python 3.10.4)\n"), result.stderr
+
+
+def pythons_at(folder, **versions):
+    """The folder, with fakes of all NAMES; `versions` says what those that work answer."""
+    folder.mkdir(exist_ok=True)
+    for name in NAMES:
+        fake_python(folder / name, versions.get(name.replace(".", "_")))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        ((10, 11, 12, 13), 11),
+        ((10, 12, 13), 10),
+        ((12, 13), 12),
+        ((13,), 13),
+    ],
+)
+def test_pythons_of_the_first_stack_are_preferred(tmp_path, there, taken):
+    versions = {f"python3_{minor}": f"3.{minor}.2" for minor in there}
+    result = check_python(path=pythons_at(tmp_path / "bin", **versions))
+    assert result.stdout == f"python3.{taken} (Python 3.{taken}.2)\n", result.stderr
+
+
+def test_the_second_stack_is_looked_for_by_itself(tmp_path):
+    path = pythons_at(tmp_path / "bin", python3_11="3.11.7", python3="3.11.7")
+    result = check_python(path=path, target="check-second")
+    assert result.returncode != 0
+    sentence = result.stderr.splitlines()[0]
+    assert sentence.startswith("The second stack needs Python 3.12 or 3.13, and found python3 (P")
+    pythons_at(tmp_path / "bin", python3_11="3.11.7", python3_13="3.13.0")
+    result = check_python(path=path, target="check-second")
+    assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr
+
+
+def test_what_pyenv_installed_is_found_after_the_path(tmp_path):
+    path = pythons_at(tmp_path / "bin")
+    installed = tmp_path / "pyenv/versions/3.12.4/bin"
+    installed.mkdir(parents=True)
+    fake_python(installed / "python", "3.12.4")
+    result = check_python(path=path, pyenv=tmp_path / "pyenv")
+    assert result.stdout == f"{installed / 'python'} (Python 3.12.4)\n", result.stderr
+    pythons_at(tmp_path / "bin", python3_13="3.13.0")
+    result = check_python(path=path, pyenv=tmp_path / "pyenv")
+    assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr

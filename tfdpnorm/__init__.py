@@ -8,7 +8,10 @@ library can be loaded all the same.
 import importlib
 
 from tfdpnorm._version import __version__
+from tfdpnorm.keras_compat.legacy import use_legacy_keras
 from tfdpnorm.keras_compat.saved_layers import register_when_keras_is_imported
+
+use_legacy_keras()
 
 _NAMES = {
     "PrivacyBudget": "tfdpnorm.privacy",

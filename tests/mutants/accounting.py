@@ -75,7 +75,7 @@ MUTANTS = (
     Mutant(
         "unknown-divergence-counts-as-none",
         _ACCOUNTANTS,
-        (("np.where(np.isnan(rdp), np.inf, rdp)", "np.where(np.isnan(rdp), 0.0, rdp)"),),
+        (("return np.where(unknown, np.inf,", "return np.where(unknown, 0.0,"),),
         "Where the accountant does not know, it says that nothing was spent.",
         tests_in(
             "tests/privacy/test_accountants.py", "test_an_unknown_divergence_counts_as_infinite"
@@ -84,10 +84,35 @@ MUTANTS = (
     Mutant(
         "rdp-without-floor",
         _ACCOUNTANTS,
-        (("return np.maximum(rdp, floor)", "return np.maximum(rdp, 0.0)"),),
+        (("np.maximum(np.minimum(rdp, unsampled), floor)", "np.minimum(rdp, unsampled)"),),
         "Tiny losses round to nothing, whatever their number.",
         tests_in(
             "tests/privacy/test_accountants.py", "test_rounding_noise_does_not_hide_a_tiny_loss"
+        ),
+    ),
+    Mutant(
+        "rdp-between-whole-orders-too-low",
+        _ACCOUNTANTS,
+        (("np.append(0.0, rdp[whole] * (orders[whole] - 1))", "np.append(0.0, rdp[whole])"),),
+        "Orders between whole ones are bounded as if the divergence itself were the moment.",
+        tests_in(
+            "tests/privacy/test_accountants.py",
+            "test_orders_between_whole_ones_are_bounded_by_integration",
+        ),
+    ),
+    Mutant(
+        "unknown-mechanism-costs-nothing",
+        _ACCOUNTANTS,
+        (
+            (
+                "elif not isinstance(event, dp_accounting.NoOpDpEvent):\n        yield",
+                "elif False:\n        yield",
+            ),
+        ),
+        "A mechanism that is not Gaussian is bounded by what the Gaussian ones beside it cost.",
+        tests_in(
+            "tests/privacy/test_accountants.py",
+            "test_a_mechanism_that_is_not_gaussian_is_not_bounded_as_if_it_were",
         ),
     ),
     Mutant(

@@ -11,6 +11,7 @@ from tfdpnorm.experiments.runs import (
     sensitivity_grid,
 )
 from tfdpnorm.experiments.spec import AuditSpec
+from tfdpnorm.gradients.engines.registry import available_engines
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
 
@@ -116,7 +117,7 @@ def test_the_grid_has_every_path():
     assert len(specs) == len(set(specs))
     of_mlp = [s for s in specs if s.model == "mlp"]
     for field, values in {
-        "engine": {None, "per_example", "tfp_vectorized", "tfp_model"},
+        "engine": {None, *(engine.name for engine in available_engines()[1:])},
         "statistics": {"public", "blend", "example", "lot"},
         "clipping": {"flat", "per_layer"},
         "clip_function": {"abadi", "automatic"},

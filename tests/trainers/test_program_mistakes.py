@@ -137,7 +137,7 @@ def test_an_engine_that_cannot_take_the_statistics_is_one_line(main):
     )
     assert result.code == 2
     (line,) = result.err.strip().splitlines()
-    assert line.startswith('Error: Expected engine="per_example" or "tfp_vectorized"')
+    assert line.startswith('Error: Expected engine="per_example"')
 
 
 def test_an_error_inside_tensorflow_is_one_line_too():

@@ -1,5 +1,6 @@
 """Records: whole or not at all, never over another's, and readable as they were."""
 
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -200,7 +201,7 @@ def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
 
 def test_versions_name_what_results_depend_on():
     versions = provenance.package_versions()
-    assert versions["tensorflow"].startswith("2.15.")
+    assert versions["tensorflow"] == importlib.metadata.version("tensorflow")
     assert versions["numpy"] == np.__version__
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
 

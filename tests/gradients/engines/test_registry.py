@@ -4,6 +4,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping
+from tfdpnorm.gradients.engines import registry
 from tfdpnorm.gradients.engines.registry import ENGINES, default_engine, engine_named
 
 PLAIN = dict(rows_mix=False, public_rows_per_example=False, clipping=Clipping(2.0))
@@ -39,6 +40,20 @@ def test_the_default_can_do_what_is_asked(asked, name):
     engine = default_engine(**asked)
     assert engine.name == name
     engine.check(**asked, clipping=Clipping(1.0))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_without_tensorflow_privacy_its_engines_are_refused(which, monkeypatch):
+    name = ("tfp_model", "tfp_vectorized")[which]  # not as a case, which would be skipped
+    monkeypatch.setattr(registry, "_has_tensorflow_privacy", lambda: False)
+    sentence = f'Expected engine="book_keeping" or "per_example" without .*, got \'{name}\', whose'
+    with pytest.raises(ValueError, match=sentence):
+        engine_named(name).check(**PLAIN)
+    engine_named("per_example").check(**PLAIN)
+    assert [engine.name for engine in registry.available_engines()] == [
+        "book_keeping",
+        "per_example",
+    ]
 
 
 @pytest.mark.parametrize("name", ["fast", "", None, 1, ["per_example"]])

@@ -328,6 +328,7 @@ class TestData:
             trained.fit([data[0], data[0]], data[1], verbose=0)
 
 
+@pytest.mark.needs_tensorflow_privacy
 def test_optimizers_that_clip_by_themselves(build, private):
     from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras as theirs
     from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras_vectorized as vectorized

@@ -185,6 +185,11 @@ def test_what_is_only_probed_is_refused_unless_that_is_asked_for():
 def test_engines_that_run_rows_apart_say_so():
     statement = fitted(made(without_rule(), engine="per_example"))
     assert "each example's gradient is computed by itself" in statement
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow_privacy
+def test_engines_of_tensorflow_privacy_have_no_proof():
     statement = fitted(made(around(), engine="tfp_model"))
     assert "for which there is no proof" in statement
 

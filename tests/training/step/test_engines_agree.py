@@ -75,6 +75,7 @@ def test_equals_a_loop_over_single_examples(engine, case, clip):
     check(engine, case, clip=clip)
 
 
+@pytest.mark.needs_tensorflow_privacy
 @pytest.mark.parametrize("case", [("sequential", "none")], indirect=True, ids="-".join)
 @pytest.mark.parametrize("optimizer", ["Adam", "Nadam"])
 def test_tfp_vectorized_sums_alike_for_every_optimizer_class(optimizer, case):
@@ -95,6 +96,7 @@ def test_physical_batches_add_up_to_the_lot(engine, case):
     check(engine, case, clip=0.3, rows=4)
 
 
+@pytest.mark.needs_tensorflow_privacy
 def test_tfp_vectorized_refuses_an_optimizer_that_tfp_does_not_wrap(build, private, cross_entropy):
     trained = private(build(), engine="tfp_vectorized")
     with pytest.raises(ValueError, match="engine='per_example', which takes any optimizer"):

@@ -6,9 +6,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping
-from tfdpnorm.gradients.engines.registry import engine_named
+from tfdpnorm.gradients.engines.registry import available_engines
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import ENGINES, make_private
+from tfdpnorm.training import make_private
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.streams import Streams
 
@@ -52,11 +52,11 @@ def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
     weights = streams.clip_weights(variables)
     assert weights == [1.0, WEIGHT, WEIGHT, 1.0, 1.0]
     sums = {}
-    for name in ENGINES:
-        engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
+    for each in available_engines():
+        engine = each.bind(streams.model, keras.optimizers.SGD(), False, 1)
         clipping = Clipping(0.1, weights=tuple(weights), loss_scale=16.0)
         result = engine(loss_fn, rows, variables, clipping)
-        sums[name] = np.concatenate([np.ravel(g) for g in result.gradients])
+        sums[each.name] = np.concatenate([np.ravel(g) for g in result.gradients])
         one = tuple(t[:1] for t in rows)
         single = engine(loss_fn, one, variables, clipping)
         assert norm(single.gradients) == pytest.approx(0.1, rel=1e-5)
@@ -67,8 +67,8 @@ def test_engines_agree_and_the_weighted_norm_is_clipped(setting):
 def test_unclipped_weights_only_multiply(setting):
     streams, loss_fn, rows, variables = setting
     weights = streams.clip_weights(variables)
-    for name in ENGINES:
-        engine = engine_named(name).bind(streams.model, keras.optimizers.SGD(), False, 1)
+    for each in available_engines():
+        engine = each.bind(streams.model, keras.optimizers.SGD(), False, 1)
         plain = engine(loss_fn, rows, variables, 1e6).gradients
         clipping = Clipping(1e6, weights=tuple(weights), loss_scale=16.0)
         weighted = engine(loss_fn, rows, variables, clipping).gradients

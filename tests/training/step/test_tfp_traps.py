@@ -14,6 +14,7 @@ from tfdpnorm.training import ENGINES
 @pytest.fixture(scope="module")
 def tfp_sgd():
     """Returns a function that makes tensorflow-privacy's vectorised SGD, learning rate 1."""
+    pytest.importorskip("tensorflow_privacy")
     from tensorflow_privacy.privacy.optimizers import dp_optimizer_keras_vectorized as vectorized
 
     cls = vectorized.make_vectorized_keras_optimizer_class(keras.optimizers.legacy.SGD)

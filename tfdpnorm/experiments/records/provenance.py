@@ -6,7 +6,7 @@ import subprocess
 
 from tfdpnorm._version import __version__
 
-_PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
 def provenance(settings):

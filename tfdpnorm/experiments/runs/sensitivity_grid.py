@@ -6,6 +6,7 @@ import time
 from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.runs.audits import run_sensitivity
 from tfdpnorm.experiments.spec import AuditSpec
+from tfdpnorm.gradients.engines.registry import available_engines
 
 # Small enough to be measured in every way.
 _THOROUGH = ("lenet5", "mlp")
@@ -34,9 +35,7 @@ def sensitivity_grid(names):
         variations = [(base, {}), (base, {"physical_batch_size": lot // 2})]
         if name in _THOROUGH:
             variations += [
-                (base, {"engine": "per_example"}),
-                (base, {"engine": "tfp_vectorized"}),
-                (base, {"engine": "tfp_model"}),
+                *((base, {"engine": engine.name}) for engine in available_engines()[1:]),
                 (base, {"clipping": "per_layer"}),
                 (base, {"clip_function": "automatic"}),
                 (base, {"clipping": "per_layer", "clip_function": "automatic"}),

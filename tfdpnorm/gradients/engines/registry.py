@@ -5,7 +5,10 @@ All engines give the same clipped sum. They differ in time, memory, and what the
 
 import dataclasses
 import functools
+import importlib.util
 from collections.abc import Callable
+
+import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.gradients.engines.book_keeping import book_keeping
@@ -37,6 +40,7 @@ class Engine:
             `tfdpnorm.gradients.per_example`). Others refuse variables that the loss does not reach.
         can_be_proved: Whether its clipped_sum takes `observe` and `broadcast` (see
             `tfdpnorm.gradients.book_keeping`).
+        needs_tensorflow_privacy: Whether tensorflow-privacy computes its sums.
     """
 
     name: str
@@ -49,6 +53,12 @@ class Engine:
     bounds_rounding: bool = False
     can_be_proved: bool = False
     takes_unreached: bool = False
+    needs_tensorflow_privacy: bool = False
+
+    @property
+    def is_available(self):
+        """Whether what it needs is there."""
+        return not self.needs_tensorflow_privacy or _has_tensorflow_privacy()
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
         """Refuses what the engine cannot do, before anything is trained.
@@ -63,8 +73,15 @@ class Engine:
         Raises:
             ValueError: with the engines that can.
         """
+        if not self.is_available:
+            others = _quoted(e.name for e in _ENGINES if not e.needs_tensorflow_privacy)
+            raise ValueError(
+                f"Expected engine={others} without tensorflow-privacy, got {self.name!r}, whose "
+                "sums tensorflow-privacy computes. It works with TensorFlow 2.15, up to Python "
+                f"3.11, and this is TensorFlow {tf.__version__}."
+            )
         if rows_mix and not self.takes_mixing_rows:
-            others = _quoted(e.name for e in _ENGINES if e.takes_mixing_rows)
+            others = _quoted(e.name for e in available_engines() if e.takes_mixing_rows)
             raise ValueError(
                 f'Expected engine={others} with statistics="lot", got {self.name!r}, which '
                 "presumes that no example changes the gradient of another. Or use "
@@ -76,12 +93,19 @@ class Engine:
                 f"rows anew for each example, got {self.name!r}."
             )
         if not clipping.is_plain and not self.takes_clipping_options:
-            others = _quoted(e.name for e in _ENGINES if e.takes_clipping_options)
+            others = _quoted(e.name for e in available_engines() if e.takes_clipping_options)
             raise ValueError(
                 'Expected clipping="flat" and clip_function="abadi" with '
                 f"engine={self.name!r}, which clips as tensorflow-privacy does, got "
                 f"{clipping.grouping!r} and {clipping.function!r}. Use engine={others}."
             )
+
+
+@functools.cache
+def _has_tensorflow_privacy():
+    # With later releases it cannot be imported, though it may be installed.
+    release = tuple(int(part) for part in tf.__version__.split(".")[:2])
+    return release < (2, 16) and importlib.util.find_spec("tensorflow_privacy") is not None
 
 
 def _quoted(names):
@@ -118,13 +142,16 @@ _ENGINES = (
         takes_mixing_rows=True,
         takes_clipping_options=False,
         holds_gradients=False,
+        needs_tensorflow_privacy=True,
     ),
     Engine(
         "tfp_model",
         lambda model, optimizer, rows_mix, rows_per_example: tfp_model,
         takes_clipping_options=False,
+        needs_tensorflow_privacy=True,
     ),
 )
+
 ENGINES = {engine.name: engine for engine in _ENGINES}
 
 
@@ -135,6 +162,11 @@ def engine_named(name):
         ValueError: listing the names.
     """
     return ENGINES[arguments.choice("engine", name, tuple(ENGINES))]
+
+
+def available_engines():
+    """Returns the list of `Engine`s that run here."""
+    return [engine for engine in _ENGINES if engine.is_available]
 
 
 def default_engine(*, rows_mix, public_rows_per_example):
