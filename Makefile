@@ -27,7 +27,7 @@ UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
 
-# About three minutes: what another TensorFlow, Keras, NumPy or accountant would change first.
+# A few minutes: what another TensorFlow, Keras, NumPy or accountant would change first.
 SECOND_STACK_TESTS := \
     tests/test_imports.py \
     tests/keras_compat \
