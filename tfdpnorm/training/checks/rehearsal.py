@@ -131,7 +131,13 @@ def _refused(model, checked, plan, engine, specs, validate):
         return stops
 
     gradients = LotGradients(
-        model, checked.streams, checked.views, plan, engine=engine, clipping=checked.clipping
+        model,
+        checked.streams,
+        checked.views,
+        plan,
+        engine=engine,
+        clipping=checked.clipping,
+        sum_rounding=0.0,  # nothing is released
     )
     gradients.compile(None, _any_loss, conclude)
 
