@@ -4,13 +4,22 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.training.step.example_means import example_means, mask_of, warn_of_meaning
+
 
 class PerExampleLoss:
     """Evaluates a Keras loss without reducing it over the batch.
 
+    The loss of an example is the mean over its steps (words, pixels). Masks of Keras on the
+    predictions, and `ignore_class`, leave steps out, as in Keras: it is then the mean over the
+    example's *own* valid steps. Keras divides by the mean number of valid steps of the batch, which
+    depends on all examples; both are equal where examples have as many valid steps, and otherwise
+    a weight of each example, its number of valid steps by a public number, makes them so. An
+    example without a valid step has loss 0. The first mask that is met is warned of.
+
     Args:
         loss: A loss name, function or `keras.losses.Loss`, or a list or dict of them like the
-            model's outputs.
+            model's outputs. An output whose loss is None, or that a dict leaves out, takes no part.
         loss_weights: None, or numbers in the same structure as `loss`.
         output_names: Names of the model's outputs, in their order, by which dicts are matched with
             outputs that come as a list.
@@ -26,7 +35,11 @@ class PerExampleLoss:
         self._weights = loss_weights
         self._output_names = output_names
         self._apart = set()  # Shapes that rows were found to be apart for.
-        tf.nest.map_structure(_function, loss)  # unknown names fail here, not in the first step
+        self._told = False
+        # Unknown names fail here, not in the first step.
+        known = [_function(each) for each in tf.nest.flatten(loss) if each is not None]
+        if not known:
+            raise ValueError("Expected a loss for an output at least, got None for all of them.")
 
     def __call__(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], float32 or wider.
@@ -39,12 +52,31 @@ class PerExampleLoss:
         Raises:
             ValueError: if a loss does not give (at least) one value per row.
         """
+        total, _ = self.with_outputs(y, predictions)
+        if sample_weight is None:
+            return total
+        return total * tf.cast(sample_weight, total.dtype)
+
+    def with_outputs(self, y, predictions):
+        """Returns the loss of each row, [rows], and a list of it by outputs that have a loss.
+
+        The parts are not multiplied by the weights of the losses. Otherwise as `__call__`.
+        """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
-        flat_y, flat_predictions = _by_output(y, names), _by_output(predictions, names)
+        if isinstance(y, dict) and isinstance(self._loss, dict):
+            y = {name: part for name, part in y.items() if self._loss.get(name) is not None}
+            flat_y = [y[name] for name in names or () if name in y]
+        else:
+            flat_y = _by_output(y, names)
+        flat_predictions = _by_output(predictions, names)
         if isinstance(self._loss, (list, tuple, dict)):
-            flat_losses = _by_output(self._loss, names)
+            flat_losses = _by_output(_completed(self._loss, names), names)
         else:
             flat_losses = [self._loss] * len(flat_predictions)
+        if len(flat_y) < len(flat_predictions) == len(flat_losses):
+            # As Keras does, targets may be left out of outputs without a loss.
+            given = iter(flat_y)
+            flat_y = [None if loss is None else next(given, None) for loss in flat_losses]
         if not len(flat_losses) == len(flat_y) == len(flat_predictions):
             raise ValueError(
                 "Expected as many losses as targets and outputs, got "
@@ -52,23 +84,49 @@ class PerExampleLoss:
             )
         weights = [1.0] * len(flat_losses)
         if self._weights:
-            weights = _by_output(self._weights, names)
+            weights = _by_output(_completed(self._weights, names, 1.0), names)
+        parts = zip(weights, flat_losses, flat_y, flat_predictions, strict=True)
         each = [
-            self._values(loss, target, prediction)
-            for loss, target, prediction in zip(flat_losses, flat_y, flat_predictions, strict=True)
+            (weight, self._values(loss, target, prediction))
+            for weight, loss, target, prediction in parts
+            if loss is not None
         ]
-        total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in zip(weights, each, strict=True)])
-        if sample_weight is None:
-            return total
-        return total * tf.cast(sample_weight, total.dtype)
+        total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in each])
+        return total, [values for _, values in each]
+
+    def of_outputs(self, count):
+        """Returns a list of the losses of so many outputs, None for those without one."""
+        if not isinstance(self._loss, (list, tuple, dict)):
+            return [self._loss] * count
+        names = self._output_names
+        if isinstance(self._loss, dict) and names is None:
+            return []
+        return _by_output(_completed(self._loss, names), names)
 
     def _values(self, loss, y, predictions):
-        y, predictions = _matched(y, predictions)
+        given = predictions
+        y, predictions = matched(y, predictions)
         key = (id(loss), tuple(y.shape[1:]), tuple(predictions.shape[1:]), y.dtype)
         if key not in self._apart:
             _check_rows_apart(loss, y, predictions)
             self._apart.add(key)
-        return _values(loss, y, predictions)
+        values = _values(loss, y, predictions)
+        mask = mask_of(given, values)
+        if mask is not None and not self._told:
+            self._told = True
+            warn_of_meaning()
+        means = example_means(values, mask)
+        return tf.cast(means, tf.float64 if means.dtype == tf.float64 else tf.float32)
+
+
+def _completed(structure, names, value=None):
+    """A dict with a value for each of the model's outputs that it has none for; as Keras reads it.
+
+    What goes by another name is left in it, to be refused.
+    """
+    if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
+        return structure
+    return {name: structure.get(name, value) for name in names}
 
 
 def _by_output(structure, names):
@@ -76,9 +134,10 @@ def _by_output(structure, names):
     if not isinstance(structure, dict):
         return tf.nest.flatten(structure)
     if names is None or set(structure) != set(names):
+        known = None if names is None else list(names)
         raise ValueError(
             "Expected losses, loss weights and targets in a dict to have the names of the model's "
-            f"outputs, {names}, got {sorted(structure)}. Rename the keys, or pass lists in the "
+            f"outputs, {known}, got {sorted(structure)}. Rename the keys, or pass lists in the "
             "order of the outputs."
         )
     return [structure[name] for name in names]
@@ -130,7 +189,7 @@ def _check_rows_apart(loss, y, predictions):
         )
 
 
-def _matched(y, predictions):
+def matched(y, predictions):
     """Targets and predictions in shapes that the losses of Keras compare row by row."""
     if predictions.dtype in (tf.float16, tf.bfloat16):
         predictions = tf.cast(predictions, tf.float32)
@@ -154,6 +213,4 @@ def _values(loss, y, predictions):
             "that is reduced over the batch cannot be clipped per example: remove the reduction "
             "(tf.reduce_mean without an axis, for instance)."
         )
-    if values.shape.rank != 1:
-        values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
-    return tf.cast(values, tf.float64 if values.dtype == tf.float64 else tf.float32)
+    return values
