@@ -79,9 +79,9 @@ _PIXEL_METRICS = lambda: [  # noqa: E731
 ]
 
 CASES = [
-    Case("mlp", models.mlp, quick=True),
+    Case("mlp", models.mlp),
     Case("mlp-weights", models.mlp, weights=_uneven, weighted_metrics=lambda: ["accuracy"]),
-    Case("cnn", models.cnn, quick=True),
+    Case("cnn", models.cnn),
     Case(
         "pixels", models.pixels, lambda: "binary_crossentropy", metrics=_PIXEL_METRICS, quick=True
     ),

@@ -33,7 +33,8 @@ def _both(case):
     """The plain and the private model, and the rows; both with the same first weights."""
     keras.utils.set_random_seed(3)
     plain, x, y = case.model()
-    keras.backend.reset_uids()
+    _compiled(plain, case)
+    keras.backend.reset_uids()  # names are told apart by numbers
     wrapped = case.model()[0]
     wrapped.set_weights(plain.get_weights())
     private = make_private(
@@ -46,7 +47,7 @@ def _both(case):
         delta=1e-3,
         physical_batch_size=case.physical,
     )
-    return _compiled(plain, case), _compiled(private, case), x, y
+    return plain, _compiled(private, case), x, y
 
 
 def _same(found, expected):
@@ -92,7 +93,8 @@ def _targets(kind):
 
 
 @pytest.mark.slow_cases(
-    *(f"{name}-*" for name, _, _ in METRICS if name not in ("F1Score", "AUC", "MeanIoU"))
+    "*-weighted",
+    *(f"*{name}-plain" for name, _, _ in METRICS if name not in ("F1Score", "MeanIoU")),
 )
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("name", "make", "kind"), METRICS, ids=[m[0] for m in METRICS])
@@ -119,8 +121,12 @@ def test_metrics(name, make, kind, weighted):
     as_argument = "weighted_metrics" if weighted else "metrics"
     weights = np.linspace(0.2, 2, models.ROWS) if weighted else None
     for model in (plain, private):
+        keras.backend.reset_uids()
         model.compile("sgd", loss, **{as_argument: [make()]})
-    expected = plain.fit(x, y, models.ROWS, verbose=0, sample_weight=weights).history
+    try:
+        expected = plain.fit(x, y, models.ROWS, verbose=0, sample_weight=weights).history
+    except ValueError:
+        pytest.skip("Keras itself cannot weigh the rows of this metric")
     found = private.fit(x, y, verbose=0, sample_weight=weights).history
     for key, values in expected.items():
         _same(found[key], values)

@@ -60,11 +60,9 @@ def make_metric_variables(model, predictions, targets):
     Args:
         model: A compiled `keras.Model`.
         predictions: Its output, a symbolic tensor. For a structure of several outputs or targets
-            this makes those of the losses alone: only Keras knows how it matches the others.
+            this does nothing: only Keras knows how it matches them.
         targets: `tf.TensorSpec` of the targets, or a structure of them.
     """
-    if not model.compiled_loss.built:
-        model.compiled_loss.build(predictions)
     several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
     if not (several or model.compiled_metrics.built):
         model.compiled_metrics.build(predictions, targets)
