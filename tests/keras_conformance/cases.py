@@ -95,6 +95,12 @@ CASES = [
         weights=lambda x: (np.full(len(x), 1 / (1 - 1 / 3))).astype(np.float32),
         keras_weights=False,
     ),
+    Case(
+        "ignored-class-of-words",
+        lambda: _words_ignored(),
+        lambda: CE(from_logits=True, ignore_class=-1),
+        metrics=lambda: None,
+    ),
     Case("two-outputs", models.two_of_each, _TWO, _OF_TWO, quick=True, loss_weights=[0.5, 2.0]),
     Case("two-outputs-weights", models.two_of_each, _TWO, _OF_TWO, weights=_uneven),
     Case("dicts", models.dicts, _NAMED, _OF_NAMED, loss_weights={"kind": 0.5, "size": 2.0}),
@@ -127,6 +133,14 @@ for _kind in ("Adam", "AdamW", "RMSprop", "Adagrad", "Adamax", "Ftrl", "Adadelta
             optimizer=lambda _k=_kind: getattr(keras.optimizers, _k)(0.01),
         )
     )
+
+
+def _words_ignored():
+    """Masked words, one of each three valid ones of a class that the loss ignores."""
+    model, x, y = models.masked_lstm()
+    y = y.copy()
+    y[np.arange(len(y)), np.arange(len(y)) % 3] = -1
+    return model, x, y
 
 
 def _ignoring(made):

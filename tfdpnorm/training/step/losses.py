@@ -110,13 +110,36 @@ class PerExampleLoss:
         if key not in self._apart:
             _check_rows_apart(loss, y, predictions)
             self._apart.add(key)
+        loss, y, valid = _without_ignored(loss, y, predictions)
         values = _values(loss, y, predictions)
         mask = mask_of(given, values)
+        if valid is not None:
+            mask = valid if mask is None else tf.logical_and(mask, valid)
         if mask is not None and not self._told:
             self._told = True
             warn_of_meaning()
         means = example_means(values, mask)
         return tf.cast(means, tf.float64 if means.dtype == tf.float64 else tf.float32)
+
+
+def _without_ignored(loss, y, predictions):
+    """Keras' own loss with an `ignore_class`, as one without it, its targets and which are valid.
+
+    Keras gathers the valid steps of all rows in one list, which rows can no longer be told apart
+    in. Of every other loss: as given, and None.
+    """
+    loss = keras.losses.get(loss)
+    if type(loss) is not keras.losses.SparseCategoricalCrossentropy:
+        return loss, y, None
+    settings = loss.get_config()
+    ignored = settings["ignore_class"]
+    if ignored is None:
+        return loss, y, None
+    if y.shape.rank == predictions.shape.rank:
+        y = tf.squeeze(y, -1)
+    valid = tf.not_equal(y, tf.cast(ignored, y.dtype))
+    every = type(loss)(from_logits=settings["from_logits"])
+    return every, tf.where(valid, y, tf.zeros_like(y)), valid
 
 
 def _completed(structure, names, value=None):
