@@ -85,7 +85,14 @@ CASES = [
     Case(
         "pixels", models.pixels, lambda: "binary_crossentropy", metrics=_PIXEL_METRICS, quick=True
     ),
-    Case("masks-of-one-length", models.masked_lstm, quick=True),
+    Case("masks-of-one-length", models.masked_lstm),
+    Case(
+        "masks-of-words",
+        lambda: models.masked_lstm((1, 4, 5), recurrent=False),
+        weights=_steps,
+        keras_weights=False,
+        quick=True,
+    ),
     Case("masks", lambda: models.masked_lstm((1, 4, 5)), weights=_steps, keras_weights=False),
     Case(
         "ignored-class",

@@ -47,18 +47,19 @@ def cnn():
 
 def pixels():
     """A class for each pixel, probabilities of one class: segmentation."""
-    layers = [L.Conv2D(3, 3, padding="same", activation="relu"), L.Conv2D(1, 1, None or 1)]
+    layers = [L.Conv2D(3, 3, padding="same", activation="relu"), L.Conv2D(1, 1)]
     model = keras.Sequential([keras.Input((4, 4, 1)), *layers, L.Activation("sigmoid")])
     return model, _rows(4, 4, 1), (_rows(4, 4, 1) > 0).astype(np.float32)
 
 
-def masked_lstm(lengths=(3,)):
+def masked_lstm(lengths=(3,), recurrent=True):
     """Words with padding that Keras masks, a class for each word."""
+    hidden = L.LSTM(3, return_sequences=True) if recurrent else L.Dense(3, "tanh")
     model = keras.Sequential(
         [
             keras.Input((5,), dtype="int32"),
             L.Embedding(9, 4, mask_zero=True),
-            L.LSTM(3, return_sequences=True),
+            hidden,
             L.Dense(3),
         ]
     )
