@@ -385,7 +385,7 @@ MUTANTS = (
             (
                 "self._update_metrics = UpdateMetrics()\n",
                 "self._update_metrics = UpdateMetrics()\n"
-                "        self._loss_metric = self._update_metrics.loss\n",
+                "        self._nonfinite_metric = self._update_metrics.nonfinite\n",
             ),
         ),
         "Weights and checkpoints hold the sum of losses and the number of rows, without noise.",

@@ -8,6 +8,18 @@ _PER_EXAMPLE = "tfdpnorm/gradients/engines/per_example.py"
 
 MUTANTS = (
     Mutant(
+        "valid-steps-of-the-batch",
+        "tfdpnorm/training/step/example_means.py",
+        (
+            (
+                "count = tf.reduce_sum(tf.cast(valid, values.dtype), axis=steps)",
+                "count = tf.reduce_mean(tf.cast(valid, values.dtype)) * steps[-1]",
+            ),
+        ),
+        "Each example's loss is divided by a number that comes from all of them, as in Keras.",
+        ("tests/training/step/test_example_means.py",),
+    ),
+    Mutant(
         "factor-max-for-min",
         _CLIPPING,
         (("factors = tf.where(norms > clip,", "factors = tf.where(norms < clip,"),),

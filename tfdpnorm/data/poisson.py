@@ -241,7 +241,8 @@ def _checked_weights(sample_weight, num_examples):
     if given.shape != (num_examples,):
         raise ValueError(
             f"Expected sample_weight of shape [{num_examples}], one per example, "
-            f"got shape {list(given.shape)}."
+            f"got shape {list(given.shape)}. To leave out steps of an example, let the loss ignore "
+            "a class of their targets (ignore_class), or mask them (mask_zero)."
         )
     with np.errstate(over="ignore"):
         weights = given.astype(np.float32)

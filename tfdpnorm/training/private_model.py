@@ -9,15 +9,12 @@ from tensorflow import keras
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.loss_means import shown_loss
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
-from tfdpnorm.training.checks.inputs import (
-    NO_TARGETS,
-    joined_metrics,
-    one_physical_batch,
-)
+from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
 from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
@@ -35,7 +32,12 @@ from tfdpnorm.training.resume.described import described_model, described_traini
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.regularization import added_gradients, regularization_gradients
+from tfdpnorm.training.step.regularization import (
+    added_gradients,
+    regularization_gradients,
+    regularization_loss,
+)
+from tfdpnorm.training.step.shown import show_update
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
 
@@ -113,8 +115,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         Args:
             optimizer: Any Keras optimizer, by name or object, except one that clips and noises by
                 itself.
-            loss: Keras loss that gives one value per example; any reduction it has is ignored.
-            metrics: Keras metrics; padding rows are left out of them.
+            loss: Keras loss that gives one value per example; any reduction it has is ignored in
+                training. With masks and `ignore_class`, see `PerExampleLoss`.
+            metrics: As in Keras; padding rows are left out of them.
             loss_weights: As in Keras.
             **kwargs: As in Keras.
 
@@ -141,9 +144,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._lot_gradients.compile(
             optimizer, self._per_example_loss, self.row_checks.conclude_proof
         )
-        # Keras gives row weights, here the mask of the lot, to weighted metrics only.
-        weighted = joined_metrics(metrics, kwargs.pop("weighted_metrics", None))
-        super().compile(optimizer=optimizer, weighted_metrics=weighted, **kwargs)
+        super().compile(
+            optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
+        )
 
     def call(self, inputs, training=None):
         statistics = self._streams.public_pass(training=training)
@@ -158,6 +161,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         trained = self.model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
+        penalty = regularization_loss(self.model)
         with self._layer_draws.of_update(self.update_count):
             clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
@@ -168,7 +172,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             for g, v in zip(gradients, trained, strict=True)
         )
         self.update_count.assign_add(1)
-        return self._training_logs(lot, clipped.total)
+        self._update_metrics.nonfinite.update_state(tf.cast(clipped.total.nonfinite, tf.float32))
+        show_update(self, lot, clipped.total, penalty)
+        return self.get_metrics_result()
 
     def clipped_sum(self, lot):
         """The sum of clipped gradients over a lot, before any noise.
@@ -189,12 +195,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         predictions = self(x, training=False)
-        if self._per_example_loss is not None:
-            losses = self._per_example_loss(y, predictions)
-            self._update_metrics.loss.update_state(losses, sample_weight)
+        shown_loss(self, y, predictions, sample_weight)
         logs = self.compute_metrics(x, y, predictions, sample_weight)
-        training_only = (self._update_metrics.epsilon.name, self._update_metrics.nonfinite.name)
+        training_only = {metric.name for metric in self._update_metrics.all}
         return {name: value for name, value in logs.items() if name not in training_only}
+
+    def update_metrics_of(self, y, predictions, sample_weight):
+        """Updates the metrics of `compile` by examples of a lot; as `compute_metrics`."""
+        self.compiled_metrics.update_state(y, predictions, sample_weight)
 
     def make_train_function(self, force=False):
         """As in Keras; every update goes through the ledger before its noise is drawn."""
@@ -485,18 +493,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return self._streams.statistics
 
     # Details
-
-    def _training_logs(self, lot, total):
-        flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
-        mask, weight = flat(lot.mask), flat(lot.sample_weight)
-        self._update_metrics.loss.update_state(total.losses, mask)
-        self._update_metrics.nonfinite.update_state(tf.cast(total.nonfinite, tf.float32))
-        return self.compute_metrics(
-            tf.nest.map_structure(flat, lot.x),
-            tf.nest.map_structure(flat, lot.y),
-            total.predictions,
-            mask * weight,
-        )
 
     @as_written
     def _void(self, reason):

@@ -271,10 +271,6 @@ class TestLosses:
         with pytest.raises(ValueError, match="no_such_loss"):
             trained.compile("sgd", "no_such_loss")
 
-    def test_one_set_of_metrics_cannot_be_a_dict_and_a_list(self, build, private):
-        with pytest.raises(ValueError, match="Expected lists for metrics and weighted_metrics"):
-            private(build()).compile("sgd", "mse", {"a": "mae"}, weighted_metrics=["mae"])
-
 
 class TestData:
     @pytest.fixture

@@ -43,19 +43,6 @@ def as_poisson_batches(x, y, sample_weight, expected_batch_size):
     )
 
 
-def joined_metrics(metrics, weighted):
-    """Metrics and weighted metrics in one list: here all of them are weighted, by the mask."""
-    if not metrics or not weighted:
-        return metrics or weighted
-    if isinstance(metrics, (list, tuple)) and isinstance(weighted, (list, tuple)):
-        return [*metrics, *weighted]
-    raise ValueError(
-        "Expected lists for metrics and weighted_metrics where both are given, got "
-        f"{type(metrics).__name__} and {type(weighted).__name__}. Pass all as metrics: they are "
-        "weighted alike here."
-    )
-
-
 def refuse_fit_arguments(arguments):
     """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
     remedies = {

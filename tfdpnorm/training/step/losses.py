@@ -4,9 +4,18 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.training.step.example_means import example_means, mask_of, warn_of_meaning
+
 
 class PerExampleLoss:
     """Evaluates a Keras loss without reducing it over the batch.
+
+    The loss of an example is the mean over its steps (words, pixels). Masks of Keras on the
+    predictions, and `ignore_class`, leave steps out, as in Keras: it is then the mean over the
+    example's *own* valid steps. Keras divides by the mean number of valid steps of the batch, which
+    depends on all examples; both are equal where examples have as many valid steps, and otherwise
+    a weight of each example, its number of valid steps by a public number, makes them so. An
+    example without a valid step has loss 0. The first mask that is met is warned of.
 
     Args:
         loss: A loss name, function or `keras.losses.Loss`, or a list or dict of them like the
@@ -26,6 +35,7 @@ class PerExampleLoss:
         self._weights = loss_weights
         self._output_names = output_names
         self._apart = set()  # Shapes that rows were found to be apart for.
+        self._told = False
         # Unknown names fail here, not in the first step.
         known = [_function(each) for each in tf.nest.flatten(loss) if each is not None]
         if not known:
@@ -41,6 +51,16 @@ class PerExampleLoss:
 
         Raises:
             ValueError: if a loss does not give (at least) one value per row.
+        """
+        total, _ = self.with_outputs(y, predictions)
+        if sample_weight is None:
+            return total
+        return total * tf.cast(sample_weight, total.dtype)
+
+    def with_outputs(self, y, predictions):
+        """Returns the loss of each row, [rows], and a list of it by outputs that have a loss.
+
+        The parts are not multiplied by the weights of the losses. Otherwise as `__call__`.
         """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
         if isinstance(y, dict) and isinstance(self._loss, dict):
@@ -72,9 +92,7 @@ class PerExampleLoss:
             if loss is not None
         ]
         total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in each])
-        if sample_weight is None:
-            return total
-        return total * tf.cast(sample_weight, total.dtype)
+        return total, [values for _, values in each]
 
     def of_outputs(self, count):
         """Returns a list of the losses of so many outputs, None for those without one."""
@@ -86,12 +104,42 @@ class PerExampleLoss:
         return _by_output(_completed(self._loss, names), names)
 
     def _values(self, loss, y, predictions):
-        y, predictions = _matched(y, predictions)
+        given = predictions
+        y, predictions = matched(y, predictions)
         key = (id(loss), tuple(y.shape[1:]), tuple(predictions.shape[1:]), y.dtype)
         if key not in self._apart:
             _check_rows_apart(loss, y, predictions)
             self._apart.add(key)
-        return _values(loss, y, predictions)
+        loss, y, valid = _without_ignored(loss, y, predictions)
+        values = _values(loss, y, predictions)
+        mask = mask_of(given, values)
+        if valid is not None:
+            mask = valid if mask is None else tf.logical_and(mask, valid)
+        if mask is not None and not self._told:
+            self._told = True
+            warn_of_meaning()
+        means = example_means(values, mask)
+        return tf.cast(means, tf.float64 if means.dtype == tf.float64 else tf.float32)
+
+
+def _without_ignored(loss, y, predictions):
+    """Keras' own loss with an `ignore_class`, as one without it, its targets and which are valid.
+
+    Keras gathers the valid steps of all rows in one list, which rows can no longer be told apart
+    in. Of every other loss: as given, and None.
+    """
+    loss = keras.losses.get(loss)
+    if type(loss) is not keras.losses.SparseCategoricalCrossentropy:
+        return loss, y, None
+    settings = loss.get_config()
+    ignored = settings["ignore_class"]
+    if ignored is None:
+        return loss, y, None
+    if y.shape.rank == predictions.shape.rank:
+        y = tf.squeeze(y, -1)
+    valid = tf.not_equal(y, tf.cast(ignored, y.dtype))
+    every = type(loss)(from_logits=settings["from_logits"])
+    return every, tf.where(valid, y, tf.zeros_like(y)), valid
 
 
 def _completed(structure, names, value=None):
@@ -164,7 +212,7 @@ def _check_rows_apart(loss, y, predictions):
         )
 
 
-def _matched(y, predictions):
+def matched(y, predictions):
     """Targets and predictions in shapes that the losses of Keras compare row by row."""
     if predictions.dtype in (tf.float16, tf.bfloat16):
         predictions = tf.cast(predictions, tf.float32)
@@ -188,6 +236,4 @@ def _values(loss, y, predictions):
             "that is reduced over the batch cannot be clipped per example: remove the reduction "
             "(tf.reduce_mean without an axis, for instance)."
         )
-    if values.shape.rank != 1:
-        values = tf.reduce_mean(values, axis=list(range(1, values.shape.rank)))
-    return tf.cast(values, tf.float64 if values.dtype == tf.float64 else tf.float32)
+    return values

@@ -13,6 +13,7 @@ from tfdpnorm.training.step.lot_sum import sum_over_lot
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
 from tfdpnorm.training.step.physical import PhysicalBatches
 from tfdpnorm.training.step.release import private_gradients
+from tfdpnorm.training.step.shown import Shown
 
 
 class ClippedLot(NamedTuple):
@@ -79,7 +80,7 @@ class LotGradients:
 
         Args:
             optimizer: The optimizer.
-            loss: `PerExampleLoss`.
+            loss: `PerExampleLoss`, or a function (y, predictions) -> [rows].
             conclude: See `PhysicalBatches`.
 
         Raises:
@@ -173,6 +174,12 @@ class LotGradients:
             noised_statistics=self._noised_statistics,
         )
 
+    def _loss_parts(self, y, predictions):
+        """The loss of each row, and a list of it by outputs: none for a plain function."""
+        if hasattr(self._loss, "with_outputs"):
+            return self._loss.with_outputs(y, predictions)
+        return self._loss(y, predictions), []
+
     def _loss_fn(self, x, mask, statistics):
         """The engine's loss_fn for a physical batch."""
         # In mode "lot" the rows of each physical batch share their statistics.
@@ -183,9 +190,10 @@ class LotGradients:
                 self.views.as_rows(x), used, training=True, mask=mask
             )
             check_no_added_losses(self._model)
-            losses = self._loss(self.views.repeated(y), predictions)
+            losses, of_outputs = self._loss_parts(self.views.repeated(y), predictions)
             losses = self.views.mean(losses)
             losses *= tf.cast(sample_weight, losses.dtype)
-            return losses, tf.nest.map_structure(self.views.mean, predictions)
+            shown = Shown.of(predictions, of_outputs)
+            return losses, tf.nest.map_structure(self.views.mean, shown)
 
         return loss_fn

@@ -11,6 +11,7 @@ from tfdpnorm.layers import (
     record_pass,
     use_pass,
 )
+from tfdpnorm.training.step.shown import Shown
 
 
 class Streams:
@@ -148,7 +149,8 @@ class Streams:
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         with joint_pass(row_weights):
             predictions = self.model(_joined(x, self.public_batch), training=training)
-        return tf.nest.map_structure(lambda t: t[:count], predictions)
+        shown = Shown.of(predictions, [])
+        return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()
 
     def _each_with_public_rows(self, x, training):
         """The paper's test phase: {x_i} and all public rows, and row 0 of what comes out."""
@@ -157,9 +159,10 @@ class Streams:
 
         def one(row):
             single = tf.nest.map_structure(lambda t: t[tf.newaxis], row)
-            return tf.nest.map_structure(lambda t: t[0], self._joint(single, training))
+            shown = Shown.of(self._joint(single, training), [])
+            return tf.nest.map_structure(lambda t: t[0], shown)
 
-        return tf.vectorized_map(one, x)
+        return tf.vectorized_map(one, x).masked_predictions()
 
 
 def _joined(x, public_batch):

@@ -27,22 +27,20 @@ class Latest(keras.metrics.Metric):
 class UpdateMetrics:
     """What `fit` shows of every update.
 
-    Two of them are sums over private examples without noise. A Keras model takes a metric that is
+    One of them is a sum over private examples without noise. A Keras model takes a metric that is
     its attribute for a layer, whose variables are weights and part of checkpoints; so this is no
     object that Keras or TensorFlow looks into.
 
     Attributes:
-        loss: Mean loss over the examples of an epoch; **not private**.
         nonfinite: Number of gradients that were not finite; **not private**.
         epsilon: `Latest`.
     """
 
     def __init__(self):
-        self.loss = keras.metrics.Mean(name="loss")
         self.nonfinite = keras.metrics.Sum(name="nonfinite_gradients")
         self.epsilon = Latest(name="epsilon")
 
     @property
     def all(self):
         """All of them, a list."""
-        return [self.loss, self.nonfinite, self.epsilon]
+        return [self.nonfinite, self.epsilon]

@@ -1,0 +1,67 @@
+"""The values of a loss, one for each step of an example, brought to one number an example."""
+
+import warnings
+
+import tensorflow as tf
+
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.masks import keras_mask
+
+MEANING = (
+    "Outputs carry a Keras mask, or the loss an ignore_class. Each example's loss is the mean over "
+    "its own valid steps; Keras divides by the valid steps of the whole batch, a private number. "
+    "Both are the same where all examples have as many valid steps. To weigh all steps alike, as "
+    "Keras does, pass sample_weight = valid steps of each example / a public number of steps."
+)
+
+
+def example_means(values, mask):
+    """Returns the mean of each row's values, [rows].
+
+    Args:
+        values: [rows, ...].
+        mask: None, or [rows, ...] of as many axes or fewer: 0 leaves a step out. Without a valid
+            step the mean is 0.
+
+    Raises:
+        ValueError: for a mask whose axes are not the first ones of `values`.
+    """
+    if mask is None:
+        return _mean_from(values, 1)
+    while mask.shape.rank > values.shape.rank and mask.shape[-1] == 1:
+        mask = tf.squeeze(mask, -1)
+    rank = mask.shape.rank
+    if rank > values.shape.rank or not mask.shape.is_compatible_with(values.shape[:rank]):
+        raise ValueError(
+            f"Expected a mask with the first axes of the loss, {tuple(values.shape)}, got shape "
+            f"{tuple(mask.shape)}. Compute the loss with one value for each step that is masked."
+        )
+    values, valid = _mean_from(values, rank), tf.cast(mask, tf.bool)
+    # Chosen, not multiplied by 0: what is left out may be infinite, and so may its gradient.
+    values = tf.where(valid, values, tf.zeros_like(values))
+    steps = list(range(1, rank))
+    if not steps:
+        return values
+    count = tf.reduce_sum(tf.cast(valid, values.dtype), axis=steps)
+    return tf.math.divide_no_nan(tf.reduce_sum(values, axis=steps), count)
+
+
+def mask_of(*tensors):
+    """The steps that are valid by the Keras masks of all tensors, bool; None without a mask."""
+    masks = [keras_mask(t) for t in tensors]
+    masks = [tf.cast(mask, tf.bool) for mask in masks if mask is not None]
+    if not masks:
+        return None
+    return masks[0] if len(masks) == 1 else tf.logical_and(*masks)
+
+
+@as_written
+def warn_of_meaning():
+    """Says once for each place that asks what a mask means here, and where Keras differs."""
+    warnings.warn(MEANING, stacklevel=2)
+
+
+def _mean_from(values, axis):
+    if values.shape.rank == axis:
+        return values
+    return tf.reduce_mean(values, axis=list(range(axis, values.shape.rank)))

@@ -1,0 +1,94 @@
+"""What a step shows of the examples: losses and metrics, without noise."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfdpnorm.keras_compat.loss_means import loss_means
+from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
+
+
+class Shown(NamedTuple):
+    """What losses and metrics are shown of, for each row.
+
+    Attributes:
+        predictions: Structure of [rows, ...].
+        masks: Dict of Keras masks [rows, ...], float32, by the number of the output that has one.
+        losses: List of the losses [rows] of each output that has one.
+    """
+
+    predictions: Any
+    masks: dict
+    losses: list
+
+    @classmethod
+    def of(cls, predictions, losses):
+        """As a step finds them, the masks on the predictions."""
+        masks = [keras_mask(t) for t in tf.nest.flatten(predictions)]
+        masks = {n: tf.cast(m, tf.float32) for n, m in enumerate(masks) if m is not None}
+        return cls(predictions, masks, list(losses))
+
+    def masked_predictions(self):
+        """The predictions, carrying their masks."""
+        flat = [
+            with_keras_mask(t, self.masks[n]) if n in self.masks else t
+            for n, t in enumerate(tf.nest.flatten(self.predictions))
+        ]
+        return tf.nest.pack_sequence_as(self.predictions, flat)
+
+
+def show_update(private, lot, total, penalty):
+    """Updates the losses and metrics of an update and returns them by name, as Keras does.
+
+    Rows of padding are dropped: multiplied by 0, what a model makes of rows of zeros could still
+    be NaN. XLA knows no tensors of unknown size: with jit_compile they are replaced by a row of an
+    example, and weighed by 0.
+
+    Args:
+        private: `PrivateModel`.
+        lot: `tfdpnorm.data.Lot` of [K, P, ...].
+        total: `ClippedSum` whose predictions are `Shown`, of [K * P, ...].
+        penalty: What regularisers add to the loss; a scalar.
+    """
+    mask, weight = _joined(lot.mask), _joined(lot.sample_weight)
+    is_real, count = mask > 0, tf.reduce_sum(mask)
+    shown = total.predictions
+
+    def mean(losses):
+        """Over the examples; `losses` are weighted."""
+        present = tf.where(is_real, losses, tf.zeros_like(losses))
+        return tf.math.divide_no_nan(tf.reduce_sum(present), tf.cast(count, losses.dtype))
+
+    of_all, of_outputs = loss_means(private, shown.predictions)
+    of_all.update_state(mean(total.losses) + tf.cast(penalty, total.losses.dtype), count)
+    for metric, losses in zip(of_outputs, shown.losses, strict=False):
+        metric.update_state(mean(losses * tf.cast(weight, losses.dtype)), count)
+
+    y = tf.nest.map_structure(_joined, lot.y)
+    if private.jit_compile:
+        rows = tf.where(is_real, tf.range(tf.size(mask)), tf.argmax(mask, output_type=tf.int32))
+        y, shown, weight = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))
+        predictions = tf.nest.map_structure(
+            lambda t: with_keras_mask(t, _both(keras_mask(t), mask)), shown.masked_predictions()
+        )
+        private.update_metrics_of(y, predictions, weight)
+        return
+
+    def update():
+        parts = tf.nest.map_structure(lambda t: tf.boolean_mask(t, is_real), (y, shown, weight))
+        private.update_metrics_of(parts[0], parts[1].masked_predictions(), parts[2])
+        return tf.constant(True)
+
+    # An empty lot has no metrics: a function that returns a mean would return NaN.
+    tf.cond(count > 0, update, lambda: tf.constant(False))
+
+
+def _both(mask, rows):
+    if mask is None:
+        return rows
+    return mask * tf.reshape(rows, [-1] + [1] * (mask.shape.rank - 1))
+
+
+def _joined(t):
+    """[K, P, ...] to [K * P, ...]."""
+    return tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))
