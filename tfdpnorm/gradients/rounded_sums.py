@@ -56,8 +56,9 @@ def _additions(rows, block):
 def _error(rows, additions):
     """The L2 norm of the error of a sum of vectors of norm 1.
 
-    Each goes through `additions` roundings in float32, two more where float64 is rounded to it, and
-    through what float64 itself loses, which is less than one more.
+    Each goes through `additions` roundings in float32, two more where float64 is rounded to it, one
+    where the sum is multiplied by its share of the budget, and through what float64 itself loses,
+    which is less than one more.
     """
-    roundings = (additions + 3) * _UNIT
+    roundings = (additions + 4) * _UNIT
     return rows * roundings / (1 - roundings)
