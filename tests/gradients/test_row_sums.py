@@ -108,7 +108,7 @@ def additions_of(rows, block):
 
 
 def test_no_number_goes_through_more_additions_than_are_paid_for():
-    cases = itertools.product([1, 2, 15, 16, 17, 127, 128, 129, 600, 1023, 1025], (32, 64, 128))
+    cases = itertools.product([1, 2, 17, 128, 129, 600, 1025], (32, 128))
     for rows, block in cases:
         # Smaller blocks are taken where memory asks for it.
         for smaller in {block, block // 2, block // 3, 5, 1}:

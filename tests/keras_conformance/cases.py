@@ -82,9 +82,7 @@ CASES = [
     Case("mlp", models.mlp),
     Case("mlp-weights", models.mlp, weights=_uneven, weighted_metrics=lambda: ["accuracy"]),
     Case("cnn", models.cnn),
-    Case(
-        "pixels", models.pixels, lambda: "binary_crossentropy", metrics=_PIXEL_METRICS, quick=True
-    ),
+    Case("pixels", models.pixels, lambda: "binary_crossentropy", metrics=_PIXEL_METRICS),
     Case("masks-of-one-length", models.masked_lstm),
     Case(
         "masks-of-words",

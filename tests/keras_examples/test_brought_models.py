@@ -47,17 +47,18 @@ def test_what_stops_a_proof_is_named(name):
 @pytest.mark.parametrize("name", POSITIONS_REFUSED)
 def test_positions_that_get_their_rows_afterwards_are_refused_with_a_remedy(name):
     case, _ = POSITIONS_REFUSED[name]
-    private = make_private(
-        case.build(),
-        num_examples=P,
-        expected_batch_size=P,
-        physical_batch_size=P,
-        steps=1,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1e-5,
-        insecure_seed=1,
-    )
-    private.compile("sgd", case.loss)
     with pytest.raises(ValueError, match='engine="per_example"'):
+        private = make_private(
+            case.build(),
+            num_examples=P,
+            expected_batch_size=P,
+            physical_batch_size=P,
+            steps=1,
+            l2_norm_clip=1.0,
+            noise_multiplier=1.0,
+            delta=1e-5,
+            insecure_seed=1,
+            engine="book_keeping",
+        )
+        private.compile("sgd", case.loss)
         private.fit(*case.rows(P), verbose=0)
