@@ -48,6 +48,8 @@ def model_of_ours():
 def test_a_saved_model_loads(imported, tmp_path):
     model, x = model_of_ours(), np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     paths = [str(tmp_path / "model.keras"), str(tmp_path / "model.h5")]
+    if "tf_keras" in keras.Sequential.__module__:
+        paths = paths[:1]  # It loads no registered functions from HDF5.
     for path in paths:
         model.save(path)
     np.save(tmp_path / "x.npy", x)
