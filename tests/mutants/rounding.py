@@ -60,12 +60,7 @@ MUTANTS = (
     Mutant(
         "positions-fused-in-float32",
         _SUMS,
-        (
-            (
-                "self._in_blocks(fused, (a, b), block, wide=True)",
-                "self._in_blocks(fused, (a, b), block, wide=False)",
-            ),
-        ),
+        (("(function, tensors, block, wide=True)", "(function, tensors, block, wide=False)"),),
         "Long parts of one gradient that cancel round the sum of all others.",
         _in_sums("test_positions_that_cancel_do_not_move_other_rows"),
     ),

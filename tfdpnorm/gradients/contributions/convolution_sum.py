@@ -82,10 +82,12 @@ class ConvolutionSum(Contribution):
             total = sums.weighted(cleaned(self._matrices, finite), factors)
             return self._finished(total)
         ((images, b),) = self._calls
-        rows = kernel_rows(cleaned(images, finite), self._window)
-        b = weighted(_flat(b), factors)
-        parts = [sums.products(patches, b, positions_last=True) for patches in rows]
-        return self._finished(tf.reshape(tf.concat(parts, axis=0), self._shape))
+
+        def total(images, b):
+            return self._window.kernel_gradient(images, b, self._shape)
+
+        rows = cleaned(images, finite), weighted(b, factors)
+        return self._finished(sums.in_float64(total, rows, _positions(b)))
 
     # What a convolution with a function of its variable overrides
 

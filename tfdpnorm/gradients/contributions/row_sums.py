@@ -46,39 +46,45 @@ class RowSums:
 
         return self._in_blocks(part, (x, factors), self.block)
 
-    def products(self, a, b, *, positions_last=False):
+    def products(self, a, b):
         """Returns the sum over rows and positions of a b^T.
 
         Args:
             a: [rows, *blocks, T, d], with one axis of blocks or none.
             b: [rows, *blocks, T, p].
-            positions_last: Whether a is [rows, d, T].
 
         Returns:
             [*blocks, d, p], in the dtype of a and b, or float64.
         """
         rows, positions = b.shape[0], b.shape[-2]
 
-        def fused(a, b):
-            return _fused(a, b, positions_last)
-
         def by_row(a, b):
-            return tf.reduce_sum(tf.matmul(a, b, transpose_a=not positions_last), axis=0)
+            return tf.reduce_sum(tf.matmul(a, b, transpose_a=True), axis=0)
 
         if positions == 1:
-            return self._in_blocks(fused, (a, b), self.block)
+            return self._in_blocks(_fused, (a, b), self.block)
         if None not in (rows, positions) and positions >= _FEW_POSITIONS:
-            d = a.shape[-2 if positions_last else -1]
-            numbers = b.shape[1:-2].num_elements() * d * b.shape[-1]
+            numbers = b.shape[1:-2].num_elements() * a.shape[-1] * b.shape[-1]
             block, held = self.block or max(rows, 1), _MATRICES_BYTES // (a.dtype.size * numbers)
             if held < block:
                 # Half or less, so that adding up more blocks does not make more roundings in all.
                 block = max(min(held, block // 2), 1)
             if rows <= _MOST_BLOCKS * block:
                 wide = self.block is None
-                return self._in_blocks(by_row, (a, b), block, wide=wide)
+                return self._in_blocks(by_row, (a, b), block, wide=wide, in_turn=True)
+        return self.in_float64(_fused, (a, b), positions)
+
+    def in_float64(self, function, tensors, positions):
+        """Returns a sum over rows and positions that is taken in float64, in one go.
+
+        Args:
+            function: Function of [rows, ...] tensors that adds up their rows.
+            tensors: Tuple of [rows, ...]. The parts of a row, added up by their norms, are at most
+                256 C.
+            positions: The number of parts of a row, None if it is not known.
+        """
         block = None if positions is None else max(_FUSED_TERMS // positions, 1)
-        return self._in_blocks(fused, (a, b), block, wide=True)
+        return self._in_blocks(function, tensors, block, wide=True)
 
     def by_id(self, x, ids, count, rows):
         """Returns the sum of the vectors of each id.
@@ -96,7 +102,7 @@ class RowSums:
             x = tf.cast(x, tf.float64)
         return tf.math.unsorted_segment_sum(x, ids, count)
 
-    def _in_blocks(self, function, tensors, block, wide=None):
+    def _in_blocks(self, function, tensors, block, wide=None, in_turn=False):
         """`function` of a few rows at a time, added up."""
         rows = tensors[0].shape[0]
         wide = (block is None if wide is None else wide) or rows is None
@@ -107,9 +113,9 @@ class RowSums:
         parts, begin = [], 0
         for end in ends:
             some = tensors if count == 1 else [x[begin:end] for x in tensors]
-            # In turn, so that not all of what they hold is there at once.
-            with tf.control_dependencies(parts[-1:]):
-                parts.append(function(*map(tf.identity, some)))
+            # In turn where they hold much, so that not all of it is there at once.
+            with tf.control_dependencies(parts[-1:] if in_turn else []):
+                parts.append(function(*map(tf.identity, some) if in_turn else some))
             begin = end
         return _added_up(parts)
 
@@ -124,9 +130,7 @@ def _added_up(parts):
     return parts[0]
 
 
-def _fused(a, b, positions_last):
-    if positions_last:
-        return tf.einsum("ndt,ntp->dp", a, b)
+def _fused(a, b):
     if a.shape.rank == 4:
         return tf.einsum("nktd,nktp->kdp", a, b)
     a, b = (tf.reshape(x, tf.stack([-1, tf.shape(x)[-1]])) for x in (a, b))
