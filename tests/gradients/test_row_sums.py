@@ -13,9 +13,11 @@ from tfdpnorm.gradients.contributions import row_sums
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.rounded_sums import (
+    LONGER,
     _additions,
     largest_lot,
     rounded_sums,
+    rows_of_longer,
 )
 
 SUMS = [RowSums(block) for block in (128, 4, None)]
@@ -54,6 +56,19 @@ def test_products_of_blocks(sums, positions):
     a, b = normal(9, 5, positions, 3), normal(9, 5, positions, 2, seed=1)
     found = sums.products(tf.constant(a), tf.constant(b))
     np.testing.assert_allclose(found, np.einsum("nktd,nktp->kdp", a, b), atol=1e-4)
+
+
+@pytest.mark.parametrize("sums", SUMS, ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 9])
+def test_one_by_one(sums, rows):
+    a, b = normal(rows, 5, 3), normal(rows, 5, 2, seed=1)
+
+    def product(a, b):
+        return tf.einsum("ntd,ntp->dp", a, b)
+
+    found = sums.one_by_one(product, (tf.constant(a), tf.constant(b)), 5, [3, 2])
+    np.testing.assert_allclose(found, product(a, b), atol=1e-4)
+    assert found.dtype == (tf.float64 if sums.block is None else tf.float32)
 
 
 def test_sizes_that_are_not_known():
@@ -111,6 +126,19 @@ def test_no_number_goes_through_more_additions_than_are_paid_for():
         for smaller in {block, block // 2, block // 3, 5, 1}:
             found = additions_of(rows, smaller)
             assert found <= _additions(rows, block), (rows, block, smaller)
+
+
+def test_longer_vectors_go_through_so_much_fewer_additions():
+    seen = set()
+    for mean, examples in itertools.product([1, 40, 600, 2_000, 9_000], [10_000, 10**6]):
+        block, _ = rounded_sums(examples, mean / examples)
+        finer = rows_of_longer(examples, mean / examples, block)
+        seen.add(finer)
+        if finer is not None:
+            rows = largest_lot(examples, mean / examples)
+            few, many = (_additions(rows, size) + 4 for size in (finer, block))
+            assert LONGER * few <= many and finer <= block
+    assert {None, 16} <= seen
 
 
 def test_blocks_are_added_up_in_a_tree():

@@ -14,6 +14,11 @@ def _in_sums(*names):
     return tests_in(_TESTS, *names)
 
 
+_in_standardized = tests_in(
+    "tests/gradients/rules/test_weight_standardized_rule.py",
+    "test_what_is_added_up_is_at_most_four_times_as_long_as_the_clip",
+)
+
 MUTANTS = (
     Mutant(
         "rounding-not-paid",
@@ -91,5 +96,38 @@ MUTANTS = (
         ((" * (1 + (len(squared_norms) + 32) * unit)", ""),),
         "The norm of all variables together may be rounded down.",
         tests_in("tests/gradients/test_clipping.py", "test_no_rounding_lets_a_row_exceed_the_clip"),
+    ),
+    Mutant(
+        "standardized-sums-as-any-other",
+        "tfdpnorm/gradients/contributions/standardized_sum.py",
+        (("finite, sums.of_longer())", "finite, sums)"),),
+        "What is added up is longer than what is paid for.",
+        _in_standardized,
+    ),
+    Mutant(
+        "no-floor-for-what-is-taken-out",
+        "tfdpnorm/gradients/contributions/standardized_sum.py",
+        (("tf.maximum(rest, whole / MOST_REMOVED)", "rest"),),
+        "What is added up may be as long as it likes.",
+        _in_standardized,
+    ),
+    Mutant(
+        "no-floor-for-what-is-taken-out-by-gram-matrices",
+        _ARITHMETIC,
+        (
+            (
+                "tf.maximum(rounded_up(whole - removed), norms / MOST_REMOVED)",
+                "rounded_up(whole - removed)",
+            ),
+        ),
+        "What is added up may be as long as it likes.",
+        _in_standardized,
+    ),
+    Mutant(
+        "longer-vectors-in-blocks-as-large",
+        _BOUND,
+        (("if LONGER * (_additions", "if (_additions"),),
+        "Rounding of longer vectors does more than is paid for.",
+        _in_sums("test_longer_vectors_go_through_so_much_fewer_additions"),
     ),
 )

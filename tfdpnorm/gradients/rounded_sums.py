@@ -5,6 +5,8 @@ import math
 ROWS_IN_A_BLOCK = (128, 64, 32)
 BLOCKS_ADDED_AT_ONCE = 8
 
+LONGER = 4  # how much longer than C a row's vector may be where `rows_of_longer` are added up
+
 _UNIT = 2.0**-24  # unit roundoff of float32
 _MOST = 0.02  # of C; above it, smaller blocks are taken
 
@@ -43,6 +45,28 @@ def rounded_sums(num_examples, sampling_rate):
         if more <= _MOST:
             return block, more
     return None, 2 * _error(rows, 0)
+
+
+def rows_of_longer(num_examples, sampling_rate, block):
+    """How many longer vectors are added up in one go, so that rounding does no more than is paid.
+
+    A function of the sum may make vectors shorter, those of rows with norms of up to `LONGER` C.
+    Rounding of their sum is larger by as much, and has to be made up for by fewer additions.
+
+    Args:
+        num_examples: See `largest_lot`.
+        sampling_rate: See `largest_lot`.
+        block: As `rounded_sums` returns it.
+
+    Returns:
+        An int, at most `block`, or None for none: they are to be added up in float64.
+    """
+    rows, finer = largest_lot(num_examples, sampling_rate), block or 0
+    while finer:
+        if LONGER * (_additions(rows, finer) + 4) <= _additions(rows, block) + 4:
+            return finer
+        finer //= 2
+    return None
 
 
 def _additions(rows, block):

@@ -13,7 +13,7 @@ from tfdpnorm.audit import check_known_layers
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
-from tfdpnorm.gradients.rounded_sums import rounded_sums
+from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
@@ -192,8 +192,9 @@ def make_private(
             stacklevel=2,
         )
     block, rounding = rounded_sums(plan.num_examples, plan.sampling_rate)
+    of_longer = rows_of_longer(plan.num_examples, plan.sampling_rate, block)
     checked = checked._replace(
-        clipping=dataclasses.replace(checked.clipping, sums=RowSums(block)),
+        clipping=dataclasses.replace(checked.clipping, sums=RowSums(block, of_longer)),
     )
     # What a resumed run must share with the run that it resumes, besides the plan.
     settings = {

@@ -14,6 +14,8 @@ from tests.gradients.looped_reference import (
 )
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.standardized_sum import StandardizedConvolutionSum
+from tfdpnorm.gradients.rounded_sums import LONGER
 from tfdpnorm.layers import WeightStandardizedConv2D
 
 # Gram matrices give norms that are larger by what rounding may have taken away.
@@ -110,3 +112,24 @@ def test_a_bias_takes_no_digits_from_the_gradient_by_the_gain(form):
     found = book_keeping(model, loss_fn, rows, variables, 1e9).gradients[place].numpy()
     expected = looped_sum(loss_fn, rows, variables, 1e9)[place]
     assert relative_error([found], [expected]) < 2e-6
+
+
+def test_what_is_added_up_is_at_most_four_times_as_long_as_the_clip(form, monkeypatch):
+    """Though nearly nothing is left of it: rounding of the sum is paid for up to there."""
+    layer = WeightStandardizedConv2D(3, 3)
+    model = model_of((6, 6, 1), layer)
+    model.layers[-1].set_weights([1e3 * w for w in model.layers[-1].get_weights()])
+    added_up, finished = [], StandardizedConvolutionSum._finished
+
+    def seen(self, total):
+        scaled = total.numpy() * self._standardization.scale.numpy()
+        added_up.append((total.dtype, np.linalg.norm(scaled)))
+        return finished(self, total)
+
+    monkeypatch.setattr(StandardizedConvolutionSum, "_finished", seen)
+    rows = (1 + 1e-3 * tf.random.normal([1, 6, 6, 1]), tf.zeros([1, 2]), tf.ones(1), tf.ones(1))
+    book_keeping(model, loss_function(model), rows, [layer.kernel], 0.5)
+    ((dtype, norm),) = added_up
+    assert norm <= LONGER * 0.5 * (1 + 1e-6)
+    assert norm > 0.5  # or this would say nothing
+    assert dtype == tf.float64

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.gradients.rounded_sums import LONGER
 from tfdpnorm.keras_compat.devices import in_xla
 
 _MOST_CHUNKS = 16
@@ -12,6 +13,9 @@ _SQUARES_AT_ONCE = 128
 
 # How much longer the parts of a gradient may be, added up by their norms, than the gradient.
 _MOST_CANCELLED = 256.0
+
+# Of a squared norm; a little less than the square of `LONGER`, for rounding.
+MOST_REMOVED = 0.99 * LONGER**2
 
 
 def widened(x):
@@ -77,7 +81,7 @@ def lost_squares(dtype):
     return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny
 
 
-def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
+def gram_norms(gram_a, gram_b, roundings, removed=None, removed_roundings=0):
     """The squared norms of g_i = sum_t a_it b_it^T from Gram matrices over the positions t.
 
     Where the outer products cancel, ||g||^2 is a small difference of large numbers, and rounding
@@ -91,10 +95,12 @@ def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
 
     The sum over pairs of positions is taken in float64.
 
-    The gradient that is added up is rounded, too: by T u sum_t ||a_t|| ||b_t|| over T positions,
-    which is added to the norm. And the norm is taken to be at least 1 / 256 of that sum: so no row
-    of a clipped sum has parts whose norms add up to more than 256 C, and in float64 they cannot
-    move others (see `RowSums`).
+    The gradient that is added up is rounded, too: each of its terms once as b_t is clipped, once as
+    a product and at most T - 1 times as it is added to others, so (T + 1) u sum_t ||a_t|| ||b_t||
+    is added to the norm. And the norm is taken to be at least 1 / 256 of that sum, and 1 / 4 of
+    what it is before parts are taken out of it: so no row of a clipped sum has parts whose norms
+    add up to more than 256 C, or a norm of more than 4 C, and they do not move others by more than
+    is paid for (see `RowSums`).
 
     Args:
         gram_a: A, [rows, T, T], (a_t . a_s).
@@ -109,7 +115,7 @@ def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
     """
     dtype = gram_a.dtype
     wide = [tf.cast(gram, tf.float64) for gram in (gram_a, gram_b)]
-    norms = tf.cast(tf.reduce_sum(wide[0] * wide[1], axis=[1, 2]), dtype) - removed
+    whole = tf.cast(tf.reduce_sum(wide[0] * wide[1], axis=[1, 2]), dtype)
     lost = lost_squares(dtype)
     squares = [tf.linalg.diag_part(gram) + lost for gram in (gram_a, gram_b)]
     norm_a, norm_b = map(tf.sqrt, squares)
@@ -123,9 +129,15 @@ def gram_norms(gram_a, gram_b, roundings, removed=0.0, removed_roundings=0):
         tf.cast(own, dtype) * tf.square(tf.reduce_sum(norm_a * norm_b, axis=1)),
     ]
     unit = np.finfo(dtype.as_numpy_dtype).eps / 2
-    norms = tf.maximum(norms, 0.0) + unit * tf.add_n(bounds)
     parts = tf.reduce_sum(norm_a * norm_b, axis=1)
-    norms = tf.square(tf.sqrt(norms) + unit * tf.cast(positions, dtype) * parts)
+
+    def rounded_up(norms):
+        norms = tf.maximum(norms, 0.0) + unit * tf.add_n(bounds)
+        return tf.square(tf.sqrt(norms) + unit * tf.cast(positions + 1, dtype) * parts)
+
+    norms = rounded_up(whole)
+    if removed is not None:
+        norms = tf.maximum(rounded_up(whole - removed), norms / MOST_REMOVED)
     norms = tf.maximum(norms, tf.square(parts / _MOST_CANCELLED))
     return norms + lost * tf.reduce_sum(tf.add_n(squares), axis=1)
 

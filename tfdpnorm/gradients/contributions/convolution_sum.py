@@ -86,8 +86,10 @@ class ConvolutionSum(Contribution):
         def total(images, b):
             return self._window.kernel_gradient(images, b, self._shape)
 
-        rows = cleaned(images, finite), weighted(b, factors)
-        return self._finished(sums.in_float64(total, rows, _positions(b)))
+        rows, positions = (cleaned(images, finite), weighted(b, factors)), _positions(b)
+        if positions * self._shape.num_elements() > _PER_ROW:
+            return self._finished(sums.one_by_one(total, rows, positions, self._shape))
+        return self._finished(sums.in_float64(total, rows, positions))
 
     # What a convolution with a function of its variable overrides
 

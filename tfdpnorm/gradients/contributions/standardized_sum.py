@@ -3,12 +3,16 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
+from tfdpnorm.gradients.contributions.arithmetic import (
+    MOST_REMOVED,
+    gram_norms,
+    sum_of_squares,
+)
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.patches import patch_grams
 from tfdpnorm.gradients.contributions.positions import over_positions
-from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS, RowSums
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 
 
 class Standardization:
@@ -106,8 +110,8 @@ class StandardizedConvolutionSum(ConvolutionSum):
         return found
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
-        # What is pulled back may be much longer than what is left of it, and so may its rounding.
-        return super().weighted_sum(factors, finite, RowSums(block=None))
+        # What is pulled back may be longer than what is left of it, and so may its rounding.
+        return super().weighted_sum(factors, finite, sums.of_longer())
 
     def _finished(self, gradients):
         return self._standardization.pulled_back(gradients)
@@ -125,7 +129,8 @@ class StandardizedConvolutionSum(ConvolutionSum):
         # The difference may round to too little, as in `gram_norms`: `whole` and what is removed
         # come from sums over the n entries of a filter, the latter squared.
         n = self._shape[:-1].num_elements()
-        return rest + (3 * n + 8) * np.finfo(whole.dtype.as_numpy_dtype).eps / 2 * whole
+        rest += (3 * n + 8) * np.finfo(whole.dtype.as_numpy_dtype).eps / 2 * whole
+        return tf.maximum(rest, whole / MOST_REMOVED)
 
     def _removed(self, along_ones):
         """[rows], what is taken out of ||G'||^2, from (1 . G'), [rows, filters]."""
