@@ -94,7 +94,7 @@ class RowSums:
         return self._in_blocks(function, tensors, block, wide=True)
 
     def one_by_one(self, function, tensors, positions, shape):
-        """As `in_float64`, but each row's vector is computed by itself, in float32, where it can be.
+        """As `in_float64`, but in float32, where each row's vector can be computed by itself.
 
         For functions of so many multiplications that float64 takes longer than starting each row.
 
@@ -113,11 +113,11 @@ class RowSums:
             def add_row(row, total):
                 return row + 1, total + function(*(x[row : row + 1] for x in tensors))
 
-            count = tensors[0].shape[0]
-            start = 0, tf.zeros(shape, dtype)
-            return tf.while_loop(lambda row, _: row < count, add_row, start, parallel_iterations=1)[
-                1
-            ]
+            start, count = (0, tf.zeros(shape, dtype)), tensors[0].shape[0]
+            _, total = tf.while_loop(
+                lambda row, _: row < count, add_row, start, parallel_iterations=1
+            )
+            return total
 
         return self._in_blocks(of_block, tensors, self.block)
 
