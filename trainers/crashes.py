@@ -9,7 +9,7 @@ callback, or by a full disk. Somebody who watches writes down what got out. The 
 every different release, whatever the noise and the model, and neither its epsilon nor that of the
 list written down may exceed the planned one. Where all of a model repeats itself, and the key is
 not lost, nothing may be counted twice; and with repeatable noise the weights must be those of a run
-that was never interrupted, to the last bit or nearly: rounding after the noise can differ. There the
+that was never interrupted, to the last bit or nearly: rounding after the noise can differ. That
 noise does not depend on the sum, and the ledger does not see such a difference; no guarantee is
 printed for it, and so what got out is not held against it.
 """
@@ -137,12 +137,16 @@ def _chosen(name, known):
 
 
 def _cases(rng):
-    """Yields cases without end: each optimizer, model and noise comes up in turn."""
+    """Yields cases without end: each optimizer, model and noise comes up in turn.
+
+    The next seed goes on about where this one ends.
+    """
     models = _chosen("models", _MODELS)
     steps = [int(number) for number in FLAGS.steps_per_execution]
-    for run, optimizer in enumerate(itertools.cycle(_chosen("optimizers", _OPTIMIZERS))):
-        noise = list(_KINDS)[run % len(_KINDS)]
-        yield _Case(noise, optimizer, models[run % len(models)], rng.choice(steps))
+    optimizers, kinds = _chosen("optimizers", _OPTIMIZERS), list(_KINDS)
+    for run in itertools.count(FLAGS.seed * -(-FLAGS.kills // FLAGS.kills_per_run)):
+        optimizer, noise, model = (x[run % len(x)] for x in (optimizers, kinds, models))
+        yield _Case(noise, optimizer, model, rng.choice(steps))
 
 
 def _training(folder, case):
@@ -322,9 +326,8 @@ def _judge(folder, case, unharmed, result):
 def _of_unharmed(differs):
     if differs is None:
         return ""
-    return (
-        f", weights of an uninterrupted run {f'but for {differs:.1e}' if differs else 'to the bit'}"
-    )
+    how = f"off by at most {differs:.1e}" if differs else "met to the bit"
+    return f", weights of an uninterrupted run {how}"
 
 
 def _seen_epsilon(plan, witness, lost_keys):
