@@ -1,0 +1,53 @@
+"""Activations of residual blocks against a computation by hand."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.analysis import block_activations, residual_additions
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "scale_norm"])
+def model(request):
+    keras.utils.set_random_seed(4)
+    return models.build("resnet9", input_shape=(16, 16, 3), scale_norm=request.param)
+
+
+def images(rows=5):
+    return np.random.default_rng(0).normal(size=(rows, 16, 16, 3)).astype(np.float32)
+
+
+def test_the_blocks_of_a_network(model):
+    suffix = "scale_norm" if "residual1_scale_norm" in {x.name for x in model.layers} else "add"
+    assert [x.name for x in residual_additions(model)] == [f"residual{i}_{suffix}" for i in (1, 2)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_moments_and_counts(model, batch_size):
+    (layer, _), x = residual_additions(model), images()
+    found = block_activations(model, layer, x, batch_size=batch_size, bins=11, limits=(-1, 1))
+    names = {"residual": "conv2_pool", "convolutional": "residual1_conv2_mish"}
+    for path in ("residual", "convolutional", "output"):
+        name = names.get(path, layer.name)
+        values = keras.Model(model.inputs, model.get_layer(name).output)(x).numpy()
+        moments = getattr(found, path)
+        np.testing.assert_allclose(moments.mean, values.mean(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(moments.stddev, values.std(), rtol=1e-4)
+        assert moments.counts.sum() == values.size
+        expected, _ = np.histogram(np.clip(values.astype(float), -1, 1), np.linspace(-1, 1, 12))
+        assert np.abs(moments.counts - expected).sum() <= 1e-4 * values.size
+
+
+def test_scale_norm_brings_back_mean_0_and_deviation_1(model):
+    x = images(20)
+    output = block_activations(model, residual_additions(model)[1], x).output
+    normalised = abs(output.mean) < 1e-3 and abs(output.stddev - 1) < 0.01
+    assert normalised == residual_additions(model)[1].name.endswith("scale_norm")
+
+
+def test_bad_input(model):
+    with pytest.raises(ValueError, match="got 'conv1'.*residual1_"):
+        block_activations(model, "conv1", images())
+    with pytest.raises(ValueError, match="Expected rows"):
+        block_activations(model, residual_additions(model)[0], images(0))

@@ -1,0 +1,188 @@
+"""Products with the Hessian against a dense one made by other means."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.analysis import Hessian
+from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm, WeightStandardizedConv2D
+from tfdpnorm.models.resnet9 import mish
+
+
+def small_model(*layers, dtype="float64"):
+    keras.utils.set_random_seed(2)
+    inputs = keras.Input((4,), dtype=dtype)
+    x = keras.layers.Dense(3, activation="tanh", dtype=dtype)(inputs)
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, keras.layers.Dense(2, dtype=dtype)(x))
+
+
+def rows(count=7):
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(count, 4)), rng.integers(0, 2, count)
+
+
+def cross_entropy(y, outputs):
+    return keras.losses.sparse_categorical_crossentropy(y, outputs, from_logits=True)
+
+
+def dense_hessian(model, x, y):
+    """By central differences of the gradient, an entry at a time."""
+    variables = model.trainable_variables
+    start = [v.numpy() for v in variables]
+    sizes = [v.size for v in start]
+
+    def gradient_at(flat):
+        parts = np.split(flat, np.cumsum(sizes)[:-1])
+        for v, part in zip(variables, parts, strict=True):
+            v.assign(part.reshape(v.shape))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(cross_entropy(y, model(x, training=False)))
+        return np.concatenate([np.ravel(g) for g in tape.gradient(loss, variables)])
+
+    flat, step = np.concatenate([np.ravel(v) for v in start]), 1e-5
+    columns = [
+        (gradient_at(flat + step * unit) - gradient_at(flat - step * unit)) / (2 * step)
+        for unit in np.eye(len(flat))
+    ]
+    gradient_at(flat)
+    return np.stack(columns, axis=1)
+
+
+def assert_equals_the_dense_one(model, x, y, batch_size=4):
+    hessian = Hessian(model, x, y, cross_entropy, batch_size=batch_size)
+    expected = dense_hessian(model, x, y)
+    found = np.stack([hessian.product(unit) for unit in np.eye(hessian.size)], axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert hessian.products == hessian.size == len(expected)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
+def test_products_are_those_of_the_dense_matrix(batch_size):
+    assert_equals_the_dense_one(small_model(), *rows(), batch_size)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras.layers.LayerNormalization,
+        lambda dtype: keras.layers.GroupNormalization(1, dtype=dtype),
+        keras.layers.BatchNormalization,
+        PublicBatchNormalization,
+        lambda dtype: ScaleNorm(groups=1, dtype=dtype),
+        lambda dtype: keras.layers.UnitNormalization(dtype=dtype),
+    ],
+)
+def test_normalisation_layers(layer):
+    """`tf.nn.moments` holds the mean constant, which takes a part from second derivatives."""
+    assert_equals_the_dense_one(small_model(layer(dtype="float64")), *rows())
+
+
+def test_weight_standardisation():
+    keras.utils.set_random_seed(2)
+    inputs = keras.Input((3, 3, 2), dtype="float64")
+    x = WeightStandardizedConv2D(2, 2, dtype="float64", activation="tanh")(inputs)
+    model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D(dtype="float64")(x))
+    x = np.random.default_rng(0).normal(size=(4, 3, 3, 2))
+    assert_equals_the_dense_one(model, x, np.array([0, 1, 1, 0]))
+
+
+def test_the_fused_layer_normalisation_of_float32():
+    """Another kernel, with second derivatives of its own."""
+    model, (x, y) = small_model(keras.layers.LayerNormalization(dtype="float64")), rows()
+    expected = Hessian(model, x, y, cross_entropy)
+    narrow = small_model(keras.layers.LayerNormalization(dtype="float32"), dtype="float32")
+    narrow.set_weights(model.get_weights())
+    found = Hessian(narrow, x.astype(np.float32), y, cross_entropy)
+    for unit in np.eye(found.size):
+        np.testing.assert_allclose(found.product(unit), expected.product(unit), atol=1e-5)
+
+
+def test_layers_run_in_inference_mode():
+    layers = [keras.layers.Dropout(0.9, dtype="float64"), PublicBatchNormalization(dtype="float64")]
+    model, (x, y) = small_model(*layers), rows()
+    hessian = Hessian(model, x, y, cross_entropy)
+    vector = np.random.default_rng(0).normal(size=hessian.size)
+    np.testing.assert_array_equal(hessian.product(vector), hessian.product(vector))
+    expected = dense_hessian(model, x, y) @ vector
+    np.testing.assert_allclose(hessian.product(vector), expected, atol=1e-7)
+
+
+def test_some_variables_and_none_that_the_loss_reads():
+    model, (x, y) = small_model(), rows()
+    unread = tf.Variable([1.0, 2.0], dtype=tf.float64)
+    kernel = model.trainable_variables[0]
+    hessian = Hessian(model, x, y, cross_entropy, variables=[kernel, unread])
+    found = hessian.product(np.ones(14))
+    expected = dense_hessian(model, x, y)[:12, :12].sum(axis=1)
+    np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-8)
+
+
+def images_model(*layers):
+    keras.utils.set_random_seed(2)
+    inputs = keras.Input((6, 6, 2), dtype="float64")
+    x = inputs
+    for layer in layers:
+        x = layer(x)
+    x = keras.layers.Flatten(dtype="float64")(x)
+    return keras.Model(inputs, keras.layers.Dense(3, dtype="float64")(x))
+
+
+def convolution():
+    return keras.layers.Conv2D(2, 3, padding="same", dtype="float64")
+
+
+def images(rows=4):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(rows, 6, 6, 2)), rng.integers(0, 3, rows)
+
+
+def test_layers_of_networks():
+    layers = [
+        keras.layers.MaxPooling2D(dtype="float64"),
+        keras.layers.Activation(mish, dtype="float64"),
+        keras.layers.AveragePooling2D(dtype="float64"),
+    ]
+    model = images_model(convolution(), *layers)
+    assert_equals_the_dense_one(model, *images())
+    assert Hessian(model, *images(), cross_entropy).asymmetry() < 1e-10
+
+
+def test_a_wrong_second_derivative_shows_in_the_asymmetry():
+    """TensorFlow's, of max-pooling over single pixels."""
+    pooling = keras.layers.MaxPooling2D(1, dtype="float64")
+    model = images_model(convolution(), pooling, convolution())
+    assert Hessian(model, *images(), cross_entropy).asymmetry() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale_norm", [False, True])
+def test_a_model_of_the_library(scale_norm):
+    model = models.build("resnet9", norm="group", scale_norm=scale_norm)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3, 32, 32, 3)).astype(np.float32), rng.integers(0, 10, 3)
+    hessian = Hessian(model, x, y, cross_entropy, batch_size=2)
+    assert hessian.size == 2_447_946 + 768 * scale_norm
+    assert hessian.asymmetry() < 1e-3
+
+
+def test_bad_input():
+    model, (x, y) = small_model(), rows()
+    with pytest.raises(ValueError, match="Expected rows and trainable variables, got 0 rows"):
+        Hessian(model, x[:0], y[:0], cross_entropy)
+    with pytest.raises(ValueError, match="0 variables"):
+        Hessian(model, x, y, cross_entropy, variables=[])
+    with pytest.raises(ValueError, match="batch_size"):
+        Hessian(model, x, y, cross_entropy, batch_size=0)
+    with pytest.raises(ValueError, match="a vector of 23 numbers, got 22"):
+        Hessian(model, x, y, cross_entropy).product(np.ones(22))
+
+
+def test_a_loss_that_is_no_loss_of_each_row_is_refused():
+    model, (x, y) = small_model(), rows()
+    hessian = Hessian(model, x, y, lambda y, o: tf.reduce_mean(cross_entropy(y, o)))
+    with pytest.raises(ValueError):
+        hessian.product(np.ones(hessian.size))

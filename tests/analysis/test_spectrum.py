@@ -1,0 +1,122 @@
+"""Eigenvalues and traces against matrices that are known."""
+
+import numpy as np
+import pytest
+
+from tfdpnorm.analysis import extreme_eigenvalues, lanczos, power_iteration, trace
+
+
+class Known:
+    """A symmetric matrix with given eigenvalues."""
+
+    def __init__(self, eigenvalues, seed=0):
+        self.eigenvalues = np.sort(eigenvalues)
+        self.size, self.products = len(eigenvalues), 0
+        rng = np.random.default_rng(seed)
+        turned, _ = np.linalg.qr(rng.normal(size=(self.size, self.size)))
+        self.dense = turned * self.eigenvalues @ turned.T
+
+    def product(self, vector):
+        self.products += 1
+        return self.dense @ vector
+
+
+@pytest.fixture
+def matrix():
+    """A few large eigenvalues, many near zero, some negative, as Hessians of networks have."""
+    rng = np.random.default_rng(1)
+    return Known(np.concatenate([[90.0, 40.0, 12.0], rng.normal(0, 0.3, 195), [-4.0, -7.0]]))
+
+
+def test_power_iteration(matrix):
+    found = power_iteration(matrix, tolerance=1e-9)
+    assert found.converged and found.products == matrix.products
+    np.testing.assert_allclose(found.value, 90.0, rtol=1e-6)
+
+
+def test_power_iteration_finds_the_largest_absolute_value():
+    found = power_iteration(Known([-5.0, 3.0, 1.0, 0.5]), tolerance=1e-10)
+    np.testing.assert_allclose(found.value, -5.0, rtol=1e-6)
+
+
+def test_power_iteration_says_that_it_has_not_converged(matrix):
+    found = power_iteration(matrix, tolerance=1e-12, max_iterations=3)
+    assert not found.converged and found.products == matrix.products == 3
+    assert found.error > 1e-12 * found.value
+
+
+def test_a_matrix_of_zeros():
+    zeros = Known(np.zeros(30))
+    assert power_iteration(zeros).value == 0
+    assert trace(zeros) == (0.0, 0.0, True, 10)
+    found = lanczos(zeros, steps=5)
+    assert found.values.tolist() == [0.0] and found.weights.tolist() == [1.0]
+
+
+def test_extreme_eigenvalues(matrix):
+    largest, smallest = extreme_eigenvalues(matrix, largest=3, smallest=2, tolerance=1e-8)
+    np.testing.assert_allclose(largest, [90, 40, 12], rtol=1e-6)
+    np.testing.assert_allclose(smallest, [-7, -4], rtol=1e-6)
+
+
+def test_extreme_eigenvalues_of_one_end(matrix):
+    largest, smallest = extreme_eigenvalues(matrix, largest=1, smallest=0)
+    np.testing.assert_allclose(largest, [90], rtol=1e-3)
+    assert not len(smallest)
+
+
+def test_extreme_eigenvalues_that_do_not_converge():
+    close = Known(np.linspace(1, 1.001, 300))
+    with pytest.raises(RuntimeError, match="Expected 2 eigenvalues within 40 products, got"):
+        extreme_eigenvalues(close, largest=2, tolerance=1e-10, max_products=40)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_trace(matrix, seed):
+    found = trace(matrix, tolerance=0.1, seed=seed)
+    assert found.converged and found.error <= 0.1 * abs(found.value)
+    assert abs(found.value - np.trace(matrix.dense)) < 5 * found.error
+
+
+def test_trace_that_does_not_converge_says_how_far_it_is_known(matrix):
+    found = trace(matrix, tolerance=1e-6, max_products=50)
+    assert not found.converged and found.products == 50
+    assert abs(found.value - np.trace(matrix.dense)) < 5 * found.error
+
+
+def test_lanczos_of_all_steps_has_the_whole_spectrum(matrix):
+    found = lanczos(matrix, steps=matrix.size)
+    np.testing.assert_allclose(found.values, matrix.eigenvalues, atol=1e-3)
+    assert found.negative == (matrix.eigenvalues < 0).sum()
+    expected = np.abs(matrix.eigenvalues).min() / 90
+    np.testing.assert_allclose(found.condition_number, expected, rtol=0.05, atol=1e-6)
+
+
+def test_lanczos_of_few_steps(matrix):
+    shares, traces = [], []
+    for seed in range(30):
+        found = lanczos(matrix, steps=25, seed=seed)
+        assert len(found.values) == 25 and np.all(np.diff(found.values) > 0)
+        np.testing.assert_allclose(found.weights.sum(), 1)
+        np.testing.assert_allclose(found.values[[0, -1]], [-7, 90], rtol=1e-3)
+        assert found.negative <= (matrix.eigenvalues < 0).sum()
+        shares.append(found.negative_share)
+        traces.append(found.values @ found.weights * matrix.size)
+    assert abs(np.mean(shares) - (matrix.eigenvalues < 0).mean()) < 0.05
+    assert abs(np.mean(traces) - np.trace(matrix.dense)) < 5 * np.std(traces) / np.sqrt(30)
+
+
+def test_lanczos_stops_when_there_is_no_more():
+    found = lanczos(Known([1.0, 1.0, 1.0, 2.0, 2.0]), steps=5)
+    np.testing.assert_allclose(found.values, [1, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize("call", [power_iteration, trace, extreme_eigenvalues])
+def test_bad_tolerances(call, matrix):
+    with pytest.raises(ValueError, match="tolerance"):
+        call(matrix, tolerance=0)
+
+
+def test_bad_steps(matrix):
+    with pytest.raises(ValueError, match="steps"):
+        lanczos(matrix, steps=0)

@@ -1,0 +1,28 @@
+"""What a trained model is like: curvature of its loss, scale of its activations.
+
+Nothing here is private: it reads whatever data it is given, and its results depend on them.
+"""
+
+from tfdpnorm.analysis.activations import BlockActivations, block_activations, residual_additions
+from tfdpnorm.analysis.hessian import Hessian
+from tfdpnorm.analysis.spectrum import (
+    Estimate,
+    RitzValues,
+    extreme_eigenvalues,
+    lanczos,
+    power_iteration,
+    trace,
+)
+
+__all__ = [
+    "BlockActivations",
+    "Estimate",
+    "Hessian",
+    "RitzValues",
+    "block_activations",
+    "extreme_eigenvalues",
+    "lanczos",
+    "power_iteration",
+    "residual_additions",
+    "trace",
+]

@@ -1,0 +1,114 @@
+"""How the activations of a residual block are scaled: its two paths, and what leaves it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import ScaleNorm
+
+
+class Moments(NamedTuple):
+    """The distribution of the numbers of an activation.
+
+    Attributes:
+        counts: [bins], how many numbers each bin holds.
+        edges: [bins + 1].
+        mean: Of all numbers.
+        stddev: Of all numbers.
+    """
+
+    counts: np.ndarray
+    edges: np.ndarray
+    mean: float
+    stddev: float
+
+
+class BlockActivations(NamedTuple):
+    """`Moments` of what Klause et al. (2022), Figure 1, call V_R, V_F and V_A.
+
+    Attributes:
+        residual: V_R, the residual (skip) path.
+        convolutional: V_F, the path of the convolutions.
+        output: V_A, their sum, after `ScaleNorm` where the block has it.
+    """
+
+    residual: Moments
+    convolutional: Moments
+    output: Moments
+
+
+def residual_additions(model):
+    """The layers that add up the two paths of a residual block, in the model's order.
+
+    Args:
+        model: A functional Keras model.
+
+    Returns:
+        List of `Add` and `ScaleNorm` layers with two inputs.
+    """
+    return [
+        layer
+        for layer in model.layers
+        if isinstance(layer, (keras.layers.Add, ScaleNorm))
+        and isinstance(layer.input, (list, tuple))
+        and len(layer.input) == 2
+    ]
+
+
+def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5.0)):
+    """The distributions of a residual block's activations in inference.
+
+    Args:
+        model: A functional Keras model.
+        layer: One of `residual_additions(model)`, or its name. Its inputs are taken to be the
+            convolutional path and the residual path, in this order, as in `tfdpnorm.models`.
+        x: Inputs of the model, [rows, ...].
+        batch_size: Rows that go through the model at once.
+        bins: The number of bins.
+        limits: What the bins cover; numbers beyond are counted in the first and the last one.
+
+    Returns:
+        `BlockActivations`.
+
+    Raises:
+        ValueError: for a layer that is none, and without rows.
+    """
+    known = {found.name: found for found in residual_additions(model)}
+    name = layer if isinstance(layer, str) else layer.name
+    if name not in known:
+        raise ValueError(
+            f"Expected a layer that adds up the paths of a residual block, got {name!r}. In model "
+            f"{model.name!r} they are: {', '.join(known) or 'none'}."
+        )
+    if not len(x):
+        raise ValueError("Expected rows, got none.")
+    convolutional, residual = known[name].input
+    paths = keras.Model(model.inputs, [residual, convolutional, known[name].output])
+    edges = np.linspace(*limits, bins + 1)
+    sums = [_Sums(edges) for _ in paths.outputs]
+    for begin in range(0, len(x), batch_size):
+        found = paths(tf.constant(x[begin : begin + batch_size]), training=False)
+        for of_path, values in zip(sums, found, strict=True):
+            of_path.add(np.asarray(values, np.float64))
+    return BlockActivations(*(of_path.moments() for of_path in sums))
+
+
+class _Sums:
+    def __init__(self, edges):
+        self._edges = edges
+        self._counts = np.zeros(len(edges) - 1, np.int64)
+        self._numbers = self._sum = self._squares = 0.0
+
+    def add(self, values):
+        kept = np.clip(values, self._edges[0], self._edges[-1])
+        self._counts += np.histogram(kept, self._edges)[0]
+        self._numbers += values.size
+        self._sum += values.sum()
+        self._squares += np.square(values).sum()
+
+    def moments(self):
+        mean = self._sum / self._numbers
+        variance = max(self._squares / self._numbers - mean**2, 0.0)
+        return Moments(self._counts, self._edges, float(mean), float(np.sqrt(variance)))

@@ -1,0 +1,122 @@
+"""The Hessian of a model's loss, known by its products with vectors."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm import arguments
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.second_derivatives import exact_moments
+
+
+class Hessian:
+    """The matrix of second derivatives of the mean loss over given rows.
+
+    It is never made: n parameters would take n^2 numbers. A product with a vector is the gradient
+    of a gradient's product with it (Pearlmutter 1994), which takes about four forward passes over
+    the rows. The model runs in inference mode. Regularisation losses are left out. See `asymmetry`
+    before you trust it for layers of your own.
+
+    Privacy:
+        Not private. All that is computed with it depends on the rows.
+
+    Args:
+        model: A built Keras model; of a private model, its `model`.
+        x: Inputs, [rows, ...], or a structure of such arrays.
+        y: Targets, [rows, ...].
+        loss: Function of (targets, outputs) that returns a loss for each row, [rows].
+        batch_size: Rows that go through the model at once.
+        variables: The variables to derive by; default: the trainable ones of the model.
+        progress: Function of the number of products so far, called after each; or None.
+
+    Attributes:
+        size: n, the number of parameters.
+        products: How many products have been computed.
+
+    Raises:
+        ValueError: without rows or variables, or for a batch size below 1.
+    """
+
+    def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
+        self._model, self._loss, self._progress = model, loss, progress
+        self._variables = list(model.trainable_variables if variables is None else variables)
+        self._data = x, y
+        self._rows = len(tf.nest.flatten(x)[0])
+        self._batch_size = arguments.integer("batch_size", batch_size, at_least=1)
+        if not self._rows or not self._variables:
+            raise ValueError(
+                f"Expected rows and trainable variables, got {self._rows} rows and "
+                f"{len(self._variables)} variables."
+            )
+        self._sizes = [int(np.prod(v.shape)) for v in self._variables]
+        self.size = sum(self._sizes)
+        self.products = 0
+        self._batch_product = tf.function(as_written(self._product_of_sum), reduce_retracing=True)
+
+    def product(self, vector):
+        """Returns the product with a vector.
+
+        Args:
+            vector: [n], numbers of any dtype.
+
+        Returns:
+            [n], float64. Each batch is computed in the dtype of the variables.
+
+        Raises:
+            ValueError: for a vector of another size.
+        """
+        vector = np.asarray(vector, np.float64).reshape(-1)
+        if len(vector) != self.size:
+            raise ValueError(f"Expected a vector of {self.size} numbers, got {len(vector)}.")
+        parts = [
+            tf.constant(part.reshape(v.shape), v.dtype)
+            for part, v in zip(
+                np.split(vector, np.cumsum(self._sizes)[:-1]), self._variables, strict=True
+            )
+        ]
+        total = np.zeros(self.size)
+        for begin in range(0, self._rows, self._batch_size):
+            x, y = tf.nest.map_structure(
+                lambda rows, begin=begin: tf.constant(rows[begin : begin + self._batch_size]),
+                self._data,
+            )
+            total += self._batch_product(x, y, parts).numpy()
+        self.products += 1
+        if self._progress is not None:
+            self._progress(self.products)
+        return total / self._rows
+
+    def asymmetry(self, seed=0):
+        """How far the computed matrix is from a symmetric one: 1e-3 and less if all is well.
+
+        Second derivatives are seldom used, and TensorFlow 2.15 has wrong ones: of max-pooling over
+        windows of a single pixel, for instance. A matrix with such a fault is seldom symmetric.
+
+        Args:
+            seed: Of two random vectors.
+
+        Returns:
+            |a . H b - b . H a|, relative to what the product of unrelated vectors of their lengths
+            would be.
+        """
+        a, b = np.random.default_rng(seed).normal(size=(2, self.size))
+        of_a, of_b = self.product(a), self.product(b)
+        return abs(a @ of_b - b @ of_a) / np.linalg.norm([*of_a, *of_b])
+
+    def _product_of_sum(self, x, y, parts):
+        with tf.GradientTape(watch_accessed_variables=False) as outer:
+            outer.watch(self._variables)
+            with tf.GradientTape(watch_accessed_variables=False) as inner:
+                inner.watch(self._variables)
+                with exact_moments():
+                    losses = self._loss(y, self._model(x, training=False))
+                total = tf.reduce_sum(tf.ensure_shape(losses, [None]))
+            gradients = inner.gradient(total, self._variables, unconnected_gradients="zero")
+            along = tf.add_n(
+                [
+                    tf.cast(tf.reduce_sum(g * p), tf.float64)
+                    for g, p in zip(gradients, parts, strict=True)
+                ]
+            )
+        found = outer.gradient(along, self._variables, unconnected_gradients="zero")
+        flat = [tf.cast(tf.reshape(g, [-1]), tf.float64) for g in found]
+        return tf.concat(flat, axis=0)

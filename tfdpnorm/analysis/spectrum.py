@@ -1,0 +1,203 @@
+"""Eigenvalues and trace of a matrix that is known by its products with vectors.
+
+All functions take anything with `size` and `product`, as `Hessian` is. Products of float32 models
+are exact to about 1e-6 of the largest eigenvalue, which no tolerance can better.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from tfdpnorm import arguments
+
+
+class Estimate(NamedTuple):
+    """A number, and how far it is known.
+
+    Attributes:
+        value: float.
+        error: What the tolerance is compared with, in the unit of the value.
+        converged: Whether the tolerance was met.
+        products: How many products with vectors it took.
+    """
+
+    value: float
+    error: float
+    converged: bool
+    products: int
+
+
+class RitzValues(NamedTuple):
+    """What a number of Lanczos steps from one random vector knows of a spectrum.
+
+    Attributes:
+        values: [steps], ascending. The outer ones are close to eigenvalues, the inner ones stand
+            for many.
+        weights: [steps], sum 1: with a random start, the share of the eigenvalues that each stands
+            for, in expectation (stochastic Lanczos quadrature).
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def negative(self):
+        """How many are negative: at most as many eigenvalues are, if products are exact."""
+        return int((self.values < 0).sum())
+
+    @property
+    def negative_share(self):
+        """The estimated share of negative eigenvalues."""
+        return float(self.weights[self.values < 0].sum())
+
+    @property
+    def condition_number(self):
+        """The smallest absolute value over the largest."""
+        sizes = np.abs(self.values)
+        return float(sizes.min() / sizes.max())
+
+
+def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
+    """The eigenvalue of the largest absolute value.
+
+    Args:
+        matrix: Has `size` and `product`.
+        tolerance: It ends when the eigenvalue changes by less, relative to itself.
+        max_iterations: The most products.
+        seed: Of the random start.
+
+    Returns:
+        An `Estimate`; its error is the last change.
+
+    Reference:
+        As in PyHessian (Yao, Gholami, Keutzer and Mahoney 2019), which Klause et al. (2022) used.
+    """
+    _check(tolerance, max_iterations)
+    vector = _random_unit(matrix.size, np.random.default_rng(seed))
+    value, error = None, np.inf
+    for iteration in range(1, max_iterations + 1):
+        product = matrix.product(vector)
+        old, value = value, float(vector @ product)
+        length = np.linalg.norm(product)
+        if old is not None:
+            error = abs(value - old)
+        if not length or error <= tolerance * abs(value):
+            return Estimate(value, 0.0 if not length else error, True, iteration)
+        vector = product / length
+    return Estimate(value, error, False, max_iterations)
+
+
+def extreme_eigenvalues(matrix, largest=1, smallest=1, tolerance=1e-3, max_products=1000, seed=0):
+    """The largest and the smallest (most negative) eigenvalues, by restarted Lanczos (ARPACK).
+
+    Args:
+        matrix: Has `size` and `product`; size at least 3 more than the eigenvalues asked for.
+        largest: How many of the largest.
+        smallest: How many of the smallest.
+        tolerance: Relative to each eigenvalue.
+        max_products: About the most products for either end.
+        seed: Of the random start.
+
+    Returns:
+        Pair of arrays: the largest, descending; the smallest, ascending.
+
+    Raises:
+        RuntimeError: if it has not converged by then.
+    """
+    _check(tolerance, max_products)
+    operator = LinearOperator((matrix.size,) * 2, matvec=matrix.product, dtype=np.float64)
+    start = np.random.default_rng(seed).normal(size=matrix.size)
+    found = []
+    for count, which in ((largest, "LA"), (smallest, "SA")):
+        count = arguments.integer("largest" if which == "LA" else "smallest", count, at_least=0)
+        if not count:
+            found.append(np.zeros(0))
+            continue
+        held = min(max(2 * count + 1, 20), matrix.size)
+        try:
+            values = eigsh(
+                operator,
+                count,
+                which=which,
+                v0=start,
+                ncv=held,
+                tol=tolerance,
+                maxiter=max(max_products // (held - count), 1),
+                return_eigenvectors=False,
+            )
+        except ArpackNoConvergence as error:
+            raise RuntimeError(
+                f"Expected {count} eigenvalues within {max_products} products, got "
+                f"{len(error.eigenvalues)}. Allow more, or a larger tolerance."
+            ) from error
+        found.append(np.sort(values)[:: -1 if which == "LA" else 1])
+    return tuple(found)
+
+
+def trace(matrix, tolerance=1e-3, max_products=1000, min_products=10, seed=0):
+    """The trace, by Hutchinson's (1990) estimator: the mean of v^T H v over random signs v.
+
+    Args:
+        matrix: Has `size` and `product`.
+        tolerance: It ends when the standard error of the mean is less, relative to the mean.
+        max_products: The most products.
+        min_products: The fewest, so that a standard error is one.
+        seed: Of the signs.
+
+    Returns:
+        An `Estimate`; its error is the standard error.
+    """
+    _check(tolerance, max_products)
+    rng, seen = np.random.default_rng(seed), []
+    while len(seen) < max_products:
+        signs = rng.choice([-1.0, 1.0], size=matrix.size)
+        seen.append(float(signs @ matrix.product(signs)))
+        mean = float(np.mean(seen))
+        error = float(np.std(seen, ddof=1) / np.sqrt(len(seen))) if len(seen) > 1 else np.inf
+        if len(seen) >= min_products and error <= tolerance * abs(mean):
+            return Estimate(mean, error, True, len(seen))
+    return Estimate(mean, error, False, len(seen))
+
+
+def lanczos(matrix, steps=100, seed=0):
+    """The Ritz values of a number of Lanczos steps, with vectors kept at right angles.
+
+    Args:
+        matrix: Has `size` and `product`.
+        steps: The number of products; as many vectors are held, in float32. Fewer where the matrix
+            has fewer different eigenvalues.
+        seed: Of the random start.
+
+    Returns:
+        `RitzValues`.
+    """
+    steps = min(arguments.integer("steps", steps, at_least=1), matrix.size)
+    held = np.zeros([steps, matrix.size], np.float32)
+    vector = _random_unit(matrix.size, np.random.default_rng(seed))
+    diagonal, beside = [], []
+    for step in range(steps):
+        held[step] = vector
+        rest = matrix.product(vector)
+        diagonal.append(float(vector @ rest))
+        so_far = held[: step + 1]
+        for _ in range(2):  # twice is enough (Parlett 1980)
+            rest -= (so_far @ rest.astype(np.float32)) @ so_far
+        length = float(np.linalg.norm(rest))
+        if step + 1 == steps or length <= 1e-6 * max(map(abs, diagonal)):
+            break
+        beside.append(length)
+        vector = rest / length
+    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    return RitzValues(values, np.square(vectors[0]))
+
+
+def _random_unit(size, rng):
+    vector = rng.normal(size=size)
+    return vector / np.linalg.norm(vector)
+
+
+def _check(tolerance, most):
+    arguments.positive("tolerance", tolerance)
+    arguments.integer("max_products", most, at_least=1)
