@@ -94,6 +94,31 @@ SENSITIVITY_FIELDS = (
     "versions",
     "commit",
 )
+# Of the loss landscape of a trained model.
+LANDSCAPE_FIELDS = (
+    "experiment",
+    "kind",
+    "cell",
+    "parameters",
+    "rows",
+    "largest_eigenvalue",
+    "smallest_eigenvalue",
+    "power_iteration",
+    "trace",
+    "negative_ritz_values",
+    "negative_share",
+    "condition_number",
+    "ritz_values",
+    "ritz_weights",
+    "asymmetry",
+    "activations",
+    "products",
+    "seed",
+    "seconds",
+    "flags",
+    "versions",
+    "commit",
+)
 
 
 def paper_text(record):

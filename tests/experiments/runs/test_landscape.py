@@ -1,0 +1,76 @@
+"""Landscapes of small trained networks: records, table and plots."""
+
+import json
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
+from tfdpnorm.experiments.records.store import read_records, write_record
+from tfdpnorm.experiments.report.landscape import landscape_table, plot_activations, plot_spectra
+from tfdpnorm.experiments.runs.landscape import LandscapeSettings, measure_landscape
+from tfdpnorm.layers import ScaleNorm
+
+SETTINGS = LandscapeSettings(rows=20, tolerance=0.3, lanczos_steps=12, batch_size=8)
+
+
+def small_network(scale_norm):
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((4, 4, 1))
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(inputs)
+    path = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(x)
+    added = ScaleNorm(groups=2) if scale_norm else keras.layers.Add()
+    x = keras.layers.Flatten()(added([path, x]))
+    return keras.Model(inputs, keras.layers.Dense(3)(x))
+
+
+def rows(count=30):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(count, 4, 4, 1)).astype(np.float32), rng.integers(0, 3, count)
+
+
+@pytest.fixture(scope="module")
+def records():
+    lines = []
+    found = [
+        measure_landscape(
+            name, small_network(name == "with"), *rows(), SETTINGS, source={}, echo=lines.append
+        )
+        for name in ("with", "without")
+    ]
+    assert len(lines) == 8 and all("products in" in line for line in lines)
+    return found
+
+
+def test_records(records, tmp_path):
+    for record in records:
+        assert record["largest_eigenvalue"] > 0 and record["rows"] == 20
+        np.testing.assert_allclose(max(record["ritz_values"]), record["largest_eigenvalue"], 0.3)
+        np.testing.assert_allclose(sum(record["ritz_weights"]), 1)
+        ((_, paths),) = record["activations"].items()
+        assert sum(paths["output"]["counts"]) == 20 * 4 * 4 * 4
+        write_record(tmp_path, record, fields=LANDSCAPE_FIELDS)
+    read = read_records(tmp_path, fields=LANDSCAPE_FIELDS)
+    assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
+
+
+def test_table_and_plots(records, tmp_path):
+    text = landscape_table(*records)
+    assert "| largest eigenvalue |" in text and "3920.4" in text and "of 12 Ritz values" in text
+    for path in (
+        plot_spectra(records, tmp_path / "a" / "spectra.png"),
+        plot_activations(records, tmp_path / "activations.png"),
+    ):
+        assert path.stat().st_size > 10_000
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="Expected rows of 1 to 5, got 20"):
+        measure_landscape("m", small_network(True), *rows(5), SETTINGS, source={})
+    inputs = keras.Input((4, 4, 1))
+    x = keras.layers.MaxPooling2D(1)(keras.layers.Conv2D(2, 2)(inputs))
+    x = keras.layers.Conv2D(3, 3)(x)
+    model = keras.Model(inputs, keras.layers.Flatten()(x))
+    with pytest.raises(ValueError, match="got 'm' with a Hessian that is not symmetric"):
+        measure_landscape("m", model, *rows(), SETTINGS, source={})

@@ -1,0 +1,128 @@
+"""The loss landscape and the activations of a trained model: a file goes in, a record comes out."""
+
+import dataclasses
+import time
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.analysis import (
+    Hessian,
+    block_activations,
+    extreme_eigenvalues,
+    lanczos,
+    power_iteration,
+    residual_additions,
+    trace,
+)
+from tfdpnorm.experiments.records.provenance import provenance
+
+_MOST_ASYMMETRY = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class LandscapeSettings:
+    """How a landscape is measured.
+
+    Attributes:
+        rows: Examples that the mean loss is taken over.
+        tolerance: Relative, of eigenvalues and of the trace.
+        max_products: The most products with the Hessian for each number.
+        lanczos_steps: Steps from one random vector; the number of Ritz values.
+        batch_size: Rows that go through the model at once.
+        seed: Of random vectors.
+    """
+
+    rows: int = 512
+    tolerance: float = 1e-3
+    max_products: int = 1000
+    lanczos_steps: int = 100
+    batch_size: int = 64
+    seed: int = 0
+
+
+def measure_landscape(name, model, x, y, settings, *, source, echo=print):
+    """Returns the record of a model's landscape, with `LANDSCAPE_FIELDS`.
+
+    Args:
+        name: Name of the model, in the table.
+        model: A functional Keras model with logits as outputs.
+        x: Images, [N, ...].
+        y: Labels, [N].
+        settings: `LandscapeSettings`; `rows` of the N are taken, drawn by the seed.
+        source: Dict of where model and rows come from, kept in the record.
+        echo: Function that shows a line.
+
+    Raises:
+        ValueError: for too few rows, or for a model whose second derivatives are wrong.
+    """
+    if not 1 <= settings.rows <= len(x):
+        raise ValueError(f"Expected rows of 1 to {len(x)}, got {settings.rows}.")
+    drawn = np.random.default_rng(settings.seed).permutation(len(x))[: settings.rows]
+    x, y = x[drawn], y[drawn]
+    begin = time.monotonic()
+
+    def loss(labels, outputs):
+        return keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=True)
+
+    hessian = Hessian(model, x, y, loss, batch_size=settings.batch_size)
+
+    def done(what):
+        seconds = time.monotonic() - begin
+        echo(f"{name}: {what}; {hessian.products} products in {seconds:.0f} s")
+
+    asymmetry = hessian.asymmetry(settings.seed)
+    if not asymmetry <= _MOST_ASYMMETRY:
+        raise ValueError(
+            f"Expected a model with right second derivatives, got {name!r} with a Hessian that is "
+            f"not symmetric (by {asymmetry:.2g}). See tfdpnorm.analysis.Hessian.asymmetry."
+        )
+    limits = {"tolerance": settings.tolerance, "seed": settings.seed}
+    power = power_iteration(hessian, max_iterations=settings.max_products, **limits)
+    done(f"eigenvalue of the largest absolute value {power.value:.6g}")
+    (largest,), (smallest,) = extreme_eigenvalues(
+        hessian, max_products=settings.max_products, **limits
+    )
+    done(f"largest {largest:.6g} and smallest eigenvalue {smallest:.6g}")
+    total = trace(hessian, max_products=settings.max_products, **limits)
+    done(f"trace {total.value:.6g} +- {total.error:.2g}")
+    ritz = lanczos(hessian, settings.lanczos_steps, settings.seed)
+    done(f"{ritz.negative} of {len(ritz.values)} Ritz values are negative")
+    blocks = {
+        layer.name: block_activations(model, layer, x, settings.batch_size)
+        for layer in residual_additions(model)
+    }
+    return {
+        "experiment": "klause_landscape",
+        "kind": "landscape",
+        "cell": name,
+        "parameters": hessian.size,
+        "rows": settings.rows,
+        "largest_eigenvalue": float(largest),
+        "smallest_eigenvalue": float(smallest),
+        "power_iteration": power._asdict(),
+        "trace": total._asdict(),
+        "negative_ritz_values": ritz.negative,
+        "negative_share": ritz.negative_share,
+        "condition_number": ritz.condition_number,
+        "ritz_values": ritz.values.tolist(),
+        "ritz_weights": ritz.weights.tolist(),
+        "asymmetry": float(asymmetry),
+        "activations": {
+            name: {path: _plain(moments) for path, moments in block._asdict().items()}
+            for name, block in blocks.items()
+        },
+        "products": hessian.products,
+        "seed": settings.seed,
+        "seconds": time.monotonic() - begin,
+        **provenance({**dataclasses.asdict(settings), **source}),
+    }
+
+
+def _plain(moments):
+    return {
+        "mean": moments.mean,
+        "stddev": moments.stddev,
+        "counts": moments.counts.tolist(),
+        "limits": [float(moments.edges[0]), float(moments.edges[-1])],
+    }

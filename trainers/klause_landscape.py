@@ -1,0 +1,98 @@
+"""Klause et al. (2022), Section 3.1, Figure 2, Appendix A: what ScaleNorm does to loss and scale.
+
+    python -m trainers.klause_landscape --with_scale_norm=a.keras --without_scale_norm=b.keras
+
+Takes two networks that `python -m trainers.klause_scalenorm --save_model=...` has trained, and
+measures the Hessian of their loss (trace, largest and smallest eigenvalue, negative ones, condition
+number) and the activations of their residual blocks. Records, table and plots go to --output_dir.
+Nothing here is private: the numbers depend on the training examples.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+import dataclasses
+import pathlib
+
+from absl import flags
+from tensorflow import keras
+
+import tfdpnorm.layers  # noqa: F401  saved models hold its layers
+import tfdpnorm.models  # noqa: F401
+from tfdpnorm.data import load_examples, match_images
+from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
+from tfdpnorm.experiments.records.store import read_records, write_record
+from tfdpnorm.experiments.report import landscape as report
+from tfdpnorm.experiments.runs.landscape import LandscapeSettings, measure_landscape
+from tfdpnorm.files import make_folder
+
+FLAGS = flags.FLAGS
+_HELP = {
+    "rows": "Training examples that the loss is a mean over.",
+    "tolerance": "Relative, of eigenvalues and trace.",
+    "max_products": "The most products with the Hessian for each number.",
+    "lanczos_steps": "Lanczos steps, and so Ritz values.",
+    "batch_size": "Rows that go through the model at once.",
+    "seed": "Of rows and random vectors.",
+}
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_string("with_scale_norm", None, "Keras file of the network with ScaleNorm.")
+    flags.DEFINE_string("without_scale_norm", None, "Keras file of the network without.")
+    flags.DEFINE_string("dataset", "cifar10", "What they were trained on.")
+    for field in dataclasses.fields(LandscapeSettings):
+        define = flags.DEFINE_integer if field.type is int else flags.DEFINE_float
+        define(field.name, field.default, _HELP[field.name])
+    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
+    flags.DEFINE_string("output_dir", "outputs/landscape", "Folder of records, table and plots.")
+
+
+def main():
+    """Measures both networks, or shows again what the folder holds."""
+    folder = make_folder(FLAGS.output_dir, "output_dir")
+    paths = {"with ScaleNorm": FLAGS.with_scale_norm, "without": FLAGS.without_scale_norm}
+    missing = [name for name, path in paths.items() if path is not None and not _is_file(path)]
+    if missing:
+        raise ValueError(f"Expected a Keras file, got {paths[missing[0]]!r}.")
+    settings = LandscapeSettings(
+        **{f.name: getattr(FLAGS, f.name) for f in dataclasses.fields(LandscapeSettings)}
+    )
+    for name, path in paths.items():
+        if path is not None:
+            model = keras.models.load_model(path, compile=False)
+            examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
+            record = measure_landscape(
+                name,
+                model,
+                match_images(examples.x, model.input_shape[1:]),
+                examples.y,
+                settings,
+                source={"model_file": pathlib.Path(path).name, "dataset": FLAGS.dataset},
+            )
+            write_record(folder, record, fields=LANDSCAPE_FIELDS)
+    _show(folder, list(paths))
+
+
+def _show(folder, names):
+    """Writes table and plots of the newest record of each network."""
+    found = {r["cell"]: r for r in read_records(folder, fields=LANDSCAPE_FIELDS)}
+    records = [found[name] for name in names if name in found]
+    if len(records) < len(names):
+        missing = [name for name in names if name not in found]
+        print(f"No table yet: {folder} has no record of the network {missing[0]!r}.")
+        return
+    text = report.landscape_table(*records)
+    (folder / "landscape.md").write_text(text + "\n", "utf-8")
+    spectra = report.plot_spectra(records, folder / "spectra.png")
+    activations = report.plot_activations(records, folder / "activations.png")
+    print(f"{text}\n\nTable: {folder / 'landscape.md'}; plots: {spectra}, {activations}")
+
+
+def _is_file(path):
+    return pathlib.Path(path).is_file()
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
