@@ -1,0 +1,138 @@
+"""What choosing the best of a random number of runs costs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from dp_accounting.rdp import RdpAccountant
+
+from tfdpnorm.privacy.accountants import RDP_ORDERS, dp_sgd_event, epsilon_of, rdp_of
+from tfdpnorm.privacy.selection import NumberOfRuns, selection_epsilon, selection_rdp
+
+EVENT = dp_sgd_event(0.01, 1.1, 1000)
+SHAPES = [0, 0.5, 1, 3, math.inf]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [1, 1.5, 8, 300])
+def test_equals_dp_accounting(shape, mean):
+    if mean == 1 and shape != 1 and not math.isinf(shape):
+        mean = 1.0001  # there dp_accounting divides 0 by 0
+    event = RepeatAndSelectDpEvent(EVENT, mean, shape)
+    accountant = RdpAccountant(orders=RDP_ORDERS).compose(event)
+    found = selection_epsilon(rdp_of(EVENT), NumberOfRuns(mean, shape), 1e-5)
+    np.testing.assert_allclose(found, accountant.get_epsilon(1e-5), rtol=1e-6)
+
+
+def test_a_geometric_number_by_hand():
+    """Gaussian mechanisms, alpha / (2 sigma^2): Theorem 2 with eta = 1, at all pairs of orders."""
+    sigma, mean, delta = 20.0, 8.0, 1e-6
+    orders = np.arange(1.5, 3000, 0.5)
+    rdp = orders / (2 * sigma**2)
+    best = np.inf
+    for order in (100, 300, 500, 700, 900):
+        for hat in (50, 100, 150, 200, 300):
+            bound = (
+                order / (2 * sigma**2)
+                + 2 * (1 - 1 / hat) * hat / (2 * sigma**2)
+                + 2 * math.log(mean) / hat
+                + math.log(mean) / (order - 1)
+            )
+            bound += math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+            best = min(best, bound)
+    found = selection_epsilon(rdp, NumberOfRuns(mean, 1), delta, orders)
+    assert found <= best and found > 0.97 * best
+
+
+def test_a_poisson_number_by_hand():
+    """Theorem 6, with the delta of a Gaussian mechanism by its own formula as the least."""
+    sigma, mean, delta = 4.0, 10.0, 1e-6
+    orders = np.geomspace(1.05, 300, 200)
+    found = selection_rdp(orders / (2 * sigma**2), NumberOfRuns(mean, math.inf), orders)
+    least = []
+    for order in orders:
+        hat, mu = math.log1p(1 / (order - 1)), 1 / sigma
+        exact = _phi(mu / 2 - hat / mu) - math.exp(hat) * _phi(-mu / 2 - hat / mu)
+        least.append(order / (2 * sigma**2) + mean * exact + math.log(mean) / (order - 1))
+    least = np.minimum.accumulate(least[::-1])[::-1]  # divergences never fall with the order
+    assert np.all(least <= found * (1 + 1e-9)) and np.all(found < 1.6 * least)
+    assert selection_epsilon(orders / 32, NumberOfRuns(mean), delta, orders) > 0
+
+
+def _phi(x):
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_more_runs_cost_more_and_one_run_its_own(shape):
+    rdp = rdp_of(EVENT)
+    own = epsilon_of(EVENT, 1e-5)
+    costs = [selection_epsilon(rdp, NumberOfRuns(mean, shape), 1e-5) for mean in (1, 2, 8, 64)]
+    assert costs == sorted(costs) and costs[0] >= own * (1 - 1e-9)
+
+
+def test_it_beats_composing_all_runs():
+    composed = epsilon_of(dp_sgd_event(0.01, 1.1, 1000 * 32), 1e-5)
+    found = selection_epsilon(rdp_of(EVENT), NumberOfRuns(32), 1e-5)
+    assert found < 0.7 * composed
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [1.0, 2.0, 9.0])
+def test_draws_have_the_distribution(shape, mean):
+    runs, rng = NumberOfRuns(mean, shape), np.random.default_rng(0)
+    draws = np.array([runs.draw(rng) for _ in range(20_000)])
+    assert abs(draws.mean() - mean) <= 5 * draws.std() / math.sqrt(len(draws)) + 1e-12
+    assert draws.min() >= (0 if math.isinf(shape) else 1)
+    if not math.isinf(shape) and mean > 1:
+        # Definition 1: P[K = k + 1] / P[K = k] = (1 - gamma) (k + eta) / (k + 1).
+        for k in (1, 2):
+            now, later = (draws == k).sum(), (draws == k + 1).sum()
+            expected = (1 - runs.gamma) * (k + runs.shape) / (k + 1)
+            spread = later / now * math.sqrt(1 / now + 1 / later)
+            assert abs(later / now - expected) < 5 * spread
+
+
+def test_a_toy_mechanism_keeps_the_bound():
+    """Random responses of two bits, scored by themselves; the exact distribution of the winner."""
+    flip = 0.3
+    run = {0: {0: 1 - flip, 1: flip}, 1: {0: flip, 1: 1 - flip}}
+    orders = np.array([1.5, 2.0, 3.0, 8.0, 32.0])
+
+    def divergence(p, q, order):
+        return math.log(sum(p[k] ** order * q[k] ** (1 - order) for k in p)) / (order - 1)
+
+    rdp = [max(divergence(run[a], run[1 - a], order) for a in (0, 1)) for order in orders]
+    for shape, mean in itertools.product([0.5, 1, 3], [2.0, 6.0]):
+        runs = NumberOfRuns(mean, shape)
+        # Probability generating function: the winner is 0 only if all K runs are.
+        gamma = runs.gamma
+
+        def all_zero(p, gamma=gamma, shape=shape):
+            top = (1 - (1 - gamma) * p) ** -shape - 1
+            return top / (gamma**-shape - 1)
+
+        winner = {a: {0: all_zero(run[a][0]), 1: 1 - all_zero(run[a][0])} for a in (0, 1)}
+        bound = selection_rdp(rdp, runs, orders)
+        for a in (0, 1):
+            exact = [divergence(winner[a], winner[1 - a], order) for order in orders]
+            assert np.all(exact <= bound)
+
+
+@pytest.mark.parametrize("mean", [0, 0.5, -1, math.inf, math.nan, "8"])
+def test_bad_means(mean):
+    with pytest.raises((ValueError, TypeError), match="mean"):
+        NumberOfRuns(mean)
+
+
+@pytest.mark.parametrize("shape", [-0.5, math.nan])
+def test_bad_shapes(shape):
+    with pytest.raises(ValueError, match="shape"):
+        NumberOfRuns(4, shape)
+
+
+def test_bounds_and_orders_that_do_not_match():
+    with pytest.raises(ValueError, match="Expected a bound for each of the orders"):
+        selection_rdp([1.0], NumberOfRuns(2))
