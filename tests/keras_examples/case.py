@@ -19,7 +19,8 @@ class Case(NamedTuple):
         build: Function that builds the model.
         x: Structure of `tf.TensorSpec` [P, ...].
         y: Structure of `tf.TensorSpec` [P, ...].
-        loss: Keras loss, or its name.
+        loss: Keras loss, or its name; or a list of functions, one for each output, as `compile`
+            takes it.
         most: Labels are below.
     """
 
@@ -28,6 +29,17 @@ class Case(NamedTuple):
     y: Any
     loss: Any = LOGITS
     most: int = CLASSES
+
+    @property
+    def whole_loss(self):
+        """The loss as one function of all targets and all outputs, where it is a list."""
+        if not isinstance(self.loss, list):
+            return self.loss
+
+        def whole(y, predictions):
+            return tf.add_n([loss(*p) for loss, *p in zip(self.loss, y, predictions, strict=True)])
+
+        return whole
 
     def rows(self, count, seed=0):
         """Random rows (x, y), structures of arrays [count, ...]."""

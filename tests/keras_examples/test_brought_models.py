@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")
 
 
 def proof_of(case):
-    return prove_training(case.build(), case.loss, case.x, case.y)
+    return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
 @pytest.mark.slow_cases(*sorted(set(PROVED) - set(QUICK)))

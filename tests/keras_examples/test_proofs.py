@@ -8,7 +8,7 @@ from tfdpnorm.audit import prove_training
 
 
 def proof_of(case):
-    return prove_training(case.build(), case.loss, case.x, case.y)
+    return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -20,7 +20,7 @@ def test_an_example_is_proved(name):
     assert case.y.shape[0] == P
 
 
-@pytest.mark.slow_cases("unet")
+@pytest.mark.slow_cases("unet", "convolutional_vae")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_only_the_embedding_of_positions_is_broadcast_to_the_examples(name):
     found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]
