@@ -43,7 +43,6 @@ CALLBACKS = [
         "ReduceLROnPlateau on val_loss",
         lambda folder: [C.ReduceLROnPlateau("val_loss", patience=1, **_PLATEAU)],
         validated=True,
-        quick=True,
     ),
     _case(
         "ReduceLROnPlateau on loss",

@@ -86,10 +86,7 @@ _OF_NUMBERS = (
     "categorical_hinge",
     "kl_divergence",
 )
-LOSSES += [
-    Case(name, _mlp(), lambda _loss=name: _loss, lambda: ["mae"], quick=name == "huber")
-    for name in _OF_NUMBERS
-]
+LOSSES += [Case(name, _mlp(), lambda _loss=name: _loss, lambda: ["mae"]) for name in _OF_NUMBERS]
 LOSSES += [
     Case("function of one's own", _mlp(), lambda: _own_loss),
     Case("subclass of Loss", _mlp(), _OwnLoss),

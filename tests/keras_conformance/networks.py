@@ -107,7 +107,6 @@ NETWORKS = [
         lambda: ["mse", _divergence],
         **_NO_METRICS,
         loss_weights=[1.0, 0.1],
-        quick=True,
     ),
     Case(
         "variational autoencoder, one loss of all outputs",

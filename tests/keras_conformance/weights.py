@@ -29,7 +29,7 @@ WEIGHTS = [
     Case("sample weights, two outputs", models.two_of_each, **_TWO, weights=uneven),
     Case("class weights", models.mlp, class_weight=_CLASSES, **_WEIGHTED, quick=True),
     Case("class and sample weights", models.mlp, class_weight=_CLASSES, weights=uneven),
-    Case("sample weights of steps", models.words, weights=_of_steps, **_WEIGHTED, quick=True),
+    Case("sample weights of steps", models.words, weights=_of_steps, **_WEIGHTED),
     Case("sample weights of steps, lstm", models.lstm, weights=_of_steps),
     Case(
         "sample weights by output",

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import make_private
+
 P = 8  # examples of a physical batch; sequences have as many steps, on purpose
 WORDS = 11  # ids are below
 CLASSES = 3
@@ -47,6 +49,22 @@ class Case(NamedTuple):
         x = tf.nest.map_structure(lambda spec: _random(spec, count, rng, WORDS), self.x)
         y = tf.nest.map_structure(lambda spec: _random(spec, count, rng, self.most), self.y)
         return x, y
+
+
+def private_of(case, **settings):
+    """A compiled private model of a case: lots of P examples in physical batches of P."""
+    settings = {"num_examples": P, "l2_norm_clip": 1.0, **settings}
+    private = make_private(
+        case.build(),
+        expected_batch_size=P,
+        physical_batch_size=P,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        insecure_seed=1,
+        **settings,
+    )
+    private.compile("sgd", case.loss)
+    return private
 
 
 def spec(*shape, dtype=tf.float32):

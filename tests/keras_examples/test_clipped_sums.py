@@ -9,10 +9,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.gradients.looped_reference import looped_sum, relative_error
-from tests.keras_examples.case import P
+from tests.keras_examples.case import P, private_of
 from tests.keras_examples.examples import EXAMPLES, without_dropout
 from tests.keras_examples.positions import NO_EXAMPLE
-from tfdpnorm import make_private
 from tfdpnorm.audit import prove_training
 from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
 from tfdpnorm.data import Lot
@@ -73,19 +72,7 @@ def trained(name, **settings):
     """A private model after three updates, and the rows that it was trained on."""
     case = without_dropout(name)
     x, y = case.rows(2 * P)
-    private = make_private(
-        case.build(),
-        num_examples=2 * P,
-        expected_batch_size=P,
-        physical_batch_size=P,
-        steps=3,
-        l2_norm_clip=CLIP,
-        noise_multiplier=1.0,
-        delta=1e-5,
-        insecure_seed=1,
-        **settings,
-    )
-    private.compile("sgd", case.loss)
+    private = private_of(case, num_examples=2 * P, steps=3, l2_norm_clip=CLIP, **settings)
     private.fit(x, y, verbose=0)
     return private, x, y
 

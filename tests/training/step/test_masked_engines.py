@@ -1,4 +1,4 @@
-"""Masks of Keras in every mode of statistics, and with every engine."""
+"""Masks of Keras and weights of steps in every mode of statistics, and with every engine."""
 
 import numpy as np
 import pytest
@@ -42,20 +42,23 @@ def targets():
     return np.random.default_rng(1).integers(CLASSES, size=(ROWS, STEPS))
 
 
-def looped_sum(model, x, y, clip, logits_of):
-    """Sum of clipped gradients, each that of the mean over the example's own valid steps."""
+def looped_sum(model, x, y, clip, logits_of, weights=WEIGHTS):
+    """Sum of clipped gradients, each that of the mean over the example's own valid steps.
+
+    Weights of steps multiply the losses of the steps; the mean is not divided by them.
+    """
     total = 0.0
     for i in range(ROWS):
         with tf.GradientTape() as tape:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(y[i], logits_of(i))
-            loss = WEIGHTS[i] * tf.reduce_mean(each[: LENGTHS[i]])
+            loss = tf.reduce_mean((weights[i] * each)[: LENGTHS[i]])
         parts = tape.gradient(loss, model.trainable_variables)
         flat = np.concatenate([tf.convert_to_tensor(p).numpy().ravel() for p in parts])
         total = total + flat * min(1.0, clip / np.linalg.norm(flat))
     return total
 
 
-@pytest.mark.slow_cases("*-0.1")
+@pytest.mark.slow_cases("*-0.1", "public-inf")
 @pytest.mark.parametrize("clip", [0.1, np.inf])
 @pytest.mark.parametrize("mode", ["public", "example", "lot"])
 def test_masks_with_statistics(mode, clip, private, one_lot, step_sum):
@@ -113,3 +116,49 @@ def test_what_cannot_be_vectorized_is_refused_before_the_ledger(private, capfd):
     assert "\n" not in str(caught.value)
     assert trained.ledger.updates == 0
     assert "pfor" not in capfd.readouterr().err
+
+
+WEIGHTS_OF_STEPS = np.random.default_rng(5).uniform(0, 3, (ROWS, STEPS)).astype(np.float32)
+
+
+@pytest.mark.slow_cases("*-views", "per_example-*")
+@pytest.mark.parametrize("views", [False, True], ids=["rows", "views"])
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_weights_of_steps(engine, views, private, one_lot, step_sum):
+    """Also of views, each of which has the weights of its example."""
+    model, x, y = masked_model(LAYERS.Dense(3, "tanh")), words(ROWS), targets()
+    twice = {"augmentation_multiplicity": 2, "augmentation": [lambda x: x, lambda x: x + 0]}
+    trained = private(model, engine=engine, l2_norm_clip=0.1, **(twice if views else {}))
+    trained.compile("sgd", LOSS)
+    expected = looped_sum(
+        model, x, y, 0.1, lambda i: model(x[i : i + 1], training=True)[0], WEIGHTS_OF_STEPS
+    )
+    lot = one_lot(x, y, WEIGHTS_OF_STEPS, padding=PADDING)
+    found = step_sum(trained)(lot)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_no_row_with_weights_of_steps_moves_the_sum_by_more_than_the_clip(private, one_lot):
+    model, x, y = masked_model(LAYERS.Dense(3, "tanh")), words(ROWS), targets()
+    trained = private(model, l2_norm_clip=0.01)
+    trained.compile("sgd", LOSS)
+    huge = WEIGHTS_OF_STEPS * np.array([1, 1e6, 1, 1, 1], np.float32)[:, np.newaxis]
+
+    def total(rows):
+        sums = trained.clipped_sum(one_lot(x[rows], y[rows], huge[rows], rows=8))
+        return np.concatenate([s.numpy().ravel() for s in sums])
+
+    every = np.arange(ROWS)
+    for i in range(ROWS):
+        moved = np.linalg.norm(total(every) - total(np.delete(every, i)))
+        assert 0.99 * 0.01 < moved <= 0.01 * (1 + 1e-5)
+
+
+def test_weights_of_other_steps_are_refused_before_the_ledger(private):
+    model = masked_model(LAYERS.Dense(3, "tanh"))
+    trained = private(model, num_examples=ROWS, expected_batch_size=2)
+    trained.compile("sgd", LOSS)
+    with pytest.raises(ValueError, match="^Expected weights with the first axes of the loss"):
+        trained.fit(words(ROWS), targets(), sample_weight=np.ones([ROWS, 2]), verbose=0)
+    assert trained.ledger.updates == 0
