@@ -15,7 +15,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import programs
+from tests.programs import ROOT
+
 LOCKS = {
     python: ROOT / f"requirements/py{python.replace('.', '')}.lock"
     for python in ("3.10", "3.11", "3.12", "3.13")
@@ -182,13 +184,8 @@ def check_python(*arguments, path=None, target="check-python", pyenv="/nowhere")
     environment["PYENV_ROOT"] = str(pyenv)
     if path is not None:
         environment["PATH"] = f"{path}:/usr/bin:/bin"
-    return subprocess.run(
-        ["make", "--no-print-directory", target, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
+    return programs.run(
+        ["make", "--no-print-directory", target, *arguments], environment, timeout=60
     )
 
 

@@ -229,9 +229,10 @@ def test_hostile_arrays(x, error, match):
     "weight,match",
     [
         (np.ones(4), r"shape \[5\]"),
-        (np.ones((5, 1)), r"shape \[5, 1\]"),
+        (np.ones((4, 2)), r"shape \[4, 2\]"),
         ([1, 1, np.nan, 1, 1], "1 NaN"),
         ([1, 1, 1, 1, -2], r"1 negative .* \[4\]"),
+        ([[1, 1], [1, -1], [1, 1], [1, 1], [-2, -2]], r"2 negative .* \[1, 4\]"),
         ([1, 1, 1, 1, 1e300], "as float32"),
     ],
 )

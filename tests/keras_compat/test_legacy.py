@@ -2,15 +2,12 @@
 
 import importlib.metadata
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests import programs
 from tfdpnorm.keras_compat import legacy
-
-ROOT = Path(__file__).resolve().parents[2]
 
 second_stack = pytest.mark.skipif(
     int(importlib.metadata.version("keras").split(".")[0]) < 3, reason="Keras 3 is not installed"
@@ -21,14 +18,7 @@ def run_python(*lines, variable=None):
     environment = {k: v for k, v in os.environ.items() if k != legacy.VARIABLE}
     if variable is not None:
         environment[legacy.VARIABLE] = variable
-    return subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return programs.run([sys.executable, "-c", "\n".join(lines)], environment, timeout=120)
 
 
 def test_without_keras_3_nothing_is_done(monkeypatch):

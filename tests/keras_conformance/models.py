@@ -1,27 +1,25 @@
 """Models of the conformance table, with rows for each: functions that return (model, x, y)."""
 
 import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 ROWS = 12
 L = keras.layers
 
 
-def _rng():
+def rng():
+    """The same generator each time."""
     return np.random.default_rng(4)
 
 
-def _rows(*shape):
-    return _rng().normal(size=(ROWS, *shape)).astype(np.float32)
+def rows(*shape):
+    """The same random numbers each time, [ROWS, ...]."""
+    return rng().normal(size=(ROWS, *shape)).astype(np.float32)
 
 
 def _classes(*shape):
-    return _rng().integers(3, size=(ROWS, *shape))
-
-
-def _made(inputs, outputs):
-    keras.utils.set_random_seed(3)
-    return keras.Model(inputs, outputs)
+    return rng().integers(3, size=(ROWS, *shape))
 
 
 def mlp(outputs=3, targets=None):
@@ -29,7 +27,7 @@ def mlp(outputs=3, targets=None):
     model = keras.Sequential(
         [keras.Input((5,)), L.Dense(4, "tanh", kernel_regularizer="l2"), L.Dense(outputs)]
     )
-    return model, _rows(5), _classes() if targets is None else targets((ROWS, outputs))
+    return model, rows(5), _classes() if targets is None else targets((ROWS, outputs))
 
 
 def cnn():
@@ -42,14 +40,14 @@ def cnn():
         L.Flatten(),
         L.Dense(3),
     ]
-    return keras.Sequential([keras.Input((6, 6, 1)), *layers]), _rows(6, 6, 1), _classes()
+    return keras.Sequential([keras.Input((6, 6, 1)), *layers]), rows(6, 6, 1), _classes()
 
 
 def pixels():
     """A class for each pixel, probabilities of one class: segmentation."""
     layers = [L.Conv2D(3, 3, padding="same", activation="relu"), L.Conv2D(1, 1)]
     model = keras.Sequential([keras.Input((4, 4, 1)), *layers, L.Activation("sigmoid")])
-    return model, _rows(4, 4, 1), (_rows(4, 4, 1) > 0).astype(np.float32)
+    return model, rows(4, 4, 1), (rows(4, 4, 1) > 0).astype(np.float32)
 
 
 def masked_lstm(lengths=(3,), recurrent=True):
@@ -63,7 +61,7 @@ def masked_lstm(lengths=(3,), recurrent=True):
             L.Dense(3),
         ]
     )
-    x = _rng().integers(1, 9, size=(ROWS, 5))
+    x = rng().integers(1, 9, size=(ROWS, 5))
     x[np.arange(5) >= np.resize(lengths, ROWS)[:, None]] = 0
     return model, x, _classes(5)
 
@@ -73,7 +71,7 @@ def two_of_each():
     a, b = keras.Input((5,), name="a"), keras.Input((2,), name="b")
     hidden = L.Dense(4, "tanh")(L.concatenate([a, b]))
     outputs = [L.Dense(3, name="kind")(hidden), L.Dense(1, name="size")(hidden)]
-    return keras.Model((a, b), outputs), (_rows(5), _rows(2)), (_classes(), _rows(1))
+    return keras.Model((a, b), outputs), (rows(5), rows(2)), (_classes(), rows(1))
 
 
 def dicts():
@@ -86,22 +84,103 @@ def dicts():
 
 
 class _Subclassed(keras.Model):
+    """The same weights each time, whenever they are made."""
+
     def __init__(self):
         super().__init__()
-        self.hidden, self.head = L.Dense(4, "tanh"), L.Dense(3)
+        self.hidden = L.Dense(4, "tanh", kernel_initializer=keras.initializers.GlorotUniform(1))
+        self.head = L.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(2))
 
     def call(self, inputs):
         return self.head(self.hidden(inputs))
+
+
+class _Tied(_Subclassed):
+    """Whose head is applied to what comes back through the first layer's kernel."""
+
+    def call(self, inputs):
+        back = tf.matmul(self.hidden(inputs), self.hidden.kernel, transpose_b=True)
+        return self.head(back)
 
 
 def subclassed():
     """A subclass of `keras.Model`."""
     model = _Subclassed()
     model.build((None, 5))
-    return model, _rows(5), _classes()
+    return model, rows(5), _classes()
+
+
+def tied():
+    """A subclass of `keras.Model` that reads a weight twice."""
+    model = _Tied()
+    model.build((None, 5))
+    return model, rows(5), _classes()
 
 
 def nested():
     """A model within a model."""
     inner = keras.Sequential([keras.Input((5,)), L.Dense(4, "relu"), L.LayerNormalization()])
-    return keras.Sequential([keras.Input((5,)), inner, L.Dense(3)]), _rows(5), _classes()
+    return keras.Sequential([keras.Input((5,)), inner, L.Dense(3)]), rows(5), _classes()
+
+
+def words():
+    """A class for each word, without a mask."""
+    hidden = [L.Embedding(9, 4), L.Dense(3, "tanh"), L.Dense(3)]
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), *hidden])
+    return model, rng().integers(9, size=(ROWS, 5)), _classes(5)
+
+
+def lstm():
+    """A class for each step."""
+    layers = [keras.Input((5, 2)), L.LSTM(3, return_sequences=True), L.Dense(3)]
+    return keras.Sequential(layers), rows(5, 2), _classes(5)
+
+
+def not_built(tied=False):
+    """A subclass of `keras.Model` that knows no shapes before `fit`; may read a weight twice."""
+    return (_Tied if tied else _Subclassed)(), rows(5), _classes()
+
+
+def frozen():
+    """A layer that is not trained, before one that is."""
+    layers = [L.Dense(4, "tanh", trainable=False), L.Dense(3)]
+    return keras.Sequential([keras.Input((5,)), *layers]), rows(5), _classes()
+
+
+def shared():
+    """One layer that is called twice."""
+    inputs = keras.Input((5,))
+    layer = L.Dense(5, "tanh")
+    return keras.Model(inputs, L.Dense(3)(layer(layer(inputs)))), rows(5), _classes()
+
+
+def fine_tuned():
+    """Batch normalisation whose scale is trained, and whose averages are only read."""
+    inputs = keras.Input((5,))
+    x = L.BatchNormalization()(L.Dense(4)(inputs), training=False)
+    return keras.Model(inputs, L.Dense(3)(tf.tanh(x))), rows(5), _classes()
+
+
+def batch_normalized():
+    """Batch normalisation as usual."""
+    layers = [keras.Input((5,)), L.Dense(4), L.BatchNormalization(), L.Dense(3)]
+    return keras.Sequential(layers), rows(5), _classes()
+
+
+def stateful():
+    """A recurrent layer that carries its state from batch to batch."""
+    layer = L.LSTM(3, stateful=True)
+    inputs = keras.Input(batch_shape=(ROWS, 5, 2))
+    return keras.Model(inputs, L.Dense(3)(layer(inputs))), rows(5, 2), _classes()
+
+
+def activity_regularized():
+    """A loss on what a layer gives."""
+    layers = [keras.Input((5,)), L.Dense(4, activity_regularizer="l2"), L.Dense(3)]
+    return keras.Sequential(layers), rows(5), _classes()
+
+
+def centred():
+    """A function that subtracts the mean over the batch."""
+    layers = [keras.Input((5,)), L.Lambda(lambda x: x - tf.reduce_mean(x, 0)), L.Dense(3)]
+    return keras.Sequential(layers), rows(5), _classes()

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import make_private
+
 P = 8  # examples of a physical batch; sequences have as many steps, on purpose
 WORDS = 11  # ids are below
 CLASSES = 3
@@ -19,7 +21,8 @@ class Case(NamedTuple):
         build: Function that builds the model.
         x: Structure of `tf.TensorSpec` [P, ...].
         y: Structure of `tf.TensorSpec` [P, ...].
-        loss: Keras loss, or its name.
+        loss: Keras loss, or its name; or a list of functions, one for each output, as `compile`
+            takes it.
         most: Labels are below.
     """
 
@@ -29,12 +32,39 @@ class Case(NamedTuple):
     loss: Any = LOGITS
     most: int = CLASSES
 
+    @property
+    def whole_loss(self):
+        """The loss as one function of all targets and all outputs, where it is a list."""
+        if not isinstance(self.loss, list):
+            return self.loss
+
+        def whole(y, predictions):
+            return tf.add_n([loss(*p) for loss, *p in zip(self.loss, y, predictions, strict=True)])
+
+        return whole
+
     def rows(self, count, seed=0):
         """Random rows (x, y), structures of arrays [count, ...]."""
         rng = np.random.default_rng(seed)
         x = tf.nest.map_structure(lambda spec: _random(spec, count, rng, WORDS), self.x)
         y = tf.nest.map_structure(lambda spec: _random(spec, count, rng, self.most), self.y)
         return x, y
+
+
+def private_of(case, **settings):
+    """A compiled private model of a case: lots of P examples in physical batches of P."""
+    settings = {"num_examples": P, "l2_norm_clip": 1.0, **settings}
+    private = make_private(
+        case.build(),
+        expected_batch_size=P,
+        physical_batch_size=P,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        insecure_seed=1,
+        **settings,
+    )
+    private.compile("sgd", case.loss)
+    return private
 
 
 def spec(*shape, dtype=tf.float32):

@@ -58,7 +58,7 @@ def written():
 def _verdict(case):
     keras.backend.clear_session()
     try:
-        proof = prove_training(case.build(), case.loss, case.x, case.y)
+        proof = prove_training(case.build(), case.whole_loss, case.x, case.y)
     except ValueError as error:
         return f"refused by the engine: {str(error).partition(', got')[0]}"
     if proof.holds:

@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.keras_examples.case import P
+from tests.keras_examples.case import P, private_of
 from tests.keras_examples.images import IMAGES, IMAGES_REFUSED
 from tests.keras_examples.others import OTHERS, OTHERS_REFUSED
 from tests.keras_examples.positions import EACH_EXAMPLE, NO_EXAMPLE, POSITIONS_REFUSED
 from tests.keras_examples.sequences import SEQUENCES, SEQUENCES_REFUSED
-from tfdpnorm import make_private
 from tfdpnorm.audit import prove_training
 
 PROVED = {**IMAGES, **SEQUENCES, **OTHERS, **EACH_EXAMPLE, **NO_EXAMPLE}
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")
 
 
 def proof_of(case):
-    return prove_training(case.build(), case.loss, case.x, case.y)
+    return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
 @pytest.mark.slow_cases(*sorted(set(PROVED) - set(QUICK)))
@@ -48,17 +47,5 @@ def test_what_stops_a_proof_is_named(name):
 def test_positions_that_get_their_rows_afterwards_are_refused_with_a_remedy(name):
     case, _ = POSITIONS_REFUSED[name]
     with pytest.raises(ValueError, match='engine="per_example"'):
-        private = make_private(
-            case.build(),
-            num_examples=P,
-            expected_batch_size=P,
-            physical_batch_size=P,
-            steps=1,
-            l2_norm_clip=1.0,
-            noise_multiplier=1.0,
-            delta=1e-5,
-            insecure_seed=1,
-            engine="book_keeping",
-        )
-        private.compile("sgd", case.loss)
+        private = private_of(case, steps=1, engine="book_keeping")
         private.fit(*case.rows(P), verbose=0)

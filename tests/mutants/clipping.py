@@ -20,6 +20,25 @@ MUTANTS = (
         ("tests/training/step/test_example_means.py",),
     ),
     Mutant(
+        "weights-of-steps-of-others",
+        "tfdpnorm/training/step/example_means.py",
+        (
+            (
+                'weights = _of_first_axes("weights", tf.cast(weights, values.dtype), values)',
+                "weights = tf.reverse(tf.cast(weights, values.dtype), [0])",
+            ),
+        ),
+        "The steps of an example count as much as another example's weights say.",
+        ("tests/training/step/test_masked_engines.py",),
+    ),
+    Mutant(
+        "class-weights-unsaid",
+        "tfdpnorm/training/fit_data.py",
+        (("private.ledger.exclude(PUBLIC_CLASS_WEIGHTS)", "pass"),),
+        "The statement leaves out that class weights may show counts of private labels.",
+        ("tests/training/checks/test_class_weights.py",),
+    ),
+    Mutant(
         "factor-max-for-min",
         _CLIPPING,
         (("factors = tf.where(norms > clip,", "factors = tf.where(norms < clip,"),),

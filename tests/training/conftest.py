@@ -121,7 +121,9 @@ def one_lot():
         weight = ones if sample_weight is None else np.asarray(sample_weight, np.float32)
         mask = laid_out(ones)
         # The library's own lots have weight 0 in padding. Here the mask must do without that help.
-        return Lot(laid_out(x), laid_out(y), laid_out(weight) + (1 - mask), mask)
+        missing = [1] * (weight.ndim - 1)
+        in_padding = tf.reshape(1 - mask, [*mask.shape, *missing])
+        return Lot(laid_out(x), laid_out(y), laid_out(weight) + in_padding, mask)
 
     return lot
 

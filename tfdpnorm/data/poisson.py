@@ -22,7 +22,8 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
     Attributes:
         x: structure of tensors, each [K, P, ...], in the types that were given.
         y: as x, or None if no y was given.
-        sample_weight: float32 [K, P]; ones if none were given, 0 in padding rows.
+        sample_weight: float32 [K, P], or [K, P, ...] for weights of steps; ones if none were given,
+            0 in padding rows.
         mask: float32 [K, P]; 1 for an example of the lot, 0 for padding. All padding is at the end,
             and holds zeros in every array.
     """
@@ -40,7 +41,8 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
         y: as x, or None.
         expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
             necessarily whole. Divide by this public number, never by the size of a lot.
-        sample_weight: finite and not negative, shape [N], or None for ones.
+        sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
+            for each step (word, pixel) that the loss gives a value for.
 
     Returns:
         A `PoissonBatches`.
@@ -238,18 +240,19 @@ def _checked_weights(sample_weight, num_examples):
     if sample_weight is None:
         return np.ones(num_examples, dtype=np.float32)
     given = arrays.numeric_array(sample_weight, "sample_weight")
-    if given.shape != (num_examples,):
+    if given.shape[:1] != (num_examples,):
         raise ValueError(
-            f"Expected sample_weight of shape [{num_examples}], one per example, "
-            f"got shape {list(given.shape)}. To leave out steps of an example, let the loss ignore "
-            "a class of their targets (ignore_class), or mask them (mask_zero)."
+            f"Expected sample_weight of shape [{num_examples}], one per example, or "
+            f"[{num_examples}, ...], one for each value of the loss, got shape {list(given.shape)}."
         )
+    if given.shape[1:] == (1,):
+        given = given[:, 0]
     with np.errstate(over="ignore"):
         weights = given.astype(np.float32)
     # Again, since a float64 beyond the range of float32 has become infinite.
     arrays.require_finite(weights, "sample_weight (as float32)")
     if (weights < 0).any():
-        rows = np.flatnonzero(weights < 0)
+        rows = np.flatnonzero((weights < 0).reshape(num_examples, -1).any(1))
         raise ValueError(
             f"Expected sample_weight >= 0, got {len(rows)} negative weight(s), "
             f"first in row(s) {rows[:5].tolist()}."

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import traceback
 import warnings
 
 import tensorflow as tf
@@ -36,6 +37,35 @@ def map_rows(one, rows):
     if may_be_empty:
         results = tf.nest.map_structure(lambda t: t[:count], results)
     return results
+
+
+@contextlib.contextmanager
+def refused_unless_vectorized(engine):
+    """Context of an engine that vectorises over rows and has no other way.
+
+    Args:
+        engine: Its name.
+
+    Raises:
+        ValueError: for an operation that TensorFlow cannot vectorise.
+    """
+    with _quiet_vectorization():
+        try:
+            yield
+        except (NotImplementedError, TypeError, ValueError) as error:
+            if not _is_of_vectorization(error):
+                raise
+            raise ValueError(
+                f"Expected operations that TensorFlow can vectorise over rows with engine="
+                f"{engine!r}, got one that it cannot ({_in_short(error)}). Use "
+                'engine="book_keeping" or engine="per_example".'
+            ) from None
+
+
+def _is_of_vectorization(error):
+    """Whether an error comes out of what vectorises operations, not of what they are."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any("parallel_for" in file for file in files)
 
 
 def _at_least_one_row(rows):

@@ -1,8 +1,9 @@
-"""The losses that calls of layers added by `add_loss`.
+"""What calls of layers added by `add_loss` and `add_metric`.
 
 Private parts of Keras 2: a layer's lists `_losses` (symbolic, from the construction of a functional
-model) and `_eager_losses` (from calls), and `_clear_losses`. The public `layer.losses` mixes both
-with the losses of weight regularizers, and nothing public removes a loss.
+model) and `_eager_losses` (from calls), `_clear_losses`, and its list `_metrics`. The public
+`layer.losses` mixes both with the losses of weight regularizers, nothing public removes a loss, and
+the public `layer.metrics` mixes added metrics with those of the attributes and of inner layers.
 """
 
 import contextlib
@@ -14,6 +15,21 @@ def has_added_losses(layer):
     Losses of weight regularizers do not count.
     """
     return bool(getattr(layer, "_losses", None) or getattr(layer, "_eager_losses", None))
+
+
+def has_added_metrics(layer):
+    """Whether `layer` itself, not a layer inside it, called `add_metric`.
+
+    Metrics that are attributes of a layer do not count.
+    """
+    own = [x for name, value in vars(layer).items() if name != "_metrics" for x in _parts(value)]
+    return any(all(m is not x for x in own) for m in getattr(layer, "_metrics", None) or ())
+
+
+def _parts(value):
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def clear_losses(layer):

@@ -1,10 +1,12 @@
 """What a Keras model knows of its own structure.
 
 Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
-`model.inputs` has lost the structure (a dict, say) in which a model takes its inputs. And the names
-of the modules that define the layers of Keras.
+`model.inputs` has lost the structure (a dict, say) in which a model takes its inputs;
+`_build_input_shape` of models that `build(shape)` was called on. And the names of the modules that
+define the layers of Keras.
 """
 
+import tensorflow as tf
 from tensorflow import keras
 
 
@@ -34,3 +36,22 @@ def is_stock(layer):
 def symbolic_inputs(model):
     """Returns the structure of Keras tensors that `model` takes; None if it is not functional."""
     return getattr(model, "_nested_inputs", None)
+
+
+def specs_of_build(model):
+    """Returns the structure of `tf.TensorSpec` of what `build(shape)` called a model on, or None.
+
+    Keras calls it on floats, whatever it is going to be trained on.
+    """
+    shape = getattr(model, "_build_input_shape", None)
+    if shape is None:
+        return None
+    if isinstance(shape, dict):
+        return {name: _float_spec(each) for name, each in shape.items()}
+    if isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape):
+        return type(shape)(_float_spec(each) for each in shape)
+    return _float_spec(shape)
+
+
+def _float_spec(shape):
+    return tf.TensorSpec(shape, keras.backend.floatx())

@@ -8,6 +8,7 @@ from tfdpnorm.data import PoissonBatches, check_public_batch
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
 from tfdpnorm.training.checks.given import (
     check_batch_size,
     check_inputs,
@@ -40,13 +41,19 @@ def checked_batches(private, streams, x, y, arguments):
     if is_sequence(x) and y is None and weights is None:
         x, y, weights = rows_of_sequence(x, plan.num_examples) or (x, None, None)
     x, y = (tuples_of_arrays(part, plan.num_examples) for part in (x, y))
+    class_weight = arguments.get("class_weight")
+    if class_weight and (y is not None or isinstance(x, PoissonBatches)):
+        weights = weights_by_class(class_weight, y, weights)
     batches = as_poisson_batches(x, y, weights, plan.expected_batch_size)
     if batches is None:
         return None
     check_batch_size(arguments.pop("batch_size", None), plan)
     check_inputs(private.model, batches.x)
     check_private_data(batches, private.plan, streams.public_batch)
-    arguments.pop("sample_weight", None)  # it is in the batches
+    if class_weight:
+        private.ledger.exclude(PUBLIC_CLASS_WEIGHTS)
+    for name in ("sample_weight", "class_weight"):  # they are in the batches
+        arguments.pop(name, None)
     refuse_fit_arguments(arguments)
     if not private.model.built:
         private.model(tf.nest.map_structure(_blank, batches.x), training=False)

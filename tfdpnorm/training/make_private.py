@@ -99,7 +99,7 @@ def make_private(
             with statistics "example", with "lot" and its full gradient, and, with a warning of what
             it costs, where book-keeping has no rule or per-example independence is not proved for
             it. The shapes of the model's inputs have to be known then: call a subclassed model on
-            a batch before.
+            a batch before, or `build(shape)`.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
         loss_scale: Constant factor on the loss during back-propagation, undone before clipping.

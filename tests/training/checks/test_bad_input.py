@@ -304,10 +304,12 @@ class TestData:
         ("argument", "remedy"),
         [
             ({"batch_size": 8}, "expected_batch_size of make_private"),
-            ({"class_weight": {0: 2.0}}, "pass sample_weight"),
+            ({"class_weight": {0: 2.0}}, "weight for each class in the targets.* others"),
+            ({"class_weight": {1: 2.0, 2: 1.0}}, "a number for each class 0, 1"),
+            ({"class_weight": "balanced"}, "a number for each class 0, 1"),
             ({"validation_split": 0.1}, "pass validation_data"),
         ],
-        ids=["batch_size", "class_weight", "validation_split"],
+        ids=["batch_size", "class_missing", "class_numbers", "balanced", "validation_split"],
     )
     def test_with_arguments_that_have_no_meaning_for_lots(self, argument, remedy, trained, data):
         with pytest.raises(ValueError, match=remedy):

@@ -4,7 +4,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.inference import always_in_inference
-from tfdpnorm.keras_compat.losses import has_added_losses
+from tfdpnorm.keras_compat.losses import has_added_losses, has_added_metrics
 from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
 from tfdpnorm.keras_compat.walk import sublayers
@@ -23,7 +23,7 @@ def check_known_layers(model, *, will_be_proved=False):
 
     Raises:
         ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
-            that `adapt()` fitted to data, and losses on activities.
+            that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
     """
     for _, message in known_faults(model, will_be_proved=will_be_proved):
         raise ValueError(message)
@@ -75,6 +75,7 @@ def known_faults(model, *, will_be_proved=False):
             yield layer.name, message
     yield from _adapted(model)
     yield from added_losses(model)
+    yield from added_metrics(model)
 
 
 def added_losses(model):
@@ -83,8 +84,21 @@ def added_losses(model):
     if added:
         message = (
             f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
-            "such a loss is taken over the whole lot and cannot be clipped per example. Add the "
-            "term to the loss of each example."
+            "such a loss is taken over the whole lot and cannot be clipped per example. Make the "
+            "term of each example an output of the model, [rows, 1], with a loss that returns it, "
+            "or a part of the loss."
+        )
+        yield ", ".join(added), message
+
+
+def added_metrics(model):
+    """Yields (names of layers, message) if a call of `model` added a metric."""
+    added = [layer.name for layer in (model, *sublayers(model)) if has_added_metrics(layer)]
+    if added:
+        message = (
+            f"Expected a model without metrics inside, got add_metric() in the call of {added}: "
+            "its sums over examples would be weights of the model, and be saved with it without "
+            "noise. Make what it shows an output of the model, and pass the metric to compile()."
         )
         yield ", ".join(added), message
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
+from tfdpnorm.gradients.map_rows import refused_unless_vectorized
 
 
 def tfp_model(loss_fn, rows, variables, clipping):
@@ -25,7 +26,8 @@ def tfp_model(loss_fn, rows, variables, clipping):
         A `ClippedSum`.
 
     Raises:
-        ValueError: for a variable that is not trainable.
+        ValueError: for a variable that is not trainable, and for an operation that TensorFlow
+            cannot vectorise over rows (the loop of a masked LSTM or GRU).
     """
     clipping = Clipping.of(clipping)
     untrained = [v.name for v in variables if not v.trainable]
@@ -40,7 +42,8 @@ def tfp_model(loss_fn, rows, variables, clipping):
     factors = [weight / loss_scale for weight in clipping.weights_of(variables)]
     step = _step_class()(loss_fn, variables, float(clipping.l2_norm_clip), loss_scale, factors)
     # The whole row is the model's "input", so that loss_fn sees it unchanged.
-    step.train_step(((*row, mask), mask))
+    with refused_unless_vectorized("tfp_model"):
+        step.train_step(((*row, mask), mask))
     count = tf.shape(mask)[0]
 
     def total(mean):

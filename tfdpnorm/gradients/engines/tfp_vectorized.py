@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected, per_example
+from tfdpnorm.gradients.map_rows import refused_unless_vectorized
 
 _BASES = ("SGD", "Adam", "Nadam")
 
@@ -67,6 +68,9 @@ def tfp_vectorized(base, loss_fn, rows, variables, clipping, *, rows_mix=False):
 
     Returns:
         A `ClippedSum`.
+
+    Raises:
+        ValueError: for an operation that TensorFlow cannot vectorise over rows.
     """
     clipping = Clipping.of(clipping)
     loss_scale = clipping.loss_scale
@@ -84,7 +88,8 @@ def tfp_vectorized(base, loss_fn, rows, variables, clipping, *, rows_mix=False):
         outputs["losses"], outputs["predictions"] = loss_fn(x, y, sample_weight)
         return outputs["losses"] * loss_scale
 
-    pairs = optimizer._compute_gradients(losses, variables, tape=tape)
+    with refused_unless_vectorized("tfp_vectorized"):
+        pairs = optimizer._compute_gradients(losses, variables, tape=tape)
     count = tf.shape(mask)[0]
     # An empty batch has no mean; its sum is zero.
     gradients = [

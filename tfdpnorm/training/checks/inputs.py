@@ -45,15 +45,11 @@ def as_poisson_batches(x, y, sample_weight, expected_batch_size):
 
 def refuse_fit_arguments(arguments):
     """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
-    remedies = {
-        "class_weight": "pass sample_weight, one number for each example",
-        "validation_split": "pass validation_data",
-    }
-    for name, remedy in remedies.items():
-        if arguments.get(name):
-            raise ValueError(
-                f"Expected no {name} for Poisson-sampled lots, got {arguments[name]!r}: {remedy}."
-            )
+    if arguments.get("validation_split"):
+        raise ValueError(
+            "Expected no validation_split for Poisson-sampled lots, got "
+            f"{arguments['validation_split']!r}: pass validation_data."
+        )
 
 
 def one_physical_batch(data):

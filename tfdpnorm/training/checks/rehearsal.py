@@ -17,7 +17,7 @@ from tfdpnorm.data.poisson import physical_rows
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.keras_compat.graphs import cause_of, traced
-from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock
+from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training.checks.rows import refusal_of
@@ -104,7 +104,8 @@ def _split_before(layer):
 
 def _lot_specs(model, rows):
     """`Lot` of `tf.TensorSpec`s [K, P, ...]; None if the model does not know its inputs."""
-    specs = input_specs(model) if all(x.built for x in (model, *sublayers(model))) else None
+    built = all(x.built for x in (model, *sublayers(model)))
+    specs = input_specs(model) or specs_of_build(model) if built else None
     if specs is None or any(spec.shape.rank is None for spec in tf.nest.flatten(specs)):
         return None
 

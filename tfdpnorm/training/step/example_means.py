@@ -15,27 +15,27 @@ MEANING = (
 )
 
 
-def example_means(values, mask):
+def example_means(values, mask, weights=None):
     """Returns the mean of each row's values, [rows].
 
     Args:
         values: [rows, ...].
         mask: None, or [rows, ...] of as many axes or fewer: 0 leaves a step out. Without a valid
             step the mean is 0.
+        weights: None, or [rows, ...] of as many axes or fewer, which values are multiplied by. The
+            mean is not divided by them.
 
     Raises:
-        ValueError: for a mask whose axes are not the first ones of `values`.
+        ValueError: for a mask or weights whose axes are not the first ones of `values`.
     """
+    if weights is not None:
+        weights = _of_first_axes("weights", tf.cast(weights, values.dtype), values)
+        missing = [1] * (values.shape.rank - weights.shape.rank)
+        values *= tf.reshape(weights, tf.concat([tf.shape(weights), missing], 0))
     if mask is None:
         return _mean_from(values, 1)
-    while mask.shape.rank > values.shape.rank and mask.shape[-1] == 1:
-        mask = tf.squeeze(mask, -1)
+    mask = _of_first_axes("a mask", mask, values)
     rank = mask.shape.rank
-    if rank > values.shape.rank or not mask.shape.is_compatible_with(values.shape[:rank]):
-        raise ValueError(
-            f"Expected a mask with the first axes of the loss, {tuple(values.shape)}, got shape "
-            f"{tuple(mask.shape)}. Compute the loss with one value for each step that is masked."
-        )
     values, valid = _mean_from(values, rank), tf.cast(mask, tf.bool)
     # Chosen, not multiplied by 0: what is left out may be infinite, and so may its gradient.
     values = tf.where(valid, values, tf.zeros_like(values))
@@ -44,6 +44,19 @@ def example_means(values, mask):
         return values
     count = tf.reduce_sum(tf.cast(valid, values.dtype), axis=steps)
     return tf.math.divide_no_nan(tf.reduce_sum(values, axis=steps), count)
+
+
+def _of_first_axes(name, t, values):
+    """A mask or weights, without last axes of one entry that `values` does not have."""
+    while t.shape.rank > values.shape.rank and t.shape[-1] == 1:
+        t = tf.squeeze(t, -1)
+    rank = t.shape.rank
+    if rank > values.shape.rank or not t.shape.is_compatible_with(values.shape[:rank]):
+        raise ValueError(
+            f"Expected {name} with the first axes of the loss, {tuple(values.shape)}, got shape "
+            f"{tuple(t.shape)}. Compute the loss with one value for each step that has one."
+        )
+    return t
 
 
 def mask_of(*tensors):

@@ -47,20 +47,20 @@ class PerExampleLoss:
         Args:
             y: Targets, a structure of [rows, ...].
             predictions: What the model gave, in the same structure.
-            sample_weight: [rows] or None.
+            sample_weight: [rows], or [rows, ...] for each step of the losses, or None.
 
         Raises:
-            ValueError: if a loss does not give (at least) one value per row.
+            ValueError: if a loss does not give (at least) one value per row, or not one for each
+                weight of a step.
         """
-        total, _ = self.with_outputs(y, predictions)
-        if sample_weight is None:
-            return total
-        return total * tf.cast(sample_weight, total.dtype)
+        return self.with_outputs(y, predictions, sample_weight)[0]
 
-    def with_outputs(self, y, predictions):
+    def with_outputs(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], and a list of it by outputs that have a loss.
 
-        The parts are not multiplied by the weights of the losses. Otherwise as `__call__`.
+        The parts are not multiplied by the weights of the losses. Weights of steps multiply a
+        step's loss, and change nothing of the number that the mean is divided by; as in Keras.
+        Otherwise as `__call__`.
         """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
         if isinstance(y, dict) and isinstance(self._loss, dict):
@@ -87,7 +87,7 @@ class PerExampleLoss:
             weights = _by_output(_completed(self._weights, names, 1.0), names)
         parts = zip(weights, flat_losses, flat_y, flat_predictions, strict=True)
         each = [
-            (weight, self._values(loss, target, prediction))
+            (weight, self._values(loss, target, prediction, sample_weight))
             for weight, loss, target, prediction in parts
             if loss is not None
         ]
@@ -103,7 +103,7 @@ class PerExampleLoss:
             return []
         return _by_output(_completed(self._loss, names), names)
 
-    def _values(self, loss, y, predictions):
+    def _values(self, loss, y, predictions, sample_weight):
         given = predictions
         y, predictions = matched(y, predictions)
         key = (id(loss), tuple(y.shape[1:]), tuple(predictions.shape[1:]), y.dtype)
@@ -118,7 +118,7 @@ class PerExampleLoss:
         if mask is not None and not self._told:
             self._told = True
             warn_of_meaning()
-        means = example_means(values, mask)
+        means = example_means(values, mask, sample_weight)
         return tf.cast(means, tf.float64 if means.dtype == tf.float64 else tf.float32)
 
 

@@ -174,10 +174,10 @@ class LotGradients:
             noised_statistics=self._noised_statistics,
         )
 
-    def _loss_parts(self, y, predictions):
+    def _loss_parts(self, y, predictions, weights):
         """The loss of each row, and a list of it by outputs: none for a plain function."""
         if hasattr(self._loss, "with_outputs"):
-            return self._loss.with_outputs(y, predictions)
+            return self._loss.with_outputs(y, predictions, weights)
         return self._loss(y, predictions), []
 
     def _loss_fn(self, x, mask, statistics):
@@ -190,9 +190,15 @@ class LotGradients:
                 self.views.as_rows(x), used, training=True, mask=mask
             )
             check_no_added_losses(self._model)
-            losses, of_outputs = self._loss_parts(self.views.repeated(y), predictions)
+            of_steps = sample_weight.shape.rank > 1
+            losses, of_outputs = self._loss_parts(
+                self.views.repeated(y),
+                predictions,
+                self.views.repeated(sample_weight) if of_steps else None,
+            )
             losses = self.views.mean(losses)
-            losses *= tf.cast(sample_weight, losses.dtype)
+            if not of_steps:
+                losses *= tf.cast(sample_weight, losses.dtype)
             shown = Shown.of(predictions, of_outputs)
             return losses, tf.nest.map_structure(self.views.mean, shown)
 

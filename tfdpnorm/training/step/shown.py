@@ -62,7 +62,9 @@ def show_update(private, lot, total, penalty):
     of_all, of_outputs = loss_means(private, shown.predictions)
     of_all.update_state(mean(total.losses) + tf.cast(penalty, total.losses.dtype), count)
     for metric, losses in zip(of_outputs, shown.losses, strict=False):
-        metric.update_state(mean(losses * tf.cast(weight, losses.dtype)), count)
+        if weight.shape.rank == 1:  # those of steps are in the losses
+            losses *= tf.cast(weight, losses.dtype)
+        metric.update_state(mean(losses), count)
 
     y = tf.nest.map_structure(_joined, lot.y)
     if private.jit_compile:

@@ -1,0 +1,56 @@
+"""Cases of the conformance table: all optimizers of Keras, without weights and with."""
+
+from tensorflow import keras
+
+from tests.keras_conformance import models
+from tests.keras_conformance.case import Case
+from tests.keras_conformance.weights import uneven
+
+O = keras.optimizers  # noqa: E741
+
+_RATE = 0.01
+_OPTIMIZERS = {
+    name: lambda name=name: getattr(O, name)(_RATE)
+    for name in (
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "Ftrl",
+        "Lion",
+        "Nadam",
+        "RMSprop",
+        "SGD",
+    )
+} | {
+    "SGD, Nesterov's momentum": lambda: O.SGD(_RATE, 0.9, nesterov=True),
+    "SGD, clipnorm": lambda: O.SGD(_RATE, clipnorm=0.1),
+    "SGD, global_clipnorm": lambda: O.SGD(_RATE, global_clipnorm=0.1),
+    "SGD, averaged weights": lambda: O.SGD(_RATE, use_ema=True, ema_momentum=0.5),
+    "SGD, weight decay": lambda: O.SGD(_RATE, weight_decay=0.1),
+    "Adam, amsgrad": lambda: O.Adam(_RATE, amsgrad=True),
+    "Adam, decaying rate": lambda: O.Adam(O.schedules.ExponentialDecay(_RATE, 2, 0.5)),
+    "legacy Adam": lambda: O.legacy.Adam(_RATE),
+    "legacy SGD": lambda: O.legacy.SGD(_RATE, 0.9),
+}
+_CLASSES = {0: 0.5, 1: 1.0, 2: 3.0}
+
+OPTIMIZERS = [
+    Case(name + suffix, models.mlp, optimizer=make, **weights)
+    for name, make in _OPTIMIZERS.items()
+    for suffix, weights in (
+        ("", {}),
+        (", sample weights", {"weights": uneven}),
+        (", class weights", {"class_weight": _CLASSES}),
+    )
+]
+OPTIMIZERS.append(
+    Case(
+        "LossScaleOptimizer",
+        models.mlp,
+        optimizer=lambda: keras.mixed_precision.LossScaleOptimizer(O.SGD(_RATE)),
+        refused="Expected an optimizer",
+    )
+)

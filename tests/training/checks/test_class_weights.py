@@ -1,0 +1,54 @@
+"""Weights of classes are weights of examples, each by its own label."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training.checks.class_weights import weights_by_class
+
+WEIGHTS = {0: 0.5, 1: 1.0, 2: 3.0}
+LABELS = np.array([2, 0, 1, 1])
+EXPECTED = [3.0, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [LABELS, LABELS[:, np.newaxis], np.eye(3)[LABELS], LABELS.astype(np.float32), list(LABELS)],
+    ids=["numbers", "column", "one_hot", "floats", "list"],
+)
+def test_each_example_has_the_weight_of_its_class(y):
+    np.testing.assert_array_equal(weights_by_class(WEIGHTS, y, None), EXPECTED)
+
+
+def test_they_multiply_the_weights_of_examples_and_of_steps():
+    each = np.arange(4.0)
+    np.testing.assert_array_equal(weights_by_class(WEIGHTS, LABELS, each), each * EXPECTED)
+    steps = np.arange(8.0).reshape(4, 2)
+    expected = steps * np.array(EXPECTED)[:, np.newaxis]
+    np.testing.assert_array_equal(weights_by_class(WEIGHTS, LABELS, steps), expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "y", "words"),
+    [
+        ({1: 1.0}, LABELS, "a number for each class 0, 1"),
+        ({0: "a", 1: 1.0}, LABELS, "a number for each class 0, 1"),
+        ({0: 1.0, 1: 1.0}, LABELS, "weight for each class in the targets"),
+        (WEIGHTS, np.zeros([4, 5, 1]), r"got shape \(4, 5, 1\)"),
+        (WEIGHTS, (LABELS, LABELS), "targets of one output"),
+        (WEIGHTS, None, "Expected targets beside class_weight, got none"),
+        (WEIGHTS, np.array([0.5, 0, 1, 2]), "weight for each class in the targets"),
+    ],
+    ids=["from_one", "word", "too_few", "steps", "outputs", "none", "half"],
+)
+def test_what_keras_could_not_weigh_is_refused(weights, y, words):
+    with pytest.raises(ValueError, match=words):
+        weights_by_class(weights, y, None)
+
+
+def test_the_statement_says_what_they_are_presumed_not_to_show(private, build, data):
+    trained = private(build(), steps=1)
+    trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    trained.fit(*data, class_weight=WEIGHTS, verbose=0)
+    said = " ".join(trained.privacy_statement().split())
+    assert "What class_weight was chosen by" in said
