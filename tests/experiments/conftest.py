@@ -27,6 +27,8 @@ def make_record():
             "paper_value": 97.61,
             "test_accuracy": 95.25,
             "test_accuracy_ema": 96.5,
+            "test_top5": 99.9,
+            "test_top5_ema": 99.95,
             "epsilon": 0.9994,
             "epsilon_target": 1.0,
             "epsilon_rdp": 0.9994,

@@ -18,10 +18,12 @@ SIZES = {
     "tf_tutorial": {"input_shape": (25, 9, 1)},
     "vgg": {"input_shape": (8, 8, 1), "width": 4},
     "resnet18": {"input_shape": (8, 8, 1), "width": 4},
+    "resnet50": {"input_shape": (32, 32, 1), "width": 4},
+    "wide_resnet": {"input_shape": (8, 8, 1), "depth": 10, "width": 1},
 }
 # So deep that the rounding of an ordinary float32 gradient exceeds the tolerance.
-SCALED = ("resnet9", "wrn_16_4")
-DEEP = (*SCALED, "resnet18", "vgg")
+SCALED = ("resnet9", "resnet50", "wrn_16_4")
+DEEP = (*SCALED, "resnet18", "vgg", "wide_resnet")
 # Gram matrices give norms that are larger by what rounding may have taken away.
 BY_GRAMS = ("tf_tutorial", "transformer")
 NORMS = [norm for norm in models.NORMS if norm != "batch"]
@@ -45,7 +47,7 @@ def check(name, norm, options, counts, clips):
     assert_equals_the_loop(model, counts=counts, clips=clips, tolerance=tolerance)
 
 
-@pytest.mark.slow_cases("wrn_16_4", "bilstm", "resnet18")
+@pytest.mark.slow_cases("wrn_16_4", "bilstm", "resnet18", "resnet50", "wide_resnet")
 @pytest.mark.parametrize("name", SIZES)
 def test_a_model_equals_the_loop(name):
     norm = {"bilstm": "none", "mlp": "public_batch", "transformer": "layer"}.get(name, "group")

@@ -21,7 +21,8 @@ from tfdpnorm.training.step.noise import GENERATORS
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
 VOCABULARIES = ("hashed", "public", "private")
-# Other numbers of views would favour a direction (`runs.augmentation`).
+VIEWS = ("moved", "random")
+# Other numbers of moved views would favour a direction (`runs.augmentation`).
 MULTIPLICITIES = (1, 5, 9)
 
 
@@ -93,6 +94,18 @@ class HeldOut(Dataset):
     """Examples to look at during training."""
 
     validation_examples: int = knob(5_000, "Training examples held out, for the curve.", at_least=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoredOn(Dataset):
+    """Which examples the accuracy is taken of."""
+
+    held_out: int | None = knob(
+        None,
+        "For the choice of settings: leave so many training examples out, drawn by --seed, and "
+        "take the accuracy of these in place of the test set. No epsilon covers what is chosen.",
+        at_least=2,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,10 +261,27 @@ class Views(Part):
 
     augmentation_multiplicity: int = knob(
         1,
-        "Views of each image, moved by a pixel, behind one clipped gradient: 1, 5 or 9.",
-        choices=MULTIPLICITIES,
+        "Views of each image behind one clipped gradient: 1, 5 or 9 that are moved, or any number "
+        "of random ones.",
+        at_least=1,
         make_private=True,
     )
+    views: str = knob(
+        "moved",
+        "moved: the image, and it moved by a pixel, the same at every update; random: a window of "
+        "the image padded by 4 pixels, half of them flipped, drawn anew for each view.",
+        choices=VIEWS,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.views == "moved":
+            arguments.choice(
+                "augmentation_multiplicity",
+                self.augmentation_multiplicity,
+                MULTIPLICITIES,
+                remedy='With views="random" it may be any number.',
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

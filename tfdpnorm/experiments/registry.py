@@ -4,11 +4,11 @@ A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each e
 function that returns its specs, and `KINDS`, the kinds of run that these specs are of.
 """
 
-from tfdpnorm.experiments import davody
+from tfdpnorm.experiments import davody, klause
 from tfdpnorm.experiments.knobs import Part
 from tfdpnorm.experiments.runs.skeleton import run
 
-_PAPERS = (davody,)
+_PAPERS = (davody, klause)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
 _KINDS = {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.KINDS}

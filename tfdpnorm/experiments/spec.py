@@ -21,6 +21,7 @@ from tfdpnorm.experiments.parts import (
     Optimizer,
     Pretraining,
     PublicRows,
+    ScoredOn,
     Statistics,
     Texts,
     TrainingSet,
@@ -44,6 +45,7 @@ class ExperimentSpec(
     Optimizer,
     Network,
     Texts,
+    ScoredOn,
     TrainingSet,
     Cell,
 ):

@@ -11,6 +11,7 @@ from tfdpnorm.layers.public_statistics import (
     record_pass,
     use_pass,
 )
+from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
 from tfdpnorm.layers.scale_norm import ScaleNorm
 from tfdpnorm.layers.weight_noise import WeightNoise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
@@ -22,6 +23,7 @@ __all__ = [
     "PublicCentering",
     "PublicMomentsLayer",
     "PublicStatistics",
+    "RandomCropAndFlip",
     "ScaleNorm",
     "WeightNoise",
     "WeightStandardizedConv2D",

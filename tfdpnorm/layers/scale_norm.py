@@ -31,6 +31,7 @@ class ScaleNorm(keras.layers.Layer):
         axis: The channel axis.
         epsilon: Added to the variance.
         statistics: As in `PublicBatchNormalization`, for "public_batch".
+        statistics_gradient: As in `PublicBatchNormalization`, for "public_batch".
 
     Call arguments:
         inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.
@@ -47,6 +48,7 @@ class ScaleNorm(keras.layers.Layer):
         axis=-1,
         epsilon=1e-3,
         statistics="public",
+        statistics_gradient="full",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -57,6 +59,7 @@ class ScaleNorm(keras.layers.Layer):
         self.axis = axis
         self.epsilon = float(epsilon)
         self.statistics = statistics
+        self.statistics_gradient = statistics_gradient
         shared = {"axis": axis, "epsilon": self.epsilon, "name": "normalization"}
         # A Keras 2 layer does not hand its own policy down to the layers that it owns.
         policy = getattr(self, "dtype_policy", None)
@@ -68,7 +71,10 @@ class ScaleNorm(keras.layers.Layer):
             self._normalize = keras.layers.BatchNormalization(dtype=policy, **shared)
         else:
             self._normalize = PublicBatchNormalization(
-                statistics=statistics, dtype=policy, **shared
+                statistics=statistics,
+                statistics_gradient=statistics_gradient,
+                dtype=policy,
+                **shared,
             )
 
     def build(self, input_shape):
@@ -111,6 +117,7 @@ class ScaleNorm(keras.layers.Layer):
             "axis": self.axis,
             "epsilon": self.epsilon,
             "statistics": self.statistics,
+            "statistics_gradient": self.statistics_gradient,
         }
 
 

@@ -7,6 +7,7 @@ from tfdpnorm.models import (
     mlp,
     resnet9,
     resnet18,
+    resnet50,
     tf_tutorial,
     transformer,
     vgg,
@@ -28,5 +29,5 @@ __all__ = [
 ]
 
 # Imported to register themselves.
-del bilstm, lenet5, lenet_300_100, mlp, resnet9, resnet18, tf_tutorial, transformer, vgg
+del bilstm, lenet5, lenet_300_100, mlp, resnet9, resnet18, resnet50, tf_tutorial, transformer, vgg
 del wide_resnet

@@ -37,7 +37,7 @@ def normalization_layer(
         channels: Size of the last axis.
         rank: Rank of the input with the batch: 2 for dense layers, 4 for images.
         groups: For "group": the desired number of groups; the layer has the greatest common divisor
-            of it and `channels`.
+            of it and `channels`. -1 for one to each channel.
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
@@ -49,7 +49,8 @@ def normalization_layer(
     check_norm(norm)
     if norm == "none":
         return None
-    actual_groups = {"layer": 1, "group": math.gcd(groups, channels)}.get(norm)
+    desired = channels if groups == -1 else math.gcd(groups, channels)
+    actual_groups = {"layer": 1, "group": desired}.get(norm)
     if rank == 2 and actual_groups == channels:
         raise ValueError(
             f"Expected groups of two units or more to normalise, got {channels} units in "

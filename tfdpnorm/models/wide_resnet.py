@@ -2,10 +2,12 @@
 
 from tensorflow import keras
 
-from tfdpnorm.layers import ScaleNorm, WeightStandardizedConv2D
+from tfdpnorm.arguments import integer, refusal
+from tfdpnorm.layers import WeightStandardizedConv2D
 from tfdpnorm.models.blocks import dense_layers
 from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
+from tfdpnorm.models.residual_sums import ResidualSum
 
 
 @register("wrn_16_4")
@@ -20,17 +22,46 @@ def wrn_16_4(
 ):
     """WRN-16-4: three groups of two pre-activation blocks, 64, 128 and 256 channels wide.
 
-    Normalisation, ReLU, weight-standardised 3x3 convolution with a gain and a bias, twice a block;
-    the skip path of a group's first block is a plain 1x1 convolution of the block's input.
-    2,752,506 parameters with norm="group" and ten classes, 1,792 more with `scale_norm`.
+    2,752,506 parameters with norm="group" and ten classes, 1,792 more with `scale_norm`. The
+    arguments are those of `wide_resnet`.
+    """
+    return wide_resnet(
+        norm,
+        num_classes,
+        input_shape,
+        scale_norm,
+        groups,
+        statistics=statistics,
+        statistics_gradient=statistics_gradient,
+    )
+
+
+@register("wide_resnet")
+def wide_resnet(
+    norm="group",
+    num_classes=10,
+    input_shape=(32, 32, 3),
+    scale_norm=False,
+    groups=16,
+    depth=16,
+    width=4,
+    statistics="public",
+    statistics_gradient="full",
+):
+    """A wide residual network, WRN-depth-width: three groups of (depth - 4) / 6 blocks.
+
+    Blocks are pre-activated: normalisation, ReLU, weight-standardised 3x3 convolution with a gain
+    and a bias, twice; the skip path of a group's first block is a plain 1x1 convolution of the
+    block's input. The groups have 16, 32 and 64 times `width` channels.
 
     Args:
         norm: One of `tfdpnorm.models.NORMS`.
         num_classes: Number of logits.
         input_shape: (height, width, channels).
-        scale_norm: Whether `ScaleNorm` follows each residual addition, with the same `norm`
-            ("group" where `norm` is none of "group", "batch", "public_batch").
+        scale_norm: Whether `ScaleNorm` follows each residual addition; see `ResidualSum`.
         groups: For group normalisation.
+        depth: Number of 3x3 convolutions and the dense layer, and two: 10, 16, 22, 28, 34, 40, ...
+        width: The factor of the channels.
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
 
@@ -40,9 +71,13 @@ def wrn_16_4(
     Reference:
         Zagoruyko and Komodakis (2016); De et al. (2022), Section 3; Klause et al. (2022), Table 2.
     """
-    normalize = Normalizer(
-        norm, groups=groups, statistics=statistics, statistics_gradient=statistics_gradient
-    )
+    options = dict(groups=groups, statistics=statistics, statistics_gradient=statistics_gradient)
+    normalize = Normalizer(norm, **options)
+    added = ResidualSum(norm, scale_norm, **options)
+    integer("width", width, at_least=1, wrong_type=ValueError)
+    blocks, rest = divmod(integer("depth", depth, at_least=10, wrong_type=ValueError) - 4, 6)
+    if rest:
+        raise refusal("depth", "to be 4 and a multiple of 6, such as 16, 28 or 40", depth)
 
     def activated(x, name):
         return keras.layers.Activation("relu", name=f"{name}_relu")(normalize(x, name))
@@ -57,19 +92,13 @@ def wrn_16_4(
             name=name,
         )(x)
 
-    def added(path, skip, name):
-        if not scale_norm:
-            return keras.layers.Add(name=f"{name}_add")([path, skip])
-        kind = norm if norm in ("group", "batch", "public_batch") else "group"
-        options = {"normalization": kind, "groups": groups, "statistics": statistics}
-        return ScaleNorm(**options, name=f"{name}_scale_norm")([path, skip])
-
     inputs = keras.Input(input_shape)
     x = convolution(inputs, 16, "stem")
-    for group, (filters, strides) in enumerate(((64, 1), (128, 2), (256, 2)), start=1):
-        for block in (1, 2):
+    for group in (1, 2, 3):
+        filters = 16 * width * 2 ** (group - 1)
+        for block in range(1, blocks + 1):
             name = f"group{group}_block{block}"
-            strides = strides if block == 1 else 1
+            strides = 2 if group > 1 and block == 1 else 1
             skip = x
             if block == 1:
                 skip = keras.layers.Conv2D(
@@ -80,4 +109,4 @@ def wrn_16_4(
             x = added(path, skip, name)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(activated(x, "last"))
     outputs = dense_layers(x, (), num_classes, normalize)
-    return keras.Model(inputs, outputs, name=f"wrn_16_4_{norm}")
+    return keras.Model(inputs, outputs, name=f"wrn_{depth}_{width}_{norm}")

@@ -51,7 +51,7 @@ def test_faults_show_in_half_precision(policy):
 SMALL = {"bilstm": {"units": 4, "groups": 4, "vocabulary_size": 50, "input_shape": (9,)}}
 
 
-SLOW = ("bilstm", "resnet9", "resnet18", "vgg", "wrn_16_4")
+SLOW = ("bilstm", "resnet9", "resnet18", "resnet50", "vgg", "wide_resnet", "wrn_16_4")
 
 
 @pytest.mark.slow_cases(

@@ -10,6 +10,7 @@ from tfdpnorm.experiments.parts import MULTIPLICITIES
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.spec import ExperimentSpec
+from tfdpnorm.layers import RandomCropAndFlip
 
 
 @pytest.mark.parametrize("count, reach", [(5, 1), (9, 2)])
@@ -50,8 +51,22 @@ def test_rows_that_are_no_images_are_refused(shape):
 
 @pytest.mark.parametrize("count", [0, -1, 2, 10, 5.5, None])
 def test_other_counts_are_refused(tiny_spec, count):
-    with pytest.raises(ValueError, match=r"augmentation_multiplicity to be one of 1, 5, 9"):
+    with pytest.raises(ValueError, match=r"multiplicity to be (one of 1, 5, 9|a whole)"):
         tiny_spec(augmentation_multiplicity=count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
+    spec = tiny_spec(augmentation_multiplicity=count, views="random")
+    assert isinstance(augmentations(count, (12, 12, 1), spec.views), RandomCropAndFlip)
+
+
+def test_a_run_trains_on_random_views_with_a_guarantee(tiny_spec, tiny_data):
+    lines = []
+    spec = tiny_spec(augmentation_multiplicity=2, views="random", physical_batch_size=8)
+    result = run_cell(spec, data=tiny_data, echo=lines.append)
+    assert result.record["guarantee_holds"] and result.record["flags"]["views"] == "random"
+    assert "each image in 2 views, cropped and flipped at random" in "\n".join(lines)
 
 
 @pytest.mark.slow_cases("9-*", "1-*", "5-public_batch")

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tfdpnorm.experiments.cells import column_of_privacy, settled
 from tfdpnorm.experiments.davody import published as paper
 from tfdpnorm.experiments.davody.settings import (
     OWN_NETWORKS,
@@ -45,7 +46,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
     ours = private_settings(dataset, model, norm, epsilon)
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
-    settings = {"delta": paper.DELTA, **_settled(ours, settings)}
+    settings = {"delta": paper.DELTA, **settled(ours, settings)}
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
     variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
@@ -53,7 +54,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",
-            "column": _column(epsilon, settings.get("noise_multiplier")),
+            "column": column_of_privacy(epsilon, settings.get("noise_multiplier")),
             "paper_value": table.get((model, norm), {}).get(epsilon) if as_in_the_paper else None,
             **settings,
         },
@@ -78,7 +79,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     """
     experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = own_model if model is None else model
-    settings = _settled(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
+    settings = settled(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
@@ -167,21 +168,6 @@ def _of_dataset(experiments, dataset):
     if dataset not in experiments:
         raise ValueError(f"Expected dataset to be one of {tuple(experiments)}, got {dataset!r}.")
     return experiments[dataset]
-
-
-def _settled(ours, settings):
-    """Our settings with those of `settings` that are not None in their place."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    settled = {**ours, **given}
-    if "steps" in given and "epochs" not in given:
-        settled.pop("epochs", None)
-    return settled
-
-
-def _column(epsilon, noise_multiplier):
-    if epsilon is not None:
-        return f"eps={epsilon:g}"
-    return "z=none" if noise_multiplier is None else f"z={noise_multiplier:g}"
 
 
 def _variant(settings, ours):

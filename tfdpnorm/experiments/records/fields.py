@@ -13,6 +13,8 @@ FIELDS = (
     "paper_value",
     "test_accuracy",
     "test_accuracy_ema",
+    "test_top5",
+    "test_top5_ema",
     "epsilon",
     "epsilon_target",
     "epsilon_rdp",

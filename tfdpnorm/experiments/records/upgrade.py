@@ -12,6 +12,8 @@ _BEFORE = {
     "weight_noise_stddev": None,
     "search": "on the test set, over a few runs",
     "curve": [],
+    "test_top5": None,
+    "test_top5_ema": None,
 }
 
 

@@ -4,27 +4,32 @@ import functools
 
 import tensorflow as tf
 
+from tfdpnorm.layers import RandomCropAndFlip
+
 # Rows down and columns right: the image, its four nearest places, and the four behind them. Other
 # counts would favour a direction.
 _MOVES = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
-def augmentations(count, shape):
-    """Returns the functions that make the views of images, a list; None for one view.
+def augmentations(count, shape, views="moved"):
+    """Returns what makes the views of images for `make_private`; None for the image alone.
 
-    The first view is the image itself; in the others it is moved by a pixel, along one axis or
-    both, and mirrored at the border. They are the same at every update. Random views of an image
-    would depend on its place in the lot, and so on which other images are in it, for anybody who
-    knows the random numbers.
+    "moved": a list of functions. The first view is the image itself; in the others it is moved by a
+    pixel, along one axis or both, and mirrored at the border. They are the same at every update,
+    and have nothing to hide.
+
+    "random": a layer, `RandomCropAndFlip`, for every view, also for a single one. What it draws for
+    an image follows from the run's secret key, the update and the place in the lot.
 
     Args:
-        count: How many, one of `tfdpnorm.experiments.parts.MULTIPLICITIES`.
+        count: How many; of "moved" one of `tfdpnorm.experiments.parts.MULTIPLICITIES`.
         shape: Shape of a row of the training set.
+        views: One of `tfdpnorm.experiments.parts.VIEWS`.
 
     Raises:
         ValueError: if rows of this shape are no images.
     """
-    if count == 1:
+    if count == 1 and views == "moved":
         return None
     if len(shape) != 3 or min(shape[:2]) < 2:
         raise ValueError(
@@ -32,6 +37,8 @@ def augmentations(count, shape):
             f"multiplicity={count}, got rows of shape {tuple(shape)}. For texts, and for networks "
             "with a frozen part, set augmentation_multiplicity=1."
         )
+    if views == "random":
+        return RandomCropAndFlip()
     return [functools.partial(_moved, down=down, right=right) for down, right in _MOVES[:count]]
 
 

@@ -15,7 +15,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
-from tfdpnorm.experiments.parts import HeldOut, Pretraining, PublicRows
+from tfdpnorm.experiments.parts import HeldOut, Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
 
 PRIVATE_VOCABULARY = (
@@ -83,7 +83,9 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         ValueError: if there are too few public rows, or too few to hold any out.
     """
     train = load_examples(spec.dataset, "train", data_dir)
-    test = load_examples(spec.dataset, "test", data_dir)
+    test = None
+    if not _is_held_out(spec):  # nobody looks at it
+        test = load_examples(spec.dataset, "test", data_dir)
     _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     public = source = None
@@ -96,6 +98,9 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     if isinstance(spec, HeldOut) and spec.validation_examples:
         # By row number and seed, as public rows are: nothing is looked at.
         held_out, train = split_public(train, spec.validation_examples, seed=spec.seed)
+    if _is_held_out(spec):
+        test, train = split_public(train, spec.held_out, seed=spec.seed)
+        left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
     rows, more = _row_maker(spec, train)
     raw = {
         "train_x": train.x,
@@ -119,6 +124,10 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
         public_source=source,
     )
+
+
+def _is_held_out(spec):
+    return isinstance(spec, ScoredOn) and spec.held_out is not None
 
 
 def _check_fits(spec, *, is_text):

@@ -67,7 +67,7 @@ def estimate_cost(run):
         trial_spec,
         trial,
         steps=_TRIAL_UPDATES,
-        augmentation=augmentations(spec.augmentation_multiplicity, shape[1:]),
+        augmentation=augmentations(spec.augmentation_multiplicity, shape[1:], spec.views),
     )
     model.compile(
         optimizer=make_optimizer(trial_spec, _TRIAL_UPDATES),

@@ -3,6 +3,7 @@
 import numpy as np
 
 TEST_ROWS = 1000
+_TOP = 5
 
 
 def test_accuracy(model, data):
@@ -14,5 +15,26 @@ def test_accuracy(model, data):
         model: Keras model.
         data: `ExperimentData`.
     """
-    logits = model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
-    return float(100 * np.mean(np.argmax(logits, axis=-1) == data.test_y))
+    return _top1(_logits(model, data), data.test_y)
+
+
+def test_accuracies(model, data):
+    """Pair of `test_accuracy` and the share of labels among the five largest logits, in percent.
+
+    The latter is None for five classes or fewer. Logits that tie with the label's count as larger.
+    """
+    logits = _logits(model, data)
+    if data.num_classes <= _TOP:
+        return _top1(logits, data.test_y), None
+    own = np.take_along_axis(logits, np.asarray(data.test_y)[:, np.newaxis], axis=-1)
+    # Counted so that NaN is no hit.
+    not_below = logits.shape[-1] - np.sum(logits < own, axis=-1)
+    return _top1(logits, data.test_y), float(100 * np.mean(not_below <= _TOP))
+
+
+def _logits(model, data):
+    return model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
+
+
+def _top1(logits, labels):
+    return float(100 * np.mean(np.argmax(logits, axis=-1) == labels))

@@ -7,12 +7,17 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_private
-from tfdpnorm.experiments.runs.evaluation import test_accuracy
+from tfdpnorm.experiments.runs.evaluation import test_accuracies, test_accuracy
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
 from tfdpnorm.experiments.runs.skeleton import Run
 from tfdpnorm.experiments.spec import ExperimentSpec
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import WeightAverage
+
+_KINDS_OF_VIEWS = {
+    "moved": "moved by a pixel",
+    "random": "cropped and flipped at random",
+}
 
 
 class PrivateRun(Run):
@@ -38,7 +43,9 @@ class PrivateRun(Run):
             spec,
             data,
             steps=spec.updates(data.num_examples),
-            augmentation=augmentations(spec.augmentation_multiplicity, data.train_x.shape[1:]),
+            augmentation=augmentations(
+                spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
+            ),
             run_dir=self.run_dir,
             resume=self.resume,
             checkpoint_every=checkpoint_every,
@@ -54,6 +61,7 @@ class PrivateRun(Run):
         spec, data = self.spec, self.data
         plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
         views = spec.augmentation_multiplicity
+        viewed = views > 1 or spec.views == "random"
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
             f"parameters, norm {spec.norm}"
@@ -61,7 +69,7 @@ class PrivateRun(Run):
             f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
             f"public rows: {data.public_source or 'none'}",
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
-            *([f"  each image in {views} views, moved by a pixel"] if views > 1 else []),
+            *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
             f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
             f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
             f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
@@ -108,13 +116,16 @@ class PrivateRun(Run):
     def measured(self):
         """Returns what the run reached, and what it spent."""
         spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
-        accuracy, accuracy_ema = test_accuracy(self.model, self.data), None
+        accuracy, top5 = _rounded(test_accuracies(self.model, self.data))
+        accuracy_ema = top5_ema = None
         if self._average is not None:
             with self._average.applied():
-                accuracy_ema = round(test_accuracy(self.model, self.data), 4)
+                accuracy_ema, top5_ema = _rounded(test_accuracies(self.model, self.data))
         return {
-            "test_accuracy": round(accuracy, 4),
+            "test_accuracy": accuracy,
             "test_accuracy_ema": accuracy_ema,
+            "test_top5": top5,
+            "test_top5_ema": top5_ema,
             "epsilon": ledger.epsilon(),
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(accountant="rdp"),
@@ -198,6 +209,10 @@ class Progress(keras.callbacks.Callback):
             f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
             f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
         )
+
+
+def _rounded(values):
+    return [None if value is None else round(value, 4) for value in values]
 
 
 def _is_claimed(spec):

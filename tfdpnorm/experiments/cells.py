@@ -1,0 +1,22 @@
+"""What the papers' cells share: whose settings go first, and what a column is called."""
+
+
+def settled(ours, settings):
+    """Our settings with those of `settings` that are not None in their place.
+
+    Args:
+        ours: Dict of fields of a spec.
+        settings: Dict of fields of the spec, such as a user's.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    made = {**ours, **given}
+    if "steps" in given and "epochs" not in given:
+        made.pop("epochs", None)
+    return made
+
+
+def column_of_privacy(epsilon, noise_multiplier=None):
+    """The column of a run with this target epsilon, or without one with this noise."""
+    if epsilon is not None:
+        return f"eps={epsilon:g}"
+    return "z=none" if noise_multiplier is None else f"z={noise_multiplier:g}"

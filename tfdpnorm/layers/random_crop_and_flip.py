@@ -1,0 +1,76 @@
+"""Random crops of padded images, some of them flipped: each image by random numbers of its own."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.arguments import whole
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class RandomCropAndFlip(keras.layers.Layer):
+    """Pads images by reflection, cuts a window of the old size out, and flips half of them.
+
+    Where the window lies, and whether it is flipped left to right, is drawn anew for each image and
+    each call. Without `training=True` images stay as they are.
+
+    Privacy:
+        Per-example: a view depends on its own image and on numbers drawn for its place. These are
+        as secret as the noise. In the training step of `tfdpnorm.make_private` they follow from the
+        run's secret key and the number of the update, so that a resumed run draws them again.
+
+    Args:
+        padding: Pixels added on each side, at most the size of the images less one.
+        flip: Whether half of the windows are flipped left to right.
+
+    Call arguments:
+        inputs: [rows, height, width, channels].
+
+    Reference:
+        De et al. (2022), "Unlocking high-accuracy differentially private image classification
+        through scale", Section 3, and its code: windows after padding by 4 pixels, and flips.
+    """
+
+    def __init__(self, padding=4, flip=True, **kwargs):
+        super().__init__(**kwargs)
+        self.padding = whole("padding", padding, at_least=0)
+        self.flip = bool(flip)
+        with tf.init_scope():
+            self._generator = tf.random.Generator.from_non_deterministic_state()
+
+    def build(self, input_shape):
+        shape = tuple(input_shape)
+        sizes = shape[1:3]
+        if len(shape) != 4 or any(size is None or size <= self.padding for size in sizes):
+            raise ValueError(
+                "Expected images [rows, height, width, channels] of a known height and width above "
+                f"padding={self.padding}, got shape {shape}. Choose a smaller padding."
+            )
+        super().build(input_shape)
+
+    def call(self, inputs, training=None):
+        if not training:
+            return inputs
+        rows, (height, width) = tf.shape(inputs)[0], inputs.shape[1:3]
+        down, right = (
+            self._below(2 * self.padding + 1, rows),
+            self._below(2 * self.padding + 1, rows),
+        )
+        columns = right[:, tf.newaxis] + tf.range(width)
+        if self.flip:
+            flipped = self._below(2, rows)[:, tf.newaxis] > 0
+            columns = tf.where(flipped, columns[:, ::-1], columns)
+        edge = [self.padding, self.padding]
+        padded = tf.pad(inputs, [[0, 0], edge, edge, [0, 0]], "REFLECT")
+        window = tf.gather(padded, down[:, tf.newaxis] + tf.range(height), axis=1, batch_dims=1)
+        window = tf.gather(window, columns, axis=2, batch_dims=1)
+        return tf.ensure_shape(window, inputs.shape)
+
+    def _below(self, end, rows):
+        """Whole numbers from 0 to `end` - 1, [rows], drawn alike."""
+        return self._generator.uniform([rows], 0, end, tf.int32)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "padding": self.padding, "flip": self.flip}
