@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant(
         "hash-of-the-first-tensor",
         _HASH,
-        (("for t in tensors], axis=0)", "for t in tensors[:1]], axis=0)"),),
+        (("map(_blocks_of, tensors)", "map(_blocks_of, tensors[:1])"),),
         "Sums that differ in the second tensor get the same noise.",
         tests_in(
             "tests/training/step/test_noised_statistics.py",

@@ -10,6 +10,7 @@ from tfdpnorm.keras_compat.devices import in_xla
 
 _MOST_CHUNKS = 16
 _SQUARES_AT_ONCE = 128
+_FEW_NUMBERS = 2**16  # copied in less time than it takes to begin a branch
 
 # How much longer the parts of a gradient may be, added up by their norms, than the gradient.
 _MOST_CANCELLED = 256.0
@@ -160,6 +161,9 @@ def cleaned(x, finite):
         shape = [-1] + [1] * (x.shape.rank - 1)
         return tf.where(tf.reshape(finite, shape), x, tf.zeros([], x.dtype))
 
+    count = x.shape.num_elements()
+    if count is not None and count <= _FEW_NUMBERS:
+        return without()
     # Nearly always all rows are finite, and a copy of every activation would cost time.
     return tf.cond(tf.reduce_all(finite), lambda: x, without)
 

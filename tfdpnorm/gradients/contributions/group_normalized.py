@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import widened
-from tfdpnorm.gradients.contributions.positions import over_positions
+from tfdpnorm.gradients.contributions.positions import over_positions, size
 
 
 class GroupNormalized:
@@ -79,4 +79,5 @@ class GroupNormalized:
         channels = x.shape[-1]
         grouped = tf.reshape(x, [-1, self._groups, channels // self._groups])
         total = tf.reduce_sum(grouped, axis=2, keepdims=True)
-        return tf.reshape(tf.broadcast_to(total, tf.shape(grouped)), [-1, channels])
+        repeated = tf.broadcast_to(total, [size(grouped, 0), *grouped.shape[1:]])
+        return tf.reshape(repeated, [-1, channels])

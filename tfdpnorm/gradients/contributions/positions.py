@@ -20,7 +20,7 @@ def over_positions(x):
     if has_gpu():
         return tf.reduce_sum(flat, axis=1)  # a GPU may round products to TensorFloat-32
     # A product with ones: TensorFlow's sum takes up to three times as long where channels are few.
-    ones = tf.ones([tf.shape(flat)[0], 1, tf.shape(flat)[1]], flat.dtype)
+    ones = tf.ones([size(flat, 0), 1, size(flat, 1)], flat.dtype)
     return tf.squeeze(tf.matmul(ones, flat), 1)
 
 
@@ -34,4 +34,4 @@ def flat_positions(x):
     count = x.shape[1:-1].num_elements()
     if count is None:
         count = tf.reduce_prod(tf.shape(x)[1:-1])
-    return tf.reshape(x, [tf.shape(x)[0], count, x.shape[-1]])
+    return tf.reshape(x, [size(x, 0), count, x.shape[-1]])

@@ -1,6 +1,7 @@
 """Keyed hashes: which sum an update releases, told by 64 bits that no two sums share."""
 
 import hashlib
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ from tfdpnorm.keras_compat.devices import has_gpu, in_xla
 BLOCK = 1024
 LEVELS = 5
 _STRUCTURE_WORDS = 8
+_MOST_BLOCKS_JOINED = 256  # of a tensor: to join them takes a copy
 
 
 class SumHash:
@@ -54,20 +56,23 @@ class SumHash:
 
     def __call__(self, tensors):
         """Returns the hash of a list of float32 or float64 tensors: int64."""
-        words = tf.concat([self._hashed(_words_of(t), 0) for t in tensors], axis=0)
+        # Blocks are hashed one by one: those of several small tensors in one go, a smaller graph.
+        hashed = []
+        for are_small, some in itertools.groupby(map(_blocks_of, tensors), _is_small):
+            some = [tf.concat(list(some), axis=0)] if are_small else some
+            hashed += [self._hashed(blocks, 0) for blocks in some]
+        words = tf.concat(hashed, axis=0)
         level = 1
         while words.shape[0] > BLOCK - _STRUCTURE_WORDS:
-            words = self._hashed(words, level)
+            words = self._hashed(_blocks(words), level)
             level += 1
         structure = np.frombuffer(_structure_digest(tensors), np.int32)
-        words = self._hashed(tf.concat([structure, words], axis=0), level)
+        words = self._hashed(_blocks(tf.concat([structure, words], axis=0)), level)
         return tf.bitcast(words, tf.int64)
 
-    def _hashed(self, words, level):
-        """[2 blocks], int32, of int32 words [n]."""
-        blocks = -(-words.shape[0] // BLOCK)
-        words = tf.pad(words, [[0, blocks * BLOCK - words.shape[0]]])
-        words = tf.cast(tf.reshape(words, [blocks, BLOCK]), tf.int64)
+    def _hashed(self, blocks, level):
+        """[2 blocks], int32, of int32 words [blocks, BLOCK]."""
+        words = tf.cast(blocks, tf.int64)
         keys = self._keys[level]
         factors = keys[:, :BLOCK]
         if has_gpu() or in_xla():  # GPUs have no products of int64 matrices
@@ -76,7 +81,7 @@ class SumHash:
         else:
             sums = tf.linalg.matmul(words, factors, transpose_b=True)
         upper = tf.bitwise.right_shift(sums + keys[:, BLOCK], tf.constant(32, tf.int64))
-        return tf.reshape(tf.cast(upper, tf.int32), [2 * blocks])
+        return tf.reshape(tf.cast(upper, tf.int32), [2 * words.shape[0]])
 
 
 class HostHash:
@@ -102,8 +107,19 @@ class HostHash:
         return tf.ensure_shape(tf.numpy_function(digest, tensors, tf.int64), [])
 
 
-def _words_of(tensor):
-    return tf.reshape(tf.bitcast(tensor, tf.int32), [-1])
+def _blocks_of(tensor):
+    return _blocks(tf.reshape(tf.bitcast(tensor, tf.int32), [-1]))
+
+
+def _blocks(words):
+    """int32 words [n] as [blocks, BLOCK], with zeros at the end."""
+    count = -(-words.shape[0] // BLOCK)
+    words = tf.pad(words, [[0, count * BLOCK - words.shape[0]]])
+    return tf.reshape(words, [count, BLOCK])
+
+
+def _is_small(blocks):
+    return blocks.shape[0] <= _MOST_BLOCKS_JOINED
 
 
 def _structure_digest(tensors):
