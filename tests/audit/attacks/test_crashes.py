@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,27 @@ def test_it_kills_and_ends(tmp_path):
     witness = Witness(tmp_path / "witness")
     assert witness.releases() >= 40 - 5  # a kill may come between the state and the witness
     assert witness.sights() >= witness.releases()
+
+
+def test_ctrl_c_interrupts_also_where_a_shell_has_it_ignored(tmp_path):
+    def train(alive):
+        alive()
+        if not (tmp_path / "interrupted").exists():
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                (tmp_path / "interrupted").touch()
+                raise
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = kill_until_done(
+            train, kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",)
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.by_kind == {"ctrl_c": 1}
+    assert (tmp_path / "interrupted").exists()
 
 
 def test_a_training_quicker_than_its_killer_lives(tmp_path):

@@ -144,6 +144,8 @@ class Witness:
 def _live(train, alive):
     """Runs the training in the child process; never returns."""
     code = 1
+    # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         train(alive)
         code = 0
