@@ -245,7 +245,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
             validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
                 may act on it.
-            **kwargs: As in Keras.
+            **kwargs: As in Keras. `sample_weight` is [N], or [N, ...] for each step of the loss.
+                `class_weight` must not be computed from the private labels; the statement says so.
 
         Returns:
             The Keras `History`; its `epsilon` is what had been spent after each epoch.

@@ -162,3 +162,22 @@ def test_weights_of_other_steps_are_refused_before_the_ledger(private):
     with pytest.raises(ValueError, match="^Expected weights with the first axes of the loss"):
         trained.fit(words(ROWS), targets(), sample_weight=np.ones([ROWS, 2]), verbose=0)
     assert trained.ledger.updates == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("mask_zero", [False, True])
+def test_metrics_with_weights_of_steps(mask_zero, jit_compile, private):
+    """As Keras' `evaluate` on the same weights, with rows of padding in the lot."""
+    model = masked_model(LAYERS.Dense(3, "tanh"))
+    model.layers[1].mask_zero = mask_zero
+    x, y = words(ROWS), targets()
+    trained = private(model, num_examples=ROWS, expected_batch_size=ROWS, steps=1)
+    trained.compile(
+        keras.optimizers.SGD(0.0), LOSS, weighted_metrics=["accuracy"], jit_compile=jit_compile
+    )
+    found = trained.fit(x, y, sample_weight=WEIGHTS_OF_STEPS, verbose=0).history["accuracy"][0]
+    valid = (np.arange(STEPS) < np.array(LENGTHS)[:, np.newaxis]) if mask_zero else np.ones_like(x)
+    weights = WEIGHTS_OF_STEPS * valid
+    right = model(x).numpy().argmax(-1) == y
+    assert found == pytest.approx((right * weights).sum() / weights.sum(), rel=1e-5)

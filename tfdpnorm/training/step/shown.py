@@ -70,8 +70,11 @@ def show_update(private, lot, total, penalty):
     if private.jit_compile:
         rows = tf.where(is_real, tf.range(tf.size(mask)), tf.argmax(mask, output_type=tf.int32))
         y, shown, weight = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))
+        # Keras wants masks and weights of as many axes.
+        of_weights = tf.ones_like(weight) * tf.reshape(mask, [-1] + [1] * (weight.shape.rank - 1))
         predictions = tf.nest.map_structure(
-            lambda t: with_keras_mask(t, _both(keras_mask(t), mask)), shown.masked_predictions()
+            lambda t: with_keras_mask(t, _both(keras_mask(t), of_weights)),
+            shown.masked_predictions(),
         )
         private.update_metrics_of(y, predictions, weight)
         return
@@ -86,9 +89,11 @@ def show_update(private, lot, total, penalty):
 
 
 def _both(mask, rows):
+    """A mask [rows, ...] and one of rows, [rows] or [rows, ...], as one."""
     if mask is None:
         return rows
-    return mask * tf.reshape(rows, [-1] + [1] * (mask.shape.rank - 1))
+    missing = [1] * (mask.shape.rank - rows.shape.rank)
+    return mask * tf.reshape(rows, tf.concat([tf.shape(rows), missing], 0))
 
 
 def _joined(t):
