@@ -7,7 +7,7 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_private
-from tfdpnorm.experiments.runs.evaluation import test_accuracies, test_accuracy
+from tfdpnorm.experiments.runs.evaluation import rounded, test_accuracies, test_accuracy
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
 from tfdpnorm.experiments.runs.skeleton import Run
 from tfdpnorm.experiments.spec import ExperimentSpec
@@ -116,11 +116,11 @@ class PrivateRun(Run):
     def measured(self):
         """Returns what the run reached, and what it spent."""
         spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
-        accuracy, top5 = _rounded(test_accuracies(self.model, self.data))
+        accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         accuracy_ema = top5_ema = None
         if self._average is not None:
             with self._average.applied():
-                accuracy_ema, top5_ema = _rounded(test_accuracies(self.model, self.data))
+                accuracy_ema, top5_ema = rounded(test_accuracies(self.model, self.data))
         return {
             "test_accuracy": accuracy,
             "test_accuracy_ema": accuracy_ema,
@@ -209,10 +209,6 @@ class Progress(keras.callbacks.Callback):
             f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
             f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
         )
-
-
-def _rounded(values):
-    return [None if value is None else round(value, 4) for value in values]
 
 
 def _is_claimed(spec):
