@@ -204,10 +204,11 @@ def _lines(path):
 # --- audits ---
 
 _IMAGE, _WORDS = (28, 28, 1), (64,)
+_FOR_COLOUR = ("resnet9", "resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
 _AUDIT_SHAPES = {
     "bilstm": _WORDS,
     "transformer": _WORDS,
-    **dict.fromkeys(("resnet9", "resnet18", "tf_tutorial", "vgg", "wrn_16_4"), (32, 32, 3)),
+    **dict.fromkeys(_FOR_COLOUR, (32, 32, 3)),
 }
 _AUDIT_OPTIONS = {"mlp": {"hidden_units": (100,)}}
 _BRIGHTNESS_LEVELS = 16
