@@ -1,42 +1,74 @@
-"""Klause et al. (2022): private training of residual networks with and without ScaleNorm.
+"""Klause et al. (2022): training of residual networks with and without ScaleNorm.
 
     python -m trainers.klause_scalenorm --model=resnet9 --scale_norm --epsilon=7.42
-    python -m trainers.klause_scalenorm --model=wrn_16_4 --dataset=cifar10 --epsilon=8 --dry_run
+    python -m trainers.klause_scalenorm --model=wrn_16_4 --epsilon=8 --dry_run
+    python -m trainers.klause_scalenorm --model=wide_resnet --depth=40 --epsilon=8 --dry_run
+    python -m trainers.klause_scalenorm --dataset=tiny_imagenet --scale_norm --epsilon=10
 
-Prints the paper's test accuracy beside ours and writes a record into --output_dir.
+--norm=batch is Appendix B: --epsilon=inf, by Keras' ordinary step. Prints the paper's test accuracy
+beside ours and writes a record into --output_dir.
 """
 
 from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
+import math
+
 from absl import flags
 
 from tfdpnorm.experiments.klause import cells as klause
-from tfdpnorm.experiments.spec import ExperimentSpec
+from tfdpnorm.experiments.knobs import knobs
+from tfdpnorm.experiments.spec import ExperimentSpec, NonPrivateSpec
 
 FLAGS = flags.FLAGS
+_OPTIONS = ("groups", "order", "depth", "width")
 
 
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "cifar10", klause.DATASETS, "Private dataset.")
+    flags.DEFINE_enum("model", "resnet9", klause.MODELS, "Network.")
     flags.DEFINE_bool("scale_norm", False, "Normalise after each residual addition, too.")
-    flags.DEFINE_integer(
-        "groups", None, "Groups of group normalisation (default: the network's own)."
+    own = "(default: the network's own)"
+    flags.DEFINE_integer("groups", None, f"Groups of norm group, -1: one to each channel {own}.")
+    flags.DEFINE_enum(
+        "order",
+        None,
+        ("conv_norm_act", "conv_act_norm"),
+        f"Of resnet9: as in the authors' code, or as in the paper's text {own}.",
     )
+    flags.DEFINE_integer("depth", None, f"Of wide_resnet: 16, 40, ... {own}.")
+    flags.DEFINE_integer("width", None, f"Of wide_resnet: factor of the channels {own}.")
     spec_flags.define(
-        ExperimentSpec,
-        own={"norm": "group", "model": "resnet9"},
-        required=("epsilon",),
+        ExperimentSpec, own={"norm": "group"}, required=("epsilon",), leave_out=("model",)
     )
     common.define_private_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
-    settings = spec_flags.given(ExperimentSpec)
-    common.train(
-        klause.spec(FLAGS.dataset, scale_norm=FLAGS.scale_norm, groups=FLAGS.groups, **settings)
-    )
+    settings = {**spec_flags.given(ExperimentSpec), "model": FLAGS.model}
+    options = {name: FLAGS[name].value for name in _OPTIONS}
+    cell = dict(scale_norm=FLAGS.scale_norm, options=options)
+    if settings["norm"] == "batch":
+        common.train(_without_privacy(settings, cell))
+    else:
+        common.train(klause.spec(FLAGS.dataset, **cell, **settings))
+
+
+def _without_privacy(settings, cell):
+    if settings.pop("epsilon", None) != math.inf:
+        raise ValueError(
+            "Expected --epsilon=inf with --norm=batch, which cannot be trained privately, got "
+            "another. Use --norm=public_batch, group or layer."
+        )
+    unknown = sorted(set(settings) - set(knobs(NonPrivateSpec)))
+    if unknown or FLAGS.dry_run or FLAGS.checkpoint_every is not None:
+        flags_given = [f"--{name}" for name in unknown] or ["--dry_run or --checkpoint_every"]
+        raise ValueError(
+            "Expected flags of training without privacy with --norm=batch, got "
+            f"{', '.join(flags_given)}. Leave them out."
+        )
+    return klause.non_private_spec(FLAGS.dataset, **cell, **settings)
 
 
 if __name__ == "__main__":

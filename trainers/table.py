@@ -31,7 +31,7 @@ def define_flags():
 def main():
     """Prints the table, and writes it and the plot beside the records."""
     folder = pathlib.Path(FLAGS.results_dir)
-    records = read_records(folder, FLAGS.experiment)
+    records = _records(folder)
     if not records:
         others = sorted({record["experiment"] for record in read_records(folder)})
         raise ValueError(
@@ -40,14 +40,15 @@ def main():
         )
     networks = cells.networks(FLAGS.experiment)
     more = sensitivity_column(records, _audited(folder / "audits"))
-    table = tables.experiment_table(records, networks, more)
+    form = cells.table_form(FLAGS.experiment)
+    table = tables.experiment_table(records, networks, more, form)
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     kind = records[0]["kind"]
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
         f"--experiment={FLAGS.experiment}`. {tables.CAPTIONS.get(kind, '')}Test accuracy in "
-        "percent: mean +- standard deviation over runs [weight average]; the paper's figure.\n\n"
+        f"percent: {form.caption()}; the paper's figure.\n\n"
         f"{table}\n"
     )
     draw = plots.PLOTS.get(kind, plots.plot_experiment)
@@ -55,6 +56,16 @@ def main():
     if FLAGS.curves and kind == "weight_noise":
         made += _curves(records, folder)
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
+
+
+def _records(folder):
+    """The records that the table is made of: those of its cells, if another experiment's."""
+    sources = cells.sources(FLAGS.experiment)
+    records = [record for source in sources for record in read_records(folder, source)]
+    if sources == (FLAGS.experiment,):
+        return records
+    names = {spec.cell for spec in cells.cells(FLAGS.experiment)}
+    return [record for record in records if record["cell"] in names]
 
 
 def _curves(records, folder):

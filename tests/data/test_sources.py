@@ -24,9 +24,17 @@ OFFICIAL = {
     "kmnist": (60_000, 10_000),
     "cifar10": (50_000, 10_000),
     "cifar100": (50_000, 10_000),
+    "imagenette": (9_469, 3_925),
     "ag_news_subset": (120_000, 7_600),
 }
-CLASSES = {"mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100, "ag_news_subset": 4}
+CLASSES = {
+    "mnist": 10,
+    "kmnist": 10,
+    "cifar10": 10,
+    "cifar100": 100,
+    "imagenette": 10,
+    "ag_news_subset": 4,
+}
 
 
 @pytest.mark.slow_cases("mnist-train-*")
@@ -38,10 +46,12 @@ CLASSES = {"mnist": 10, "kmnist": 10, "cifar10": 10, "cifar100": 100, "ag_news_s
         ("kmnist", "train", (28, 28, 1)),
         ("cifar10", "test", (32, 32, 3)),
         ("cifar100", "test", (32, 32, 3)),
+        ("imagenette", "test", (160, 160, 3)),
     ],
 )
 def test_real_images(tfds_dir, name, split, shape):
-    examples = load_examples(name, split, tfds_dir(name))
+    folder = tfds_dir("imagenette/160px-v2" if name == "imagenette" else name)
+    examples = load_examples(name, split, folder)
     assert examples.x.shape == (len(examples), *shape) and examples.x.dtype == np.float32
     assert examples.x.min() == 0 and examples.x.max() == 1
     assert 0.05 < examples.x.mean() < 0.6
@@ -90,14 +100,17 @@ DIGITS_TEST_LABELS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 3, 6, 5, 9, 2, 1, 7, 8, 4
 
 
 def test_unknown_names_and_splits():
-    all_names = "'ag_news_subset', 'cifar10', 'cifar100', 'digits', 'kmnist', 'mnist'"
+    all_names = (
+        "'ag_news_subset', 'cifar10', 'cifar100', 'digits', 'imagenette', 'kmnist', 'mnist', "
+        "'tiny_imagenet'"
+    )
     for name in ("mnits", None, ""):
         with pytest.raises(ValueError, match=f"name to be one of {all_names}, got"):
             load_examples(name, "train")
     for split in ("validation", "train[:10%]", None):
         with pytest.raises(ValueError, match="split to be one of 'train', 'test'"):
             load_examples("mnist", split)
-    assert len(known_names()) == 6
+    assert len(known_names()) == 8
 
 
 def test_a_missing_set_without_download(tmp_path):

@@ -34,6 +34,7 @@ def make_record():
             "epsilon_rdp": 0.9994,
             "epsilon_pld": 0.91,
             "epsilon_claimed": None,
+            "epsilon_validation": None,
             "accountant": "rdp",
             "delta": 1e-5,
             "guarantee_holds": True,

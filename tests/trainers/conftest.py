@@ -10,7 +10,17 @@ import warnings
 import pytest
 from absl import app, flags
 
-from trainers import audit, common, davody_dp, davody_weight_noise, demo, sweep, table
+from trainers import (
+    audit,
+    common,
+    davody_dp,
+    davody_weight_noise,
+    demo,
+    klause_scalenorm,
+    prepare_tiny_imagenet,
+    sweep,
+    table,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = {
@@ -18,6 +28,8 @@ PROGRAMS = {
     "davody_dp": davody_dp,
     "davody_weight_noise": davody_weight_noise,
     "demo": demo,
+    "klause_scalenorm": klause_scalenorm,
+    "prepare_tiny_imagenet": prepare_tiny_imagenet,
     "sweep": sweep,
     "table": table,
 }

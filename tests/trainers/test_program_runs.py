@@ -51,6 +51,12 @@ VALUES = {
     "statistics_budget_share": 0.25,
     "evaluations": 4,
     "augmentation_multiplicity": 9,
+    "views": "random",
+    "held_out": 77,
+    "plateau": "test",
+    "plateau_patience": 2,
+    "plateau_examples": 88,
+    "plateau_epsilon": 0.5,
 }
 # Flags with a meaning for one normalisation only.
 NORM_OF = {"statistics_budget_share": "noised_batch"}

@@ -47,7 +47,7 @@ def prepared_folder(name, data_dir=None, *, download_from=None):
     return folder
 
 
-def read(folder, split, kinds, num_classes):
+def read(folder, split, kinds, num_classes, side=None):
     """Reads one split whole, in the order of its files.
 
     Args:
@@ -55,6 +55,8 @@ def read(folder, split, kinds, num_classes):
         split: name of the split.
         kinds: what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is one.
         num_classes: the number of labels.
+        side: for images of any size: height and width of the square that is cut out of the middle
+            once they are shrunk, should the shorter side be longer.
 
     Returns:
         A dict from feature to array [N, ...].
@@ -70,12 +72,15 @@ def read(folder, split, kinds, num_classes):
         # One file after the other: interleaving would make the order depend on their number.
         dataset = builder.as_dataset(
             split=split,
-            batch_size=-1,
+            batch_size=-1 if side is None else None,
             shuffle_files=False,
             read_config=tfds.ReadConfig(interleave_cycle_length=1),
         )
         # TFDS itself compares the number of examples with its information, and raises.
-        columns = {key: np.asarray(value) for key, value in tfds.as_numpy(dataset).items()}
+        columns = tfds.as_numpy(dataset)
+        if side is not None:
+            columns = _squares(columns, side)
+        columns = {key: np.asarray(value) for key, value in columns.items()}
         _check_size(builder, split)
         _check_features(builder.info.features, columns, kinds, num_classes)
     except (MemoryError, tf.errors.ResourceExhaustedError):
@@ -85,19 +90,44 @@ def read(folder, split, kinds, num_classes):
     return columns
 
 
+def _squares(examples, side):
+    """Dict of arrays of examples whose images have any size: each image's middle, [side, side]."""
+    import tensorflow as tf
+
+    columns = {}
+    for example in examples:
+        image = example["image"]
+        shorter = min(image.shape[:2])
+        if shorter != side:
+            size = [max(side, round(n * side / shorter)) for n in image.shape[:2]]
+            image = tf.image.resize(image, size, antialias=True).numpy()
+            image = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+        top, left = ((n - side) // 2 for n in image.shape[:2])
+        example["image"] = image[top : top + side, left : left + side]
+        for name, value in example.items():
+            columns.setdefault(name, []).append(value)
+    return columns
+
+
 def _check_features(features, columns, kinds, num_classes):
     """Raises ValueError unless the features are those of the set."""
     for name, kind in kinds.items():
         dtype = columns[name].dtype if name in columns else "none"
         if name not in columns or not (dtype.str[1:].startswith(kind) or dtype.kind == kind):
             raise ValueError(f"feature {name!r} has dtype {dtype}")
-        if kind == "u1" and features[name].shape != columns[name].shape[1:]:
+        told = features[name].shape if kind == "u1" and name in columns else None
+        if told is not None and not _agree(told, columns[name].shape[1:]):
             raise ValueError(f"feature {name!r} has shape {columns[name].shape}")
     if features["label"].num_classes != num_classes:
         raise ValueError(f"there are {features['label'].num_classes} labels, not {num_classes}")
     labels = columns["label"]
     if labels.ndim != 1 or len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
         raise ValueError("there are other labels")
+
+
+def _agree(told, found):
+    """Whether a shape is what the features say, None being any size."""
+    return len(told) == len(found) and all(t in (None, f) for t, f in zip(told, found, strict=True))
 
 
 def _check_size(builder, split):
@@ -133,7 +163,7 @@ def _download(name, root, host):
             made = _newest_version(pathlib.Path(scratch) / name)
             if made is None:
                 raise FileNotFoundError("the download made no prepared folder")
-            (root / name).mkdir(exist_ok=True)
+            (root / name).mkdir(parents=True, exist_ok=True)
             try:
                 return made.rename(root / name / made.name)
             except OSError:  # Taken: by a run that downloaded it meanwhile, or by remains.
@@ -154,7 +184,13 @@ def _download(name, root, host):
 
 
 def _prepare(name, scratch):
-    _import_tfds().builder(name, data_dir=scratch).download_and_prepare()
+    tfds = _import_tfds()
+    if name == "tiny_imagenet":
+        from tfdpnorm.data import tiny_imagenet  # which imports TFDS, and this module
+
+        tiny_imagenet.prepare(scratch)
+        return
+    tfds.builder(name, data_dir=scratch).download_and_prepare()
 
 
 def _require_reachable(host):
@@ -190,11 +226,16 @@ def _first_line(error):
 
 
 def _not_found(name, root, reason):
+    command = (
+        f'python -c "import tensorflow_datasets as tfds; tfds.load({name!r}, '
+        f'data_dir={str(root)!r})"'
+    )
+    if name == "tiny_imagenet":
+        command = f"python -m trainers.prepare_tiny_imagenet --data_dir={root}"
     return DatasetNotFoundError(
         f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, found none. "
         f"{reason} With a network, run\n"
-        f'  python -c "import tensorflow_datasets as tfds; tfds.load({name!r}, '
-        f'data_dir={str(root)!r})"\n'
+        f"  {command}\n"
         f"or pass download=True. If the set is elsewhere, pass data_dir or set TFDS_DATA_DIR."
     )
 

@@ -18,6 +18,9 @@ class _TfdsSource:
     host: str
     num_classes: int
     is_text: bool = False
+    tfds_name: str | None = None  # None: its name here
+    test_split: str = "test"
+    side: int | None = None  # Images of any size are brought to this height and width.
 
 
 _TFDS_SOURCES = {
@@ -25,6 +28,18 @@ _TFDS_SOURCES = {
     "kmnist": _TfdsSource(60_000, 10_000, "codh.rois.ac.jp", 10),
     "cifar10": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 10),
     "cifar100": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 100),
+    "imagenette": _TfdsSource(
+        9_469,
+        3_925,
+        "s3.amazonaws.com",
+        10,
+        tfds_name="imagenette/160px-v2",
+        test_split="validation",
+        side=160,
+    ),
+    "tiny_imagenet": _TfdsSource(
+        100_000, 10_000, "cs231n.stanford.edu", 200, test_split="validation"
+    ),
     "ag_news_subset": _TfdsSource(120_000, 7_600, "drive.google.com", 4, is_text=True),
 }
 _SPLITS = ("train", "test")
@@ -41,10 +56,13 @@ def load_examples(name, split, data_dir=None, *, download=False):
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
     (see `tfdpnorm.data._digits` for the split). The other sets are read from folders prepared by
     TensorFlow Datasets, in whatever version is there. Texts are title and description, joined by
-    one space; the label of cifar100 is the fine one.
+    one space; the label of cifar100 is the fine one. The test part of imagenette (160px-v2) and of
+    tiny_imagenet is their validation split, whose labels are known. Imagenette's images are 160
+    pixels on their shorter side: the square in the middle is taken.
 
     Args:
-        name: "mnist", "kmnist", "cifar10", "cifar100", "ag_news_subset" or "digits".
+        name: "mnist", "kmnist", "cifar10", "cifar100", "imagenette", "tiny_imagenet",
+            "ag_news_subset" or "digits".
         split: "train" or "test".
         data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
             and without it `~/tensorflow_datasets`.
@@ -71,12 +89,15 @@ def load_examples(name, split, data_dir=None, *, download=False):
         return Examples(name, split, x, y, num_classes=10, is_complete=True)
 
     source = _TFDS_SOURCES[name]
-    folder = _tfds.prepared_folder(name, data_dir, download_from=source.host if download else None)
+    folder = _tfds.prepared_folder(
+        source.tfds_name or name, data_dir, download_from=source.host if download else None
+    )
     kinds = {
         "label": "i",
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
-    columns = _tfds.read(folder, split, kinds, source.num_classes)
+    tfds_split = source.test_split if split == "test" else split
+    columns = _tfds.read(folder, tfds_split, kinds, source.num_classes, side=source.side)
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
     y = columns["label"].astype(np.int32)
     return Examples(

@@ -22,6 +22,7 @@ OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
 VOCABULARIES = ("hashed", "public", "private")
 VIEWS = ("moved", "random")
+PLATEAUS = ("none", "private", "test")
 # Other numbers of moved views would favour a direction (`runs.augmentation`).
 MULTIPLICITIES = (1, 5, 9)
 
@@ -281,6 +282,50 @@ class Views(Part):
                 self.augmentation_multiplicity,
                 MULTIPLICITIES,
                 remedy='With views="random" it may be any number.',
+            )
+
+
+def _halves(settings):
+    return settings["plateau"] != "none"
+
+
+def _asks_private_examples(settings):
+    return settings["plateau"] == "private"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plateau(Optimizer):
+    """Halving of the learning rate where training makes no progress."""
+
+    plateau: str = knob(
+        "none",
+        "Whether the learning rate is halved on a plateau: private, of a noised accuracy on "
+        "private examples that are left out of training, which is paid for; test, of the loss on "
+        "the test set, which no epsilon covers, as the statement says.",
+        choices=PLATEAUS,
+    )
+    plateau_patience: int = knob(
+        3, "Epochs without progress that make a plateau.", at_least=1, only_if=_halves
+    )
+    plateau_examples: int = knob(
+        5_000,
+        "For --plateau=private: how many examples.",
+        at_least=2,
+        only_if=_asks_private_examples,
+    )
+    plateau_epsilon: float = knob(
+        1.0,
+        "For --plateau=private: what all answers together cost these examples, at the same delta.",
+        check=arguments.positive,
+        only_if=_asks_private_examples,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.plateau != "none" and self.learning_rate_schedule != "constant":
+            raise ValueError(
+                "Expected learning_rate_schedule='constant' with a plateau, got "
+                f"{self.learning_rate_schedule!r}. Leave one of them out."
             )
 
 

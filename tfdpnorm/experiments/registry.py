@@ -1,17 +1,20 @@
 """All experiments by name: their cells, and how one is run.
 
 A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
-function that returns its specs, and `KINDS`, the kinds of run that these specs are of.
+function that returns its specs, and `KINDS`, the kinds of run that these specs are of. It may have
+`FORMS`, a dict from the names of experiments to the `TableForm` of their tables.
 """
 
 from tfdpnorm.experiments import davody, klause
 from tfdpnorm.experiments.knobs import Part
 from tfdpnorm.experiments.runs.skeleton import run
+from tfdpnorm.experiments.table_form import TableForm
 
 _PAPERS = (davody, klause)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
 _KINDS = {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.KINDS}
+_FORMS = {name: form for paper in _PAPERS for name, form in getattr(paper, "FORMS", {}).items()}
 EXPERIMENTS = tuple(_CELLS)
 
 
@@ -31,6 +34,21 @@ def networks(experiment):
     if experiment not in _CELLS:
         return ()
     return tuple(dict.fromkeys(spec.network for spec in cells(experiment)))
+
+
+def table_form(experiment):
+    """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
+    return _FORMS.get(experiment, TableForm())
+
+
+def sources(experiment):
+    """Returns the experiments whose records an experiment's table is made of: mostly its own.
+
+    Where it is another's, as the best runs of a table, nothing is trained for it twice.
+    """
+    if experiment not in _CELLS:
+        return (experiment,)
+    return tuple(dict.fromkeys(spec.experiment for spec in cells(experiment)))
 
 
 def spec_class(kind):

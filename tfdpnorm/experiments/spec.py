@@ -19,6 +19,7 @@ from tfdpnorm.experiments.parts import (
     Noise,
     NoisedStatistics,
     Optimizer,
+    Plateau,
     Pretraining,
     PublicRows,
     ScoredOn,
@@ -42,6 +43,7 @@ class ExperimentSpec(
     Views,
     Noise,
     ClippedLots,
+    Plateau,
     Optimizer,
     Network,
     Texts,
@@ -55,19 +57,13 @@ class ExperimentSpec(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WeightNoiseSpec(HeldOut, Optimizer, Network, Texts, TrainingSet, Cell):
-    """A cell that is trained without privacy, with noise in the weights."""
+class NonPrivateSpec(HeldOut, Optimizer, Network, Texts, TrainingSet, Cell):
+    """A cell that is trained without privacy, by Keras' ordinary step."""
 
-    kind: ClassVar[str] = "weight_noise"
+    kind: ClassVar[str] = "non_private"
 
     optimizer: str = again(Optimizer, "optimizer", "adam")
     learning_rate: float = again(Optimizer, "learning_rate", 1e-3)
-    weight_noise_stddev: float = knob(
-        0.0,
-        "Standard deviation of each weight, in training and testing.",
-        check=arguments.nonnegative,
-        flag="stddev",
-    )
     batch_size: int = knob(128, "Examples of an update.", at_least=1)
 
     def __post_init__(self):
@@ -82,6 +78,20 @@ class WeightNoiseSpec(HeldOut, Optimizer, Network, Texts, TrainingSet, Cell):
     def examples_per_update(self):
         """How many examples an update takes."""
         return self.batch_size
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightNoiseSpec(NonPrivateSpec):
+    """A cell that is trained without privacy, with noise in the weights."""
+
+    kind: ClassVar[str] = "weight_noise"
+
+    weight_noise_stddev: float = knob(
+        0.0,
+        "Standard deviation of each weight, in training and testing.",
+        check=arguments.nonnegative,
+        flag="stddev",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

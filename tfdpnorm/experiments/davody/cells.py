@@ -171,7 +171,7 @@ def _of_dataset(experiments, dataset):
 
 
 def _variant(settings, ours):
-    """Marks a cell whose statistics are not the default, or whose views are not ours."""
+    """Marks a cell whose statistics are not the default, or views or scored examples not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
     views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
@@ -179,6 +179,8 @@ def _variant(settings, ours):
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
+        "random_views" if settings.get("views") == "random" else "",
+        "held_out" if settings.get("held_out") else "",
     ]
     return "".join(f"-{mark}" for mark in marks if mark)
 

@@ -1,8 +1,9 @@
 """Klause et al. (2022): cells, settings and published figures."""
 
-from tfdpnorm.experiments.klause.cells import EXPERIMENTS
+from tfdpnorm.experiments.klause.cells import EXPERIMENTS, FORMS
+from tfdpnorm.experiments.runs.non_private import NonPrivateRun
+from tfdpnorm.experiments.runs.private import PrivateRun
 
-# Their runs are those of `tfdpnorm.experiments.runs.private`, which another paper registers.
-KINDS = ()
+KINDS = (PrivateRun, NonPrivateRun)
 
-__all__ = ["EXPERIMENTS", "KINDS"]
+__all__ = ["EXPERIMENTS", "FORMS", "KINDS"]

@@ -1,12 +1,24 @@
 """Klause et al. (2022): the cells of their tables as specs, with our settings."""
 
+import dataclasses
+import math
+
 from tfdpnorm.experiments.cells import column_of_privacy, settled
 from tfdpnorm.experiments.klause import published as paper
-from tfdpnorm.experiments.klause.settings import EPOCHS, GROUPS, private_settings
-from tfdpnorm.experiments.spec import ExperimentSpec
+from tfdpnorm.experiments.klause.settings import (
+    EPOCHS,
+    GROUPS,
+    NON_PRIVATE,
+    NORMS_TABLE,
+    PAPER,
+    private_settings,
+)
+from tfdpnorm.experiments.spec import ExperimentSpec, NonPrivateSpec
+from tfdpnorm.experiments.table_form import TableForm
 
-DATASETS = ("cifar10", "imagenette", "tiny_imagenet")
-NORMS = ("group", "layer", "public_batch", "batch")
+DATASETS = tuple(EPOCHS)
+MODELS = tuple(PAPER)
+# By what is trained on what: the experiment and the paper's table.
 _TABLES = {
     ("cifar10", "resnet9"): ("klause_table1", paper.TABLE1),
     ("imagenette", "resnet9"): ("klause_table1", paper.TABLE1),
@@ -14,31 +26,33 @@ _TABLES = {
     ("cifar10", "wrn_16_4"): ("klause_table2", paper.TABLE2),
     ("imagenette", "resnet50"): ("klause_table3", paper.TABLE3),
 }
+_NORMS_EPSILON = 7.42
 
 
-def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", groups=None, **settings):
+def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", options=(), **settings):
     """The `ExperimentSpec` of a cell, with our settings.
 
     Args:
         dataset: One of `DATASETS`.
-        model: Name of the network.
+        model: One of `MODELS`.
         epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         scale_norm: Whether `ScaleNorm` follows each residual addition.
-        norm: One of `NORMS`.
-        groups: Number of groups for norm="group"; None for the network's own.
+        norm: Normalisation of the network.
+        options: Further options of the model, a dict, such as {"groups": 16}.
         **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
     """
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
-    ours = private_settings(dataset, model)
+    ours = private_settings(dataset, model, norm)
     settings = {"delta": paper.DELTA, **settled(ours, settings)}
-    options = {"scale_norm": scale_norm, "groups": groups or GROUPS[model]}
-    settings.setdefault("reduced", _reduced(dataset, settings))
-    published = table.get((dataset, model, scale_norm), {}).get(epsilon)
+    settings.setdefault("reduced", _reduced(dataset, settings, PAPER[model]))
+    options = _options(model, scale_norm, options)
+    # Epsilon at another delta, or another network, would not compare to the paper's figure.
     as_in_the_paper = norm == "group" and settings["delta"] == paper.DELTA
+    published = table.get((dataset, model, scale_norm), {}).get(epsilon)
     return ExperimentSpec(
         **{
             "experiment": experiment,
-            "network": _network(dataset, model, scale_norm, norm, groups, settings, ours),
+            "network": _network(dataset, model, norm, options, _marks(settings, ours)),
             "column": column_of_privacy(epsilon, settings.get("noise_multiplier")),
             "paper_value": published if as_in_the_paper else None,
             "model_options": tuple(options.items()),
@@ -51,46 +65,128 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", groups
     )
 
 
-def table1_cells():
-    """The specs of Table 1 and its neighbours of one network, ScaleNorm first."""
-    return _cells(paper.TABLE1)
+def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
+    """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
+    settings = settled(NON_PRIVATE, settings)
+    settings.setdefault("reduced", _reduced(dataset, settings, {}))
+    options = _options(model, scale_norm, options)
+    published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
+    return NonPrivateSpec(
+        **{
+            "experiment": "klause_appendix_b",
+            "network": _network(dataset, model, "group", options, [norm]),
+            "column": column_of_privacy(math.inf),
+            "paper_value": published if norm == "batch" else None,
+            "model_options": tuple(options.items()),
+            **settings,
+        },
+        dataset=dataset,
+        model=model,
+        norm=norm,
+    )
 
 
-def _cells(table):
+def norms_cells():
+    """Ours: normalisations side by side, at one epsilon and with one number of updates."""
+    variants = (
+        dict(norm="group"),
+        dict(norm="group", scale_norm=True),
+        dict(norm="layer"),
+        dict(norm="public_batch"),
+        dict(norm="public_batch", scale_norm=True),
+    )
+    specs = [spec("cifar10", "resnet9", _NORMS_EPSILON, **v, **NORMS_TABLE) for v in variants]
+    return [dataclasses.replace(s, experiment="klause_norms", paper_value=None) for s in specs]
+
+
+def appendix_b_cells():
+    """The specs of Appendix B, ScaleNorm first."""
     return [
+        non_private_spec(dataset, model, scale_norm=scale_norm)
+        for dataset, model, scale_norm in paper.APPENDIX_B
+    ]
+
+
+def _cells(table, experiment):
+    """The specs of the cells of a table that are trained for an experiment, ScaleNorm first."""
+    specs = [
         spec(dataset, model, epsilon, scale_norm=scale_norm)
         for (dataset, model, scale_norm), row in table.items()
         for epsilon in row
     ]
+    return [s for s in specs if s.experiment == experiment]
 
 
-def _network(dataset, model, scale_norm, norm, groups, settings, ours):
+def _options(model, scale_norm, options):
+    given = {name: value for name, value in dict(options).items() if value is not None}
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
+
+
+def _reduced(dataset, settings, paper_settings):
+    """What is smaller than in the paper, in words; "" for nothing."""
+    epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
+    if epochs is None:
+        parts = [f"updates {settings['steps']} for {theirs} epochs"]
+    else:
+        parts = [f"epochs {epochs:g} for {theirs}"] if epochs < theirs else []
+    names = {"expected_batch_size": "expected lot", "augmentation_multiplicity": "views"}
+    for name, words in names.items():
+        if name in paper_settings and settings[name] < paper_settings[name]:
+            parts.append(f"{words} {settings[name]} for {paper_settings[name]}")
+    return "; ".join(parts)
+
+
+def _network(dataset, model, norm, options, more):
     """The row of a table: what is trained on what, and in what it differs from our cells."""
     marks = [
-        "scale_norm" if scale_norm else "",
+        "scale_norm" if options["scale_norm"] else "",
         "" if norm == "group" else norm,
-        "" if groups in (None, GROUPS[model]) else f"{groups}_groups",
-        _views(settings, ours),
-        "held_out" if settings.get("held_out") else "",
+        "" if options["groups"] == GROUPS[model] else f"{options['groups']}_groups",
+        *(str(options[name]) for name in ("order",) if name in options),
+        *(f"{name}_{options[name]}" for name in ("depth", "width") if name in options),
+        *more,
     ]
     return "-".join([dataset, model, *(mark for mark in marks if mark)])
 
 
-def _reduced(dataset, settings):
-    """What is smaller than in the paper, in words; "" for nothing."""
-    epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
-    if epochs is None:
-        return f"{settings['steps']} updates for {theirs} epochs"
-    return f"{epochs:g} epochs for {theirs}" if epochs < theirs else ""
-
-
-def _views(settings, ours):
+def _marks(settings, ours):
     default = {"augmentation_multiplicity": 1, "views": "moved"}
     kept = [tuple({**default, **s}[name] for name in default) for s in (settings, ours)]
     count, kind = kept[0]
-    return "" if kept[0] == kept[1] else f"{count}_{kind}_views"
+    statistics = settings.get("statistics", "public")
+    return [
+        "" if kept[0] == kept[1] else f"{count}_{kind}_views",
+        "" if statistics == "public" else statistics,
+        "held_out" if settings.get("held_out") else "",
+    ]
+
+
+def _by_cell(table):
+    """Dict from the name of a cell to the figure of a table."""
+    return {
+        spec(dataset, model, epsilon, scale_norm=scale_norm).cell: value
+        for (dataset, model, scale_norm), row in table.items()
+        for epsilon, value in row.items()
+    }
 
 
 EXPERIMENTS = {
-    "klause_table1": table1_cells,
+    "klause_table1": lambda: _cells(paper.TABLE1, "klause_table1"),
+    # Its ResNet-9 is that of Table 1.
+    "klause_table2": lambda: _cells(paper.TABLE2, "klause_table2"),
+    "klause_table3": lambda: _cells(paper.TABLE3, "klause_table3"),
+    # The best of the runs of Table 1: nothing else is trained.
+    "klause_table4": lambda: _cells(paper.TABLE4, "klause_table1"),
+    "klause_appendix_b": appendix_b_cells,
+    "klause_norms": norms_cells,
+}
+_BEST = _by_cell(paper.TABLE4)
+FORMS = {
+    **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
+    "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
+    "klause_table4": TableForm(
+        summary="best",
+        paper=_BEST,
+        by_top5=tuple(cell for cell in _BEST if cell.startswith("tiny_imagenet")),
+    ),
 }

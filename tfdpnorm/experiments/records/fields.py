@@ -20,6 +20,7 @@ FIELDS = (
     "epsilon_rdp",
     "epsilon_pld",
     "epsilon_claimed",
+    "epsilon_validation",
     "accountant",
     "delta",
     "guarantee_holds",

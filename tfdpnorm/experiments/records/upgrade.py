@@ -6,6 +6,7 @@ Older records have neither kind nor network and column: their cells are named "n
 # What runs were before a field was there to say it.
 _BEFORE = {
     "epsilon_claimed": None,
+    "epsilon_validation": None,
     "noise_generator": "philox",
     "insecure_seed": None,
     "resumes": 0,

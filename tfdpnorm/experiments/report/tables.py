@@ -2,15 +2,18 @@
 
 import collections
 import math
-import statistics
 
 from tfdpnorm.experiments.records.fields import paper_text
 from tfdpnorm.experiments.registry import spec_class
 from tfdpnorm.experiments.runs.settings import have_same_settings
+from tfdpnorm.experiments.table_form import TableForm
 from tfdpnorm.privacy.rounding import ceil_text
 
 # What a table says first, by the kind of its runs.
-CAPTIONS = {"weight_noise": "Trained without privacy, with noise in the weights. "}
+CAPTIONS = {
+    "weight_noise": "Trained without privacy, with noise in the weights. ",
+    "non_private": "Trained without privacy. ",
+}
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 
 
@@ -34,22 +37,23 @@ def run_table(records):
     return _aligned([header, *rows])
 
 
-def experiment_table(records, networks=(), more=None):
+def experiment_table(records, networks=(), more=None, form=None):
     """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
 
-    Or a column per standard deviation of the noise in the weights. An entry has the mean over seeds
-    of the last weights' test accuracy, +- the standard deviation, the mean of the weight average's
-    in brackets where there is one, and the paper's figure.
+    Or a column per standard deviation of the noise in the weights. An entry sums the last weights'
+    test accuracies up over seeds, as the form says, has the weight average's in brackets where
+    there is one, and the paper's figure.
 
     Args:
         records: Records of one experiment.
         networks: Networks in their order; others follow.
         more: Further columns: dict from a heading to a dict from a network to its entry.
+        form: `TableForm`; by default the means over runs.
 
     Raises:
         ValueError: if there are none.
     """
-    more = more or {}
+    more, form = more or {}, form or TableForm()
     cells = by_cell(records, networks)
     rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
@@ -58,24 +62,23 @@ def experiment_table(records, networks=(), more=None):
         "|---" * (len(columns) + len(more) + 1) + "|",
     ]
     for network in rows:
-        entries = [_entry(cells.get((network, column), [])) for column in columns]
+        entries = [_entry(cells.get((network, column), []), form) for column in columns]
         entries += [column.get(network, "") for column in more.values()]
         lines.append(f"| {network} | " + " | ".join(entries) + " |")
     return "\n".join(lines)
 
 
-def _entry(records):
+def _entry(records, form):
     if not records:
         return ""
-    accuracies = [record["test_accuracy"] for record in records]
-    text = f"{statistics.mean(accuracies):.2f}"
-    if len(records) > 1:
-        text += f" +- {statistics.stdev(accuracies):.2f}"
-    averages = [r["test_accuracy_ema"] for r in records if r["test_accuracy_ema"] is not None]
-    if len(averages) == len(records):
-        text += f" [{statistics.mean(averages):.2f}]"
-    if paper_text(records[0]):
-        text += f"; paper {paper_text(records[0])}"
+    cell = records[0]["cell"]
+    if cell in form.by_top5:
+        text = _figures(records, form, "test_top5", (form.paper or {}).get(cell), "top-5 ")
+    else:
+        theirs = paper_text(records[0]) if form.paper is None else form.paper.get(cell)
+        text = _figures(records, form, "test_accuracy", theirs)
+        if cell in (form.top5 or {}):
+            text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
     if not have_same_settings(records, spec_class(records[0]["kind"])):
         text += "; settings differ"
@@ -87,6 +90,22 @@ def _entry(records):
         text += "; NO GUARANTEE"
     else:
         text += _over_target(records)
+    return text
+
+
+def _figures(records, form, field, theirs, what=""):
+    """One kind of accuracy of a cell's runs, its weight average's, and the paper's."""
+    values, averages = (
+        [record[name] for record in records if record[name] is not None]
+        for name in (field, f"{field}_ema")
+    )
+    if not values:
+        return f"{what}not measured"
+    text = what + form.summed_up(values)
+    if len(averages) == len(records):
+        text += f" [{form.middle(averages):.2f}]"
+    if theirs:
+        text += f"; paper {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
     return text
 
 

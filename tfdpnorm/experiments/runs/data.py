@@ -15,7 +15,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
-from tfdpnorm.experiments.parts import HeldOut, Pretraining, PublicRows, ScoredOn
+from tfdpnorm.experiments.parts import HeldOut, Plateau, Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
 
 PRIVATE_VOCABULARY = (
@@ -95,9 +95,10 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
     held_out = None
-    if isinstance(spec, HeldOut) and spec.validation_examples:
+    asked = _validation_examples(spec)
+    if asked:
         # By row number and seed, as public rows are: nothing is looked at.
-        held_out, train = split_public(train, spec.validation_examples, seed=spec.seed)
+        held_out, train = split_public(train, asked, seed=spec.seed)
     if _is_held_out(spec):
         test, train = split_public(train, spec.held_out, seed=spec.seed)
         left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
@@ -124,6 +125,13 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
         public_source=source,
     )
+
+
+def _validation_examples(spec):
+    """How many training examples are left out, to be looked at during training."""
+    if isinstance(spec, Plateau) and spec.plateau == "private":
+        return spec.plateau_examples
+    return spec.validation_examples if isinstance(spec, HeldOut) else 0
 
 
 def _is_held_out(spec):
@@ -196,10 +204,11 @@ def _lines(path):
 # --- audits ---
 
 _IMAGE, _WORDS = (28, 28, 1), (64,)
+_FOR_COLOUR = ("resnet9", "resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
 _AUDIT_SHAPES = {
     "bilstm": _WORDS,
     "transformer": _WORDS,
-    **dict.fromkeys(("resnet9", "resnet18", "tf_tutorial", "vgg", "wrn_16_4"), (32, 32, 3)),
+    **dict.fromkeys(_FOR_COLOUR, (32, 32, 3)),
 }
 _AUDIT_OPTIONS = {"mlp": {"hidden_units": (100,)}}
 _BRIGHTNESS_LEVELS = 16

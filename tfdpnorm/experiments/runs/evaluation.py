@@ -32,6 +32,11 @@ def test_accuracies(model, data):
     return _top1(logits, data.test_y), float(100 * np.mean(not_below <= _TOP))
 
 
+def rounded(values):
+    """List of percentages as records have them: four digits, or None."""
+    return [None if value is None else round(value, 4) for value in values]
+
+
 def _logits(model, data):
     return model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
 

@@ -7,8 +7,9 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_private
-from tfdpnorm.experiments.runs.evaluation import test_accuracies, test_accuracy
+from tfdpnorm.experiments.runs.evaluation import rounded, test_accuracies, test_accuracy
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
+from tfdpnorm.experiments.runs.plateaus import fit_options, halving_callbacks
 from tfdpnorm.experiments.runs.skeleton import Run
 from tfdpnorm.experiments.spec import ExperimentSpec
 from tfdpnorm.privacy.rounding import ceil_text
@@ -54,7 +55,7 @@ class PrivateRun(Run):
         progress = Progress(self.model, data, spec.evaluations, self.echo)
         self.curve = progress.curve
         ours = [progress, *([self._average] if self._average else [])]
-        self.callbacks = [*ours, *self.callbacks]
+        self.callbacks = [*ours, *halving_callbacks(spec, data, self.model.plan), *self.callbacks]
 
     def describe(self):
         """Returns in words what is about to be trained."""
@@ -108,7 +109,8 @@ class PrivateRun(Run):
                 self.data.train_y,
                 expected_batch_size=self.spec.expected_batch_size,
             )
-            self.model.fit(batches, verbose=0, callbacks=self.callbacks)
+            options = fit_options(self.spec, self.data)
+            self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
             if ledger.remaining_updates:  # A callback stopped it: its key is of no more use.
                 self.model.finish()
         return (ledger.position - before) * self.model.plan.expected_batch_size
@@ -116,11 +118,11 @@ class PrivateRun(Run):
     def measured(self):
         """Returns what the run reached, and what it spent."""
         spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
-        accuracy, top5 = _rounded(test_accuracies(self.model, self.data))
+        accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         accuracy_ema = top5_ema = None
         if self._average is not None:
             with self._average.applied():
-                accuracy_ema, top5_ema = _rounded(test_accuracies(self.model, self.data))
+                accuracy_ema, top5_ema = rounded(test_accuracies(self.model, self.data))
         return {
             "test_accuracy": accuracy,
             "test_accuracy_ema": accuracy_ema,
@@ -131,6 +133,9 @@ class PrivateRun(Run):
             "epsilon_rdp": ledger.epsilon(accountant="rdp"),
             "epsilon_pld": ledger.epsilon(accountant="pld"),
             "epsilon_claimed": ledger.claimed_epsilon() if _is_claimed(spec) else None,
+            "epsilon_validation": (
+                ledger.validation_epsilon() if spec.plateau == "private" else None
+            ),
             "accountant": plan.accountant,
             "delta": plan.delta,
             "guarantee_holds": ledger.guarantee_holds,
@@ -209,10 +214,6 @@ class Progress(keras.callbacks.Callback):
             f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
             f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
         )
-
-
-def _rounded(values):
-    return [None if value is None else round(value, 4) for value in values]
 
 
 def _is_claimed(spec):

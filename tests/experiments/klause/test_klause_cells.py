@@ -1,0 +1,133 @@
+"""The cells of Klause et al.: what they train, what they say of it, and their tables."""
+
+import math
+
+import pytest
+
+from tfdpnorm import models
+from tfdpnorm.experiments import registry
+from tfdpnorm.experiments.klause import cells as klause
+from tfdpnorm.experiments.klause import published
+from tfdpnorm.experiments.report import tables
+from tfdpnorm.experiments.spec import NonPrivateSpec
+from tfdpnorm.experiments.sweep.runs import is_done
+
+KLAUSE = [name for name in registry.EXPERIMENTS if name.startswith("klause")]
+
+
+def test_there_are_all_tables():
+    counts = {name: len(registry.cells(name)) for name in KLAUSE}
+    assert counts == {
+        "klause_table1": 18,
+        "klause_table2": 2,
+        "klause_table3": 2,
+        "klause_table4": 6,
+        "klause_appendix_b": 2,
+        "klause_norms": 5,
+    }
+
+
+@pytest.mark.parametrize("name", KLAUSE)
+def test_cells_have_names_of_their_own_and_say_what_is_smaller(name):
+    specs = registry.cells(name)
+    assert len({spec.cell for spec in specs}) == len(specs)
+    for spec in specs:
+        assert spec.reduced and spec.model in models.names()
+        assert set(dict(spec.model_options)) <= set(models.options(spec.model))
+        with_scale = "scale_norm" in spec.network
+        assert dict(spec.model_options)["scale_norm"] == with_scale
+
+
+def test_the_figures_are_the_papers():
+    specs = {spec.cell: spec for spec in registry.cells("klause_table1")}
+    assert specs["cifar10-resnet9-scale_norm/eps=7.42"].paper_value == 71.8
+    assert specs["cifar10-resnet9/eps=7.42"].paper_value == 71.4
+    other = klause.spec("cifar10", "resnet9", 7.42, norm="layer")
+    assert other.paper_value is None and other.network == "cifar10-resnet9-layer"
+    assert klause.spec("cifar10", "resnet9", 7.42, delta=1e-6).paper_value is None
+
+
+def test_normalisations_side_by_side_differ_in_nothing_else():
+    specs = registry.cells("klause_norms")
+    shared = {
+        (s.epsilon, s.epochs, s.expected_batch_size, s.l2_norm_clip, s.learning_rate, s.optimizer)
+        for s in specs
+    }
+    assert len(shared) == 1 and specs[0].epsilon == 7.42
+    public = [s.public_dataset for s in specs if s.needs_public_rows]
+    assert public == ["cifar100", "cifar100"]
+
+
+def test_appendix_b_is_trained_without_privacy():
+    for spec in registry.cells("klause_appendix_b"):
+        assert isinstance(spec, NonPrivateSpec) and spec.norm == "batch"
+        assert registry.spec_class(spec.kind) is NonPrivateSpec
+
+
+@pytest.mark.parametrize(
+    "fields, network",
+    [
+        ({}, "cifar10-resnet9"),
+        ({"scale_norm": True, "options": {"groups": 16}}, "cifar10-resnet9-scale_norm-16_groups"),
+        ({"options": {"groups": 32, "order": None}}, "cifar10-resnet9"),
+        ({"options": {"order": "conv_act_norm"}}, "cifar10-resnet9-conv_act_norm"),
+        (
+            {"augmentation_multiplicity": 4, "views": "random"},
+            "cifar10-resnet9-4_random_views",
+        ),
+        ({"held_out": 5000}, "cifar10-resnet9-held_out"),
+    ],
+)
+def test_cells_that_differ_from_ours_are_named_so(fields, network):
+    assert klause.spec("cifar10", "resnet9", 7.42, **fields).network == network
+
+
+def records(make_record, spec, accuracies, top5):
+    return [
+        make_record(
+            experiment=spec.experiment,
+            cell=spec.cell,
+            paper_value=spec.paper_value,
+            test_accuracy=accuracy,
+            test_accuracy_ema=accuracy + 1,
+            test_top5=five,
+            test_top5_ema=None,
+            epsilon=spec.epsilon,
+            epsilon_target=spec.epsilon,
+            seed=seed,
+        )
+        for seed, (accuracy, five) in enumerate(zip(accuracies, top5, strict=True))
+    ]
+
+
+def test_tables_have_medians_and_table_4_the_best(make_record):
+    spec = klause.spec("tiny_imagenet", "resnet9", 10.0, scale_norm=True)
+    made = records(make_record, spec, (10.0, 13.0, 11.0), (31.0, 30.0, 35.0))
+    first = tables.experiment_table(made, form=registry.table_form("klause_table1"))
+    assert "11.00 (11.33 +- 1.53, 10.00 to 13.00) [12.00]; paper 19.40" in first
+    assert "top-5 31.00 (32.00 +- 2.65, 30.00 to 35.00); paper 41.80 (3 runs)" in first
+    best = tables.experiment_table(made, form=registry.table_form("klause_table4"))
+    assert "top-5 35.00; paper 42.80 (3 runs)" in best and "13.00" not in best
+    assert "11.33 +- 1.53 [12.33]; paper 19.40 (3 runs)" in tables.experiment_table(made)
+
+
+def test_table_4_is_made_of_the_runs_of_table_1():
+    assert registry.sources("klause_table4") == ("klause_table1",)
+    assert registry.sources("davody_table5") == ("davody_table5",)
+    first = {spec.cell: spec for spec in registry.cells("klause_table1")}
+    for spec in registry.cells("klause_table4"):
+        assert spec == first[spec.cell]
+    assert set(registry.table_form("klause_table4").paper) <= set(first)
+
+
+def test_a_record_of_a_cell_is_done(make_record):
+    from tfdpnorm.experiments.runs.settings import settings
+
+    spec = klause.spec("cifar10", "resnet9", 7.42, scale_norm=True)
+    record = make_record(experiment=spec.experiment, cell=spec.cell, flags=settings(spec))
+    assert is_done(spec, [record])
+    assert not is_done(klause.spec("cifar10", "resnet9", 7.42), [record])
+
+
+def test_epsilon_inf_is_the_papers_name_for_none():
+    assert published.APPENDIX_B[("cifar10", "resnet9", True)] == {math.inf: 89.8}

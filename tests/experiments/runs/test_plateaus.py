@@ -1,0 +1,68 @@
+"""Halving of the learning rate on a plateau: what is asked, what it costs, and what is said."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.experiments.registry import run_cell
+from tfdpnorm.training import PrivateValidation
+
+
+@pytest.fixture(scope="module")
+def with_validation():
+    """Returns a function from `ExperimentData` to the same with 30 private validation rows."""
+
+    def make(data):
+        rng = np.random.default_rng(9)
+        rows = rng.random((30, 12, 12, 1), np.float32)
+        return dataclasses.replace(data, validation_x=rows, validation_y=rng.integers(2, size=30))
+
+    return make
+
+
+class Rates(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(float(self.model.optimizer.learning_rate))
+
+
+def trained(spec, data):
+    rates = Rates()
+    return run_cell(spec, data=data, echo=lambda _: None, callbacks=[rates]), rates.seen
+
+
+def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
+    tiny_spec, tiny_data, with_validation, monkeypatch
+):
+    answers = iter([10, 9, 8, 20, 1])
+    monkeypatch.setattr(PrivateValidation, "_judge", lambda *_: np.zeros(30, bool))
+    monkeypatch.setattr(
+        "tfdpnorm.training.callbacks.private_validation._whole_noise", lambda _: next(answers)
+    )
+    spec = tiny_spec(
+        steps=20, plateau="private", plateau_patience=2, plateau_epsilon=2.0, delta=1e-3
+    )
+    result, rates = trained(spec, with_validation(tiny_data))
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
+    assert 1.9 < result.record["epsilon_validation"] <= 2.0
+    assert result.record["guarantee_holds"]
+    assert result.record["epsilon"] == pytest.approx(
+        trained(tiny_spec(steps=20, delta=1e-3), tiny_data)[0].record["epsilon"]
+    ), "the training examples pay for it, too"
+
+
+def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
+    result, _ = trained(tiny_spec(plateau="test"), tiny_data)
+    assert result.record["epsilon_validation"] is None
+    statement = result.model.privacy_statement()
+    assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
+
+
+def test_a_schedule_besides_is_refused(tiny_spec):
+    with pytest.raises(ValueError, match="learning_rate_schedule='constant' with a plateau"):
+        tiny_spec(plateau="private", learning_rate_schedule="cosine")

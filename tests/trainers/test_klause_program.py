@@ -1,0 +1,86 @@
+"""The program of Klause et al.: its flags reach the spec, and mistakes end in a line."""
+
+import math
+
+import pytest
+
+from tfdpnorm.experiments.klause import cells as klause
+from trainers import common
+
+
+@pytest.fixture
+def spec_of(main, monkeypatch):
+    """Returns a function from flags to the spec that would be trained."""
+
+    def parse(*flags):
+        seen = []
+        monkeypatch.setattr(common, "train", seen.append)
+        result = main("klause_scalenorm", *flags)
+        assert result.code == 0, result.err
+        return seen[0]
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (("--epsilon=7.42",), ("cifar10", "resnet9", 7.42, {})),
+        (("--epsilon=7.42", "--scale_norm"), ("cifar10", "resnet9", 7.42, {"scale_norm": True})),
+        (
+            ("--epsilon=8", "--model=wide_resnet", "--depth=40", "--noscale_norm"),
+            ("cifar10", "wide_resnet", 8.0, {"options": {"depth": 40}}),
+        ),
+        (
+            ("--epsilon=7.42", "--order=conv_act_norm", "--groups=-1", "--held_out=5000"),
+            (
+                "cifar10",
+                "resnet9",
+                7.42,
+                {"options": {"groups": -1, "order": "conv_act_norm"}, "held_out": 5000},
+            ),
+        ),
+        (
+            ("--epsilon=10", "--dataset=tiny_imagenet", "--norm=public_batch", "--ema_decay=0.9"),
+            ("tiny_imagenet", "resnet9", 10.0, {"norm": "public_batch", "ema_decay": 0.9}),
+        ),
+        (
+            ("--epsilon=8", "--augmentation_multiplicity=3", "--views=random", "--steps=7"),
+            (
+                "cifar10",
+                "resnet9",
+                8.0,
+                {"augmentation_multiplicity": 3, "views": "random", "steps": 7},
+            ),
+        ),
+    ],
+)
+def test_flags_reach_the_spec(spec_of, flags, expected):
+    dataset, model, epsilon, fields = expected
+    assert spec_of(*flags) == klause.spec(dataset, model, epsilon, **fields)
+
+
+def test_batch_normalisation_is_trained_without_privacy(spec_of):
+    spec = spec_of("--norm=batch", "--epsilon=inf", "--scale_norm", "--epochs=2")
+    assert spec == klause.non_private_spec("cifar10", "resnet9", scale_norm=True, epochs=2.0)
+    assert spec.column == f"eps={math.inf:g}" and spec.kind == "non_private"
+
+
+@pytest.mark.parametrize(
+    "flags, part",
+    [
+        (["--norm=batch", "--epsilon=1"], "Expected --epsilon=inf with --norm=batch"),
+        (["--norm=batch", "--epsilon=inf", "--l2_norm_clip=1"], "got --l2_norm_clip"),
+        (["--norm=batch", "--epsilon=inf", "--dry_run"], "--dry_run"),
+        (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
+        (["--epsilon=1", "--augmentation_multiplicity=3"], "With views="),
+    ],
+)
+def test_mistakes_end_in_a_line(main, flags, part):
+    result = main("klause_scalenorm", *flags)
+    assert result.code == 2 and part in result.err and "Traceback" not in result.err
+
+
+def test_preparing_without_an_archive_ends_in_a_line(main, tmp_path):
+    result = main("prepare_tiny_imagenet", f"--manual_dir={tmp_path}", f"--data_dir={tmp_path}")
+    assert result.code == 2 and "Expected tiny-imagenet-200.zip in manual_dir" in result.err

@@ -1,0 +1,43 @@
+"""Halving of the learning rate where training makes no progress."""
+
+import math
+
+from tensorflow import keras
+
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import PrivateValidation
+
+_FACTOR = 0.5
+
+
+def halving_callbacks(spec, data, plan):
+    """Returns the callbacks that halve the learning rate on a plateau, a list.
+
+    "private": `PrivateValidation` asks after each epoch, and is charged to the validation examples,
+    none of which is a training example. "test": Keras' loss on the test set, see `fit_options`.
+
+    Args:
+        spec: Spec with the part `Plateau`.
+        data: `ExperimentData`.
+        plan: `tfdpnorm.privacy.PrivacyPlan` of the run.
+    """
+    if spec.plateau == "none":
+        return []
+    halve = dict(factor=_FACTOR, patience=spec.plateau_patience)
+    if spec.plateau == "test":
+        return [keras.callbacks.ReduceLROnPlateau("val_loss", **halve)]
+    epochs = math.ceil(plan.steps / max(1, round(1 / plan.sampling_rate)))
+    validation = PrivateValidation(
+        data.validation_x,
+        data.validation_y,
+        budget=PrivacyBudget(epsilon=spec.plateau_epsilon, delta=plan.delta),
+        queries=epochs,
+    )
+    return [validation, keras.callbacks.ReduceLROnPlateau(validation.name, mode="max", **halve)]
+
+
+def fit_options(spec, data):
+    """Returns the arguments of `fit` for that, a dict."""
+    if spec.plateau != "test":
+        return {}
+    return {"validation_data": (data.test_x, data.test_y), "validation_batch_size": 1000}

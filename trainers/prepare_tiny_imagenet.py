@@ -1,0 +1,45 @@
+"""Prepares Tiny ImageNet for TensorFlow Datasets, from its official archive.
+
+    python -m trainers.prepare_tiny_imagenet --data_dir=~/tensorflow_datasets
+    python -m trainers.prepare_tiny_imagenet --manual_dir=~/Downloads
+
+Without --manual_dir it downloads the archive. An archive with another checksum than the official
+one is only taken from --manual_dir, with a warning.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+import os
+import pathlib
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_string(
+        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
+    )
+    flags.DEFINE_string("manual_dir", None, "Folder with tiny-imagenet-200.zip.")
+
+
+def main():
+    """Prepares the set."""
+    from tfdpnorm.data import tiny_imagenet
+
+    root = FLAGS.data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    root = pathlib.Path(root).expanduser()
+    manual = FLAGS.manual_dir and pathlib.Path(FLAGS.manual_dir).expanduser()
+    met = tiny_imagenet.prepare(root, manual_dir=manual)
+    which = "the official archive" if met.is_official else "another archive than the official one"
+    print(
+        f"{tiny_imagenet.NAME} in {root}: {met.train:,} training and {met.validation:,} validation "
+        f"images, from {which} (MD5 {met.md5})."
+    )
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
