@@ -1,18 +1,24 @@
 """All experiments by name: their cells, and how one is run.
 
 A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
-function that returns its specs, and `KINDS`, the kinds of run that these specs are of.
+function that returns its specs, and `kinds`, a function that returns the kinds of run that these
+specs are of. What trains a run is imported where it is asked for: cells are listed without it.
 """
+
+import functools
 
 from tfdpnorm.experiments import davody
 from tfdpnorm.experiments.knobs import Part
-from tfdpnorm.experiments.runs.skeleton import run
 
 _PAPERS = (davody,)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
-_KINDS = {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.KINDS}
 EXPERIMENTS = tuple(_CELLS)
+
+
+@functools.cache
+def _kinds():
+    return {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.kinds()}
 
 
 def cells(experiment):
@@ -35,7 +41,7 @@ def networks(experiment):
 
 def spec_class(kind):
     """Returns the class of the specs of a kind of run; `Part`, without fields, if it is unknown."""
-    return _KINDS[kind].spec_class if kind in _KINDS else Part
+    return _kinds()[kind].spec_class if kind in _kinds() else Part
 
 
 def run_cell(spec, **settings):
@@ -48,4 +54,6 @@ def run_cell(spec, **settings):
     Returns:
         `RunResult`.
     """
-    return run(_KINDS[spec.kind], spec, **settings)
+    from tfdpnorm.experiments.runs.skeleton import run
+
+    return run(_kinds()[spec.kind], spec, **settings)
