@@ -55,8 +55,8 @@ def define_flags():
 
 def main():
     """Measures what the flags ask for."""
-    models = _chosen("models", FLAGS.models, WORKLOADS)
-    engines = _chosen("engines", FLAGS.engines, ENGINES)
+    models = chosen("models", FLAGS.models, WORKLOADS)
+    engines = chosen("engines", FLAGS.engines, ENGINES)
     sizes = _sizes(FLAGS.batch_sizes)
     for name in ("rounds", "timeout", "memory_limit"):
         if not FLAGS[name].value > 0:
@@ -119,7 +119,7 @@ def _key(row):
     return row["model"], row["batch_size"], row["engine"]
 
 
-def _chosen(flag, names, known):
+def chosen(flag, names, known):
     """The names asked for, without repetition."""
     if names == ["all"]:
         return list(known)
@@ -141,8 +141,8 @@ def _sizes(texts):
     return sorted({int(text) for text in texts})
 
 
-def run_app():
-    """Runs `main` with parsed flags; a mistake of the user ends in one line, not a traceback."""
+def run_app(main=main):
+    """Runs a program with parsed flags; a mistake of the user ends in one line, not a traceback."""
 
     def guarded(argv):
         try:

@@ -39,6 +39,45 @@ def test_import_does_not_load_tensorflow(module):
     assert loaded.strip() == "False"
 
 
+NEEDLESS = ["tensorflow_datasets", "keras_tuner", "matplotlib"]
+HEAVY = ["tensorflow", "keras", "scipy", "dp_accounting", *NEEDLESS]
+PROGRAMS = ["audit", "davody_dp", "davody_weight_noise", "demo", "sweep", "table"]
+PROGRAMS = ["tfdpnorm.privacy.command", *(f"trainers.{name}" for name in PROGRAMS)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_answer_help_without_what_takes_long_to_load(program):
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['program', '--help']\n"
+        "try:\n"
+        f"    runpy.run_module({program!r}, run_name='__main__')\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        f"print('loaded:', [name for name in {HEAVY} if name in sys.modules])"
+    )
+    lines = run_python(code).strip().splitlines()
+    assert len(lines) > 5 and lines[-1] == "loaded: []"
+
+
+def test_the_library_loads_no_data_sets_tuner_or_plots():
+    loaded = run_python(
+        "import sys, tfdpnorm\n"
+        "from tfdpnorm import make_private\n"
+        f"print([name for name in {NEEDLESS} if name in sys.modules])"
+    )
+    assert loaded.strip().splitlines()[-1] == "[]"
+
+
+def test_choices_name_what_there_is():
+    from tfdpnorm import choices, models
+    from tfdpnorm.gradients.engines import registry
+    from tfdpnorm.training import ENGINES
+
+    assert ENGINES == choices.ENGINES == tuple(registry.ENGINES)
+    assert set(choices.MODELS) <= set(models.names())
+
+
 # --- the layers of the package, read from the imports of the source ---
 
 
@@ -145,9 +184,10 @@ def forbidden_imports(modules):
     """What breaks the layers, one line for each import."""
     standard = set(sys.stdlib_module_names)
     libraries = ("tensorflow", "numpy")
-    ground = ("tfdpnorm.arguments", "tfdpnorm.files", COMPAT)
+    ground = ("tfdpnorm.arguments", "tfdpnorm.choices", "tfdpnorm.files", COMPAT)
     allowed = {
         "tfdpnorm.arguments": [],
+        "tfdpnorm.choices": [],
         "tfdpnorm.files": [],
         COMPAT: [COMPAT, "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],

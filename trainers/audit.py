@@ -20,17 +20,12 @@ import sys
 
 from absl import flags, logging
 
-from tfdpnorm.audit.attacks.canaries import KINDS
+from tfdpnorm.choices import CANARY_KINDS, STATISTICS
 from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
-from tfdpnorm.experiments.report import audits as audit_report
-from tfdpnorm.experiments.report import canaries as canary_report
-from tfdpnorm.experiments.report import planted as planted_report
-from tfdpnorm.experiments.runs import audits, planted_audits, sensitivity_grid
 from tfdpnorm.experiments.spec import AuditSpec
 from tfdpnorm.files import make_folder
-from tfdpnorm.layers.public_moments_layer import STATISTICS
 
 FLAGS = flags.FLAGS
 _CHECKS = ("epsilon", "sensitivity", "canaries", "gradient_canaries", "planted")
@@ -87,7 +82,7 @@ def define_flags():
         None,
         "Coins guessed, even; default: half of the canaries, of those of gradients a fifth.",
     )
-    flags.DEFINE_enum("canary_kind", "mislabelled", KINDS, "What canaries are.")
+    flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "What canaries are.")
     flags.DEFINE_integer("num_examples", 200, "Private rows beside the canaries.")
     flags.DEFINE_integer(
         "steps",
@@ -117,6 +112,9 @@ def main():
 
 def _epsilon(folder):
     """Audits one step in each mode; returns whether a guarantee was broken."""
+    from tfdpnorm.experiments.report import audits as audit_report
+    from tfdpnorm.experiments.runs import audits
+
     settings = spec_flags.given(AuditSpec)
     given = AuditSpec(**settings)
     one_mode = "statistics" in settings or not given.needs_public_rows
@@ -143,6 +141,9 @@ def _epsilon(folder):
 
 
 def _canaries(folder):
+    from tfdpnorm.experiments.report import audits as audit_report
+    from tfdpnorm.experiments.runs import audits
+
     count = _given("canaries", 200)
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
     record = audits.run_canaries(
@@ -168,6 +169,9 @@ def _canaries(folder):
 
 def _gradient_canaries(folder):
     """Audits one training; the table and the plot are of all such records in the folder."""
+    from tfdpnorm.experiments.report import canaries as canary_report
+    from tfdpnorm.experiments.runs import audits
+
     count = _given("canaries", _GRADIENT_CANARIES)
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
     record = audits.run_gradient_canaries(
@@ -197,6 +201,9 @@ def _gradient_canaries(folder):
 
 def _planted(folder):
     """Plants every fault; returns whether one went unseen, or an alarm was false."""
+    from tfdpnorm.experiments.report import planted as planted_report
+    from tfdpnorm.experiments.runs import planted_audits
+
     count = _given("canaries", _GRADIENT_CANARIES)
     defaults = {
         "model": "mlp",
@@ -227,6 +234,9 @@ def _given(name, default):
 
 
 def _sensitivity(folder):
+    from tfdpnorm.experiments.report import audits as audit_report
+    from tfdpnorm.experiments.runs import sensitivity_grid
+
     specs = sensitivity_grid.sensitivity_grid(FLAGS.models)
     record = sensitivity_grid.run_grid(
         specs, ascent_steps=FLAGS.ascent_steps, data_dir=FLAGS.data_dir
@@ -241,6 +251,8 @@ def _sensitivity(folder):
 
 
 def _show(record, folder):
+    from tfdpnorm.experiments.report import audits as audit_report
+
     print(f"{record['cell']}, {record['seconds']:.0f} s. {audit_report.audit_summary(record)}")
     print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")
 

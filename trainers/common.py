@@ -7,10 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 
 from absl import app, flags, logging
 
-from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
-from tfdpnorm.experiments.registry import run_cell
-from tfdpnorm.experiments.runs.data import CACHE_DIR
-from tfdpnorm.experiments.runs.dry_run import dry_run
+from tfdpnorm.experiments.parts import CACHE_DIR
 
 FLAGS = flags.FLAGS
 
@@ -58,8 +55,12 @@ def train(spec):
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
     if "dry_run" in FLAGS and FLAGS.dry_run:
+        from tfdpnorm.experiments.runs.dry_run import dry_run
+
         print(dry_run(spec, **places))
         return
+    from tfdpnorm.experiments.registry import run_cell
+
     private = {}
     if "checkpoint_every" in FLAGS:
         private["checkpoint_every"] = FLAGS.checkpoint_every
@@ -74,20 +75,34 @@ def train(spec):
 
 
 def run_app(main):
-    """Runs `main()` with parsed flags; a user's mistakes end in one line, not in a traceback."""
+    """Runs `main()` with parsed flags; a user's mistakes end in one line, not in a traceback.
+
+    `main` imports what loads TensorFlow, so that --help and wrong flags are answered at once.
+    """
 
     def guarded(argv):
-        if FLAGS["verbosity"].using_default_value:
-            logging.set_verbosity(logging.WARNING)  # not which files TFDS reads
+        # absl has set INFO by now. Not which files TFDS reads, unless --verbosity asks for it.
+        if not FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
         try:
             if len(argv) > 1:
                 raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")
             main()
-        except (ValueError, DatasetNotFoundError, DatasetCorruptError, OSError) as error:
+        except Exception as error:
+            if not _is_mistake(error):
+                raise
             print(f"Error: {_cause(error)}", file=sys.stderr)
             sys.exit(2)
 
     app.run(guarded)
+
+
+def _is_mistake(error):
+    if isinstance(error, ValueError | OSError):
+        return True
+    from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
+
+    return isinstance(error, DatasetCorruptError | DatasetNotFoundError)
 
 
 def _cause(error):

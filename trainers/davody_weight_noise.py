@@ -11,9 +11,9 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
+from tfdpnorm.choices import PLACEMENTS
 from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.spec import WeightNoiseSpec
-from tfdpnorm.models import PLACEMENTS
 
 FLAGS = flags.FLAGS
 

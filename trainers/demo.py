@@ -11,9 +11,6 @@ import pathlib
 from absl import flags
 
 from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.registry import run_cell
-from tfdpnorm.experiments.report import plots, tables
-from tfdpnorm.experiments.runs.data import load_experiment_data
 
 FLAGS = flags.FLAGS
 _NORMS = ("none", "layer", "public_batch")
@@ -29,6 +26,10 @@ def define_flags():
 
 def main():
     """Trains the three networks and shows what they reached."""
+    from tfdpnorm.experiments.registry import run_cell
+    from tfdpnorm.experiments.report import plots, tables
+    from tfdpnorm.experiments.runs.data import load_experiment_data
+
     folder = pathlib.Path(FLAGS.output_dir)
     records, curves = [], {}
     for norm in _NORMS:

@@ -12,7 +12,6 @@ import sys
 from absl import flags
 
 from tfdpnorm.experiments import registry as cells
-from tfdpnorm.experiments.sweep import sweep
 
 FLAGS = flags.FLAGS
 
@@ -37,6 +36,8 @@ def define_flags():
 
 def main():
     """Trains what is left of the table."""
+    from tfdpnorm.experiments.sweep import sweep
+
     table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
     if FLAGS.output_dir != FLAGS["output_dir"].default:
         table += f" --results_dir={FLAGS.output_dir}"

@@ -13,8 +13,6 @@ from absl import flags
 from tfdpnorm.experiments import registry as cells
 from tfdpnorm.experiments.records.fields import SENSITIVITY_FIELDS
 from tfdpnorm.experiments.records.store import read_records
-from tfdpnorm.experiments.report import plots, tables
-from tfdpnorm.experiments.report.audits import sensitivity_column
 
 FLAGS = flags.FLAGS
 
@@ -30,6 +28,9 @@ def define_flags():
 
 def main():
     """Prints the table, and writes it and the plot beside the records."""
+    from tfdpnorm.experiments.report import plots, tables
+    from tfdpnorm.experiments.report.audits import sensitivity_column
+
     folder = pathlib.Path(FLAGS.results_dir)
     records = _records(folder)
     if not records:
@@ -69,6 +70,8 @@ def _records(folder):
 
 
 def _curves(records, folder):
+    from tfdpnorm.experiments.report import plots
+
     paths = []
     for network in dict.fromkeys(r["network"] for r in records if r["curve"]):
         path = folder / f"{FLAGS.experiment}-{network}.png"

@@ -74,7 +74,7 @@ def toy_paper(monkeypatch):
         for part in (0.25, 0.5)
     ]
     monkeypatch.setitem(registry._CELLS, "toy_table", lambda: specs)
-    monkeypatch.setitem(registry._KINDS, "toy", ToyRun)
+    monkeypatch.setitem(registry._kinds(), "toy", ToyRun)
     return specs
 
 

@@ -10,13 +10,15 @@ import functools
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import (
+    ACCOUNTANTS,
+    ENGINES,
+    GENERATORS,
+    NORMS,
+    STATISTICS,
+    STATISTICS_GRADIENTS,
+)
 from tfdpnorm.experiments.knobs import Part, knob
-from tfdpnorm.layers.public_batch_normalization import STATISTICS_GRADIENTS
-from tfdpnorm.layers.public_moments_layer import STATISTICS
-from tfdpnorm.models import NORMS, names
-from tfdpnorm.privacy import ACCOUNTANTS
-from tfdpnorm.training import ENGINES
-from tfdpnorm.training.step.noise import GENERATORS
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
@@ -25,6 +27,13 @@ VIEWS = ("moved", "random")
 PLATEAUS = ("none", "private", "test")
 # Other numbers of moved views would favour a direction (`runs.augmentation`).
 MULTIPLICITIES = (1, 5, 9)
+CACHE_DIR = "outputs/pretrained"
+
+
+def _networks():
+    from tfdpnorm.models import names  # loads TensorFlow
+
+    return names()
 
 
 def _has_public_statistics(settings):
@@ -139,7 +148,7 @@ class Network(Part):
     """The network."""
 
     norm: str = knob("none", "Normalisation of the network.", choices=NORMS)
-    model: str = knob("lenet5", "Network.", choices=names)
+    model: str = knob("lenet5", "Network.", choices=_networks)
     model_options: tuple[tuple[str, object], ...] = knob(
         (), "Pairs of further options of the model, such as (('activation', 'tanh'),).", flag=False
     )

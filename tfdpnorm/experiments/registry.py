@@ -1,21 +1,27 @@
 """All experiments by name: their cells, and how one is run.
 
 A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
-function that returns its specs, and `KINDS`, the kinds of run that these specs are of. It may have
-`FORMS`, a dict from the names of experiments to the `TableForm` of their tables.
+function that returns its specs, and `kinds`, a function that returns the kinds of run that these
+specs are of. It may have `FORMS`, a dict from the names of experiments to the `TableForm` of their
+tables. What trains a run is imported where it is asked for: cells are listed without it.
 """
+
+import functools
 
 from tfdpnorm.experiments import davody, klause
 from tfdpnorm.experiments.knobs import Part
-from tfdpnorm.experiments.runs.skeleton import run
 from tfdpnorm.experiments.table_form import TableForm
 
 _PAPERS = (davody, klause)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
-_KINDS = {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.KINDS}
 _FORMS = {name: form for paper in _PAPERS for name, form in getattr(paper, "FORMS", {}).items()}
 EXPERIMENTS = tuple(_CELLS)
+
+
+@functools.cache
+def _kinds():
+    return {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.kinds()}
 
 
 def cells(experiment):
@@ -53,7 +59,7 @@ def sources(experiment):
 
 def spec_class(kind):
     """Returns the class of the specs of a kind of run; `Part`, without fields, if it is unknown."""
-    return _KINDS[kind].spec_class if kind in _KINDS else Part
+    return _kinds()[kind].spec_class if kind in _kinds() else Part
 
 
 def run_cell(spec, **settings):
@@ -66,4 +72,6 @@ def run_cell(spec, **settings):
     Returns:
         `RunResult`.
     """
-    return run(_KINDS[spec.kind], spec, **settings)
+    from tfdpnorm.experiments.runs.skeleton import run
+
+    return run(_kinds()[spec.kind], spec, **settings)

@@ -7,6 +7,7 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import MODELS
 from tfdpnorm.experiments.knobs import again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
@@ -28,7 +29,6 @@ from tfdpnorm.experiments.parts import (
     TrainingSet,
     Views,
 )
-from tfdpnorm.models import names
 
 _NOT_IN_THE_GRID = "not for sensitivity"
 
@@ -105,7 +105,7 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
         "model",
         "lenet5",
         help=f"Network, with fresh weights; mlp has 100 hidden units; {_NOT_IN_THE_GRID}.",
-        choices=tuple(names()),
+        choices=MODELS,
     )
     norm: str = again(
         Network, "norm", "public_batch", help=f"Its normalisation; {_NOT_IN_THE_GRID}."

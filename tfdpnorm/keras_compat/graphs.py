@@ -8,6 +8,7 @@ Version-bound: `tf.autograph.experimental`, the experimental options of Grappler
 """
 
 import contextlib
+import functools
 
 import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
@@ -36,6 +37,20 @@ def traced(function, specs):
             return function(*arguments)
 
     return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
+
+
+def users_code_converted(function):
+    """Decorator: AutoGraph leaves the function as it is, and converts code of users that it calls.
+
+    As in `traced`: that is what Keras itself has converted, such as the function of a loss.
+    """
+
+    @functools.wraps(function)
+    def as_in_training(*args, **kwargs):
+        with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+            return function(*args, **kwargs)
+
+    return as_written(as_in_training)
 
 
 def cause_of(error):

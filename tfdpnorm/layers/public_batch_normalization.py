@@ -4,9 +4,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, positive
+from tfdpnorm.choices import STATISTICS_GRADIENTS
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
-
-STATISTICS_GRADIENTS = ("full", "stop")
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")

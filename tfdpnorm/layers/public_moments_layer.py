@@ -4,10 +4,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, refusal
+from tfdpnorm.choices import STATISTICS
 from tfdpnorm.keras_compat.precision import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
-
-STATISTICS = ("public", "blend", "example", "lot")
 
 
 class PublicMomentsLayer(keras.layers.Layer):

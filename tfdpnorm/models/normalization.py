@@ -5,10 +5,9 @@ import math
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice
+from tfdpnorm.choices import NORMS, PLACEMENTS
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
 
-NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
-PLACEMENTS = ("hidden", "all", "mod")
 LOGITS = "logits"  # name of every network's last trainable layer
 
 # Normalisations that subtract a per-channel mean over more than one row, or over positions of one

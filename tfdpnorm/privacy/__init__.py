@@ -1,38 +1,39 @@
 """Privacy accounting: events, accountants, calibration, plan, ledger and statement.
 
-Importing this package loads no TensorFlow. Everything here is about add-or-remove-one adjacency
-and Poisson-sampled lots; a run that departs from them has no guarantee and says so.
+Importing this package loads no TensorFlow; the names below, most of which load SciPy, are imported
+when they are first used. Everything here is about add-or-remove-one adjacency and Poisson-sampled
+lots; a run that departs from them has no guarantee and says so.
 """
 
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, RDP_ORDERS, dp_sgd_event, epsilon_of
-from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
-from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
-from tfdpnorm.privacy.ledger import BudgetExhaustedError, PrivacyLedger
-from tfdpnorm.privacy.ledger_file import (
-    LedgerCorruptError,
-    create_ledger,
-    read_ledger,
-    reopen_ledger,
-)
-from tfdpnorm.privacy.plan import PrivacyPlan, make_plan
-from tfdpnorm.privacy.statement import privacy_statement
+import importlib
 
-__all__ = [
-    "ACCOUNTANTS",
-    "RDP_ORDERS",
-    "BudgetExhaustedError",
-    "EpsilonCurve",
-    "LedgerCorruptError",
-    "PrivacyBudget",
-    "PrivacyLedger",
-    "PrivacyPlan",
-    "calibrate_noise_multiplier",
-    "create_ledger",
-    "dp_sgd_event",
-    "epsilon_of",
-    "make_plan",
-    "privacy_statement",
-    "read_ledger",
-    "reopen_ledger",
-]
+_NAMES = {
+    "ACCOUNTANTS": "tfdpnorm.choices",
+    "BudgetExhaustedError": "tfdpnorm.privacy.ledger",
+    "EpsilonCurve": "tfdpnorm.privacy.epsilon_curve",
+    "LedgerCorruptError": "tfdpnorm.privacy.ledger_file",
+    "PrivacyBudget": "tfdpnorm.privacy.budget",
+    "PrivacyLedger": "tfdpnorm.privacy.ledger",
+    "PrivacyPlan": "tfdpnorm.privacy.plan",
+    "RDP_ORDERS": "tfdpnorm.privacy.accountants",
+    "calibrate_noise_multiplier": "tfdpnorm.privacy.calibration",
+    "create_ledger": "tfdpnorm.privacy.ledger_file",
+    "dp_sgd_event": "tfdpnorm.privacy.accountants",
+    "epsilon_of": "tfdpnorm.privacy.accountants",
+    "make_plan": "tfdpnorm.privacy.plan",
+    "privacy_statement": "tfdpnorm.privacy.statement",
+    "read_ledger": "tfdpnorm.privacy.ledger_file",
+    "reopen_ledger": "tfdpnorm.privacy.ledger_file",
+}
+
+__all__ = [*_NAMES]
+
+
+def __getattr__(name):
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'tfdpnorm.privacy' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

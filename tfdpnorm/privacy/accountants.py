@@ -13,8 +13,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
 from tfdpnorm import arguments
-
-ACCOUNTANTS = ("rdp", "pld")
+from tfdpnorm.choices import ACCOUNTANTS
 
 # dp_accounting's warning of orders that it gives up on; rdp_of bounds them otherwise.
 logging.getLogger("absl").addFilter(lambda record: "_compute_log_a_frac" not in str(record.msg))

@@ -4,7 +4,7 @@
         --epsilon=1 --accountant=both
     tfdpnorm-epsilon --ledger=run/ledger.jsonl
 
-It loads no TensorFlow.
+It loads no TensorFlow; and the accountants, which load SciPy, once the arguments are understood.
 """
 
 import argparse
@@ -13,12 +13,9 @@ import math
 import sys
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event, epsilon_of
+from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
-from tfdpnorm.privacy.ledger_file import read_ledger
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.statement import privacy_statement
 
 
 class _Parser(argparse.ArgumentParser):
@@ -106,6 +103,8 @@ def _of_ledger(flags):
             f"Expected --ledger without {', '.join(others)}, got both. The ledger brings its "
             "own settings: remove the others."
         )
+    from tfdpnorm.privacy.ledger_file import read_ledger
+
     ledger = read_ledger(flags.ledger)
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
     records = [_ledger_record(ledger, name or ledger.plan.accountant) for name in names]
@@ -161,6 +160,8 @@ def _ledger_sentence(record):
 
 
 def _ledger_remarks(ledger):
+    from tfdpnorm.privacy.statement import privacy_statement
+
     state = "the last line is torn: what it announces has not happened and is not counted"
     state = state if ledger.torn else "none of them torn"
     return [f"Ledger: {ledger.tail[0]} lines; {state}.", *privacy_statement(ledger).splitlines()]
@@ -215,6 +216,9 @@ def _steps(epochs, sampling_rate):
 
 
 def _record(flags, sampling_rate, steps, accountant):
+    from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+    from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+
     noise_multiplier = flags.noise_multiplier
     if noise_multiplier is None:
         budget = PrivacyBudget(flags.epsilon, flags.delta)

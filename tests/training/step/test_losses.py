@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import make_private
 from tfdpnorm.training.step.losses import PerExampleLoss
 
 RNG = np.random.default_rng(5)
@@ -36,3 +37,28 @@ def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
     y = tf.zeros([1, 2], "float32" if dtype.endswith("16") else dtype)
     values = PerExampleLoss("mse")(y, predictions)
     assert values.dtype == expected and values.numpy() == pytest.approx([45000.0], rel=1e-2)
+
+
+def test_a_loss_of_the_users_is_converted_in_the_probe_and_in_the_step():
+    def loss(y, predictions):
+        total = tf.zeros_like(predictions[:, 0])
+        for i in tf.range(2):  # a loop of Python over a tensor: AutoGraph's to convert
+            if i > 0:
+                total += tf.square(predictions[:, 0] - y)
+        return total
+
+    inputs = keras.Input([3])
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    private = make_private(
+        model,
+        num_examples=40,
+        expected_batch_size=8,
+        steps=5,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-3,
+    )
+    private.compile("sgd", loss)
+    x = np.random.default_rng(0).normal(size=[40, 3]).astype(np.float32)
+    private.fit(x, x[:, 0], epochs=1, steps_per_epoch=1, verbose=0)
+    assert private.ledger.updates == 1

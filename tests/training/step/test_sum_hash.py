@@ -23,7 +23,7 @@ def test_a_block_is_hashed_by_its_definition():
     """In Python's whole numbers. Words count with their signs, which is the same mod 2^64."""
     hash_ = SumHash(b"secret")
     words = np.random.default_rng(1).integers(-(2**31), 2**31, BLOCK + 5)
-    found = hash_._hashed(tf.constant(words, tf.int32), 2).numpy()
+    found = hash_._hashed(sum_hash._blocks(tf.constant(words, tf.int32)), 2).numpy()
     keys = hash_._keys[2].numpy()
     for block, part in enumerate((words[:BLOCK], words[BLOCK:])):
         for column in range(2):
@@ -86,3 +86,12 @@ def test_half_a_hash_agrees_no_more_often_than_chance():
         for end, bits in enumerate((0, 24)):
             ends[end] += ((pair[0] ^ pair[1]) >> bits) & 0xFF == 0
     assert max(ends) < 4000 / 256 + 6 * np.sqrt(4000 / 256)
+
+
+def test_small_tensors_are_hashed_together_as_each_by_itself(monkeypatch):
+    rng = np.random.default_rng(3)
+    sizes = (3, BLOCK, BLOCK + 1, 300_000, 1, 2)
+    tensors = [rng.normal(size=size).astype(np.float32) for size in sizes]
+    together = value(SumHash(b"secret"), *tensors)
+    monkeypatch.setattr(sum_hash, "_MOST_BLOCKS_JOINED", 0)
+    assert value(SumHash(b"secret"), *tensors) == together

@@ -13,9 +13,9 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice
 from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound
+from tfdpnorm.choices import CANARY_KINDS
 from tfdpnorm.data import Lot
 
-KINDS = ("mislabelled", "random_pixels")
 # Times the mean squared length of a clipped gradient: keeps estimates of similar canaries stable.
 _RIDGE = 0.1
 
@@ -68,7 +68,7 @@ def make_canaries(x, y, num_classes, *, kind="mislabelled", insecure_seed=None):
     Raises:
         ValueError: for an unknown kind.
     """
-    choice("kind", kind, KINDS)
+    choice("kind", kind, CANARY_KINDS)
     rng = np.random.default_rng(insecure_seed)
     count = len(x)
     if kind == "mislabelled":

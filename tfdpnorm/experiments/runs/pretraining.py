@@ -21,11 +21,11 @@ from tensorflow import keras
 
 from tfdpnorm import files, models
 from tfdpnorm.data import load_examples, match_images
+from tfdpnorm.experiments.parts import CACHE_DIR
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
 _NORM_BEFORE = {"public_batch": "batch", "noised_batch": "batch"}
-CACHE_DIR = "outputs/pretrained"
 _SEED = 0  # one pre-trained network for all seeds of a cell
 _BATCH_SIZE = 128
 _ROWS = 500  # through the frozen part at once

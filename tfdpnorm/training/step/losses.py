@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.graphs import users_code_converted
 from tfdpnorm.training.step.example_means import example_means, mask_of, warn_of_meaning
 
 
@@ -41,6 +42,7 @@ class PerExampleLoss:
         if not known:
             raise ValueError("Expected a loss for an output at least, got None for all of them.")
 
+    @users_code_converted
     def __call__(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], float32 or wider.
 
@@ -55,6 +57,7 @@ class PerExampleLoss:
         """
         return self.with_outputs(y, predictions, sample_weight)[0]
 
+    @users_code_converted
     def with_outputs(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], and a list of it by outputs that have a loss.
 

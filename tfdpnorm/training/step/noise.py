@@ -6,12 +6,11 @@ import secrets
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.choices import GENERATORS
 from tfdpnorm.keras_compat.devices import in_xla
 from tfdpnorm.training.step.exact_noise import FURTHER_WORDS, float32_normals, noised_on_grid
 from tfdpnorm.training.step.random_words import PhiloxWords, ShakeWords
 from tfdpnorm.training.step.sum_hash import HostHash, SumHash
-
-GENERATORS = ("philox", "shake256", "fast")
 
 # Knuth's multiplier for 64 bits (The Art of Computer Programming, vol. 2, 3.3.4): odd, well mixed.
 _MULTIPLIER = 6364136223846793005

@@ -1,0 +1,37 @@
+"""What settings may be chosen from: the names that layers, specs and flags share.
+
+Imports nothing, so that programs can list them, and refuse others, without loading TensorFlow.
+"""
+
+ACCOUNTANTS = ("rdp", "pld")
+
+# Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
+ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
+
+# Generators of the privacy noise (`tfdpnorm.training.step.noise`).
+GENERATORS = ("philox", "shake256", "fast")
+
+# The library's own networks (`tfdpnorm.models`); more can be registered.
+MODELS = (
+    "bilstm",
+    "lenet5",
+    "lenet_300_100",
+    "mlp",
+    "resnet18",
+    "resnet9",
+    "tf_tutorial",
+    "transformer",
+    "vgg",
+    "wrn_16_4",
+)
+
+# Normalisations of these networks, and where they are.
+NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
+PLACEMENTS = ("hidden", "all", "mod")
+
+# Of `tfdpnorm.layers.PublicBatchNormalization`.
+STATISTICS = ("public", "blend", "example", "lot")
+STATISTICS_GRADIENTS = ("full", "stop")
+
+# Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
+CANARY_KINDS = ("mislabelled", "random_pixels")
