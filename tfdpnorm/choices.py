@@ -18,10 +18,12 @@ MODELS = (
     "lenet_300_100",
     "mlp",
     "resnet18",
+    "resnet50",
     "resnet9",
     "tf_tutorial",
     "transformer",
     "vgg",
+    "wide_resnet",
     "wrn_16_4",
 )
 

@@ -14,15 +14,10 @@ import dataclasses
 import pathlib
 
 from absl import flags
-from tensorflow import keras
 
-import tfdpnorm.layers  # noqa: F401  saved models hold its layers
-import tfdpnorm.models  # noqa: F401
-from tfdpnorm.data import load_examples, match_images
+from tfdpnorm.experiments.landscape_settings import LandscapeSettings
 from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
-from tfdpnorm.experiments.report import landscape as report
-from tfdpnorm.experiments.runs.landscape import LandscapeSettings, measure_landscape
 from tfdpnorm.files import make_folder
 
 FLAGS = flags.FLAGS
@@ -60,22 +55,33 @@ def main():
     )
     for name, path in paths.items():
         if path is not None:
-            model = keras.models.load_model(path, compile=False)
-            examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
-            record = measure_landscape(
-                name,
-                model,
-                match_images(examples.x, model.input_shape[1:]),
-                examples.y,
-                settings,
-                source={"model_file": pathlib.Path(path).name, "dataset": FLAGS.dataset},
-            )
-            write_record(folder, record, fields=LANDSCAPE_FIELDS)
+            write_record(folder, _measured(name, path, settings), fields=LANDSCAPE_FIELDS)
     _show(folder, list(paths))
+
+
+def _measured(name, path, settings):
+    from tensorflow import keras
+
+    import tfdpnorm.models  # noqa: F401  so that saved networks load
+    from tfdpnorm.data import load_examples, match_images
+    from tfdpnorm.experiments.runs.landscape import measure_landscape
+
+    model = keras.models.load_model(path, compile=False)
+    examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
+    return measure_landscape(
+        name,
+        model,
+        match_images(examples.x, model.input_shape[1:]),
+        examples.y,
+        settings,
+        source={"model_file": pathlib.Path(path).name, "dataset": FLAGS.dataset},
+    )
 
 
 def _show(folder, names):
     """Writes table and plots of the newest record of each network."""
+    from tfdpnorm.experiments.report import landscape as report
+
     found = {r["cell"]: r for r in read_records(folder, fields=LANDSCAPE_FIELDS)}
     records = [found[name] for name in names if name in found]
     if len(records) < len(names):

@@ -2,8 +2,9 @@
 
 A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
 function that returns its specs, and `kinds`, a function that returns the kinds of run that these
-specs are of. It may have `FORMS`, a dict from the names of experiments to the `TableForm` of their
-tables. What trains a run is imported where it is asked for: cells are listed without it.
+specs are of. It may have `forms`, a function that returns a dict from the names of experiments to
+the `TableForm` of their tables. What trains a run is imported where it is asked for: cells are
+listed without it.
 """
 
 import functools
@@ -15,8 +16,13 @@ from tfdpnorm.experiments.table_form import TableForm
 _PAPERS = (davody, klause)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
-_FORMS = {name: form for paper in _PAPERS for name, form in getattr(paper, "FORMS", {}).items()}
 EXPERIMENTS = tuple(_CELLS)
+
+
+@functools.cache
+def _forms():
+    of_papers = [paper.forms() for paper in _PAPERS if hasattr(paper, "forms")]
+    return {name: form for forms in of_papers for name, form in forms.items()}
 
 
 @functools.cache
@@ -44,7 +50,7 @@ def networks(experiment):
 
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
-    return _FORMS.get(experiment, TableForm())
+    return _forms().get(experiment, TableForm())
 
 
 def sources(experiment):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm.experiments.landscape_settings import LandscapeSettings
 from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.experiments.report.landscape import landscape_table, plot_activations, plot_spectra
-from tfdpnorm.experiments.runs.landscape import LandscapeSettings, measure_landscape
+from tfdpnorm.experiments.runs.landscape import measure_landscape
 from tfdpnorm.layers import ScaleNorm
 
 SETTINGS = LandscapeSettings(rows=20, tolerance=0.3, lanczos_steps=12, batch_size=8)

@@ -1,8 +1,8 @@
 """Klause et al. (2022): cells, settings and published figures."""
 
-from tfdpnorm.experiments.klause.cells import EXPERIMENTS, FORMS
+from tfdpnorm.experiments.klause.cells import EXPERIMENTS, forms
 
-__all__ = ["EXPERIMENTS", "FORMS", "kinds"]
+__all__ = ["EXPERIMENTS", "forms", "kinds"]
 
 
 def kinds():

@@ -20,27 +20,6 @@ from tfdpnorm.experiments.records.provenance import provenance
 _MOST_ASYMMETRY = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
-class LandscapeSettings:
-    """How a landscape is measured.
-
-    Attributes:
-        rows: Examples that the mean loss is taken over.
-        tolerance: Relative, of eigenvalues and of the trace.
-        max_products: The most products with the Hessian for each number.
-        lanczos_steps: Steps from one random vector; the number of Ritz values.
-        batch_size: Rows that go through the model at once.
-        seed: Of random vectors.
-    """
-
-    rows: int = 512
-    tolerance: float = 1e-3
-    max_products: int = 1000
-    lanczos_steps: int = 100
-    batch_size: int = 64
-    seed: int = 0
-
-
 def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     """Returns the record of a model's landscape, with `LANDSCAPE_FIELDS`.
 
