@@ -27,6 +27,7 @@ class Case(NamedTuple):
         physical: Rows of a physical batch; other than that of the lot brings rows of padding.
         engine: Name of the engine that `engine=None` takes.
         refused: None, or a pattern of the refusal.
+        differs: None, or why the result is not that of Keras.
         quick: Whether it is among the quick tests.
     """
 
@@ -45,4 +46,5 @@ class Case(NamedTuple):
     physical: int | None = 8
     engine: str = "book_keeping"
     refused: str | None = None
+    differs: str | None = None
     quick: bool = False

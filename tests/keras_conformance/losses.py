@@ -16,6 +16,10 @@ def _binary(shape):
     return np.random.default_rng(1).integers(2, size=shape).astype(np.float32)
 
 
+def _positive(shape):
+    return 1 + _binary(shape)
+
+
 def _own_loss(y, predictions):
     return keras.backend.mean(keras.backend.abs(y - predictions), axis=-1)
 
@@ -75,18 +79,29 @@ LOSSES = [
 _OF_NUMBERS = (
     "mse",
     "mae",
-    "mean_absolute_percentage_error",
     "huber",
     "log_cosh",
     "mean_squared_logarithmic_error",
     "cosine_similarity",
     "poisson",
-    "hinge",
-    "squared_hinge",
     "categorical_hinge",
     "kl_divergence",
 )
 LOSSES += [Case(name, _mlp(), lambda _loss=name: _loss, lambda: ["mae"]) for name in _OF_NUMBERS]
+LOSSES += [
+    # Of targets of 0 its gradients are beyond what is meant by no clip.
+    Case(
+        "mean_absolute_percentage_error",
+        _mlp(_positive),
+        lambda: "mean_absolute_percentage_error",
+        lambda: ["mae"],
+    )
+]
+# They read the labels 0 as -1 if all labels of the batch are 0 or 1.
+LOSSES += [
+    Case(name, _mlp(), lambda _loss=name: _loss, refused="works along the axis of the examples")
+    for name in ("hinge", "squared_hinge")
+]
 LOSSES += [
     Case("function of one's own", _mlp(), lambda: _own_loss),
     Case("subclass of Loss", _mlp(), _OwnLoss),
@@ -101,7 +116,7 @@ for _kind in ("Binary", "Categorical", "BinaryFocal", "CategoricalFocal"):
     _loss = f"{_kind}Crossentropy"
     LOSSES.append(
         Case(
-            _loss,
+            f"{_loss} of logits",
             _mlp(_one_hot if _kind.startswith("Cat") else _binary),
             lambda _l=_loss: getattr(keras.losses, _l)(from_logits=True),
             weights=uneven,

@@ -64,7 +64,7 @@ _OF_NUMBERS = _by_name(
     "MeanSquaredLogarithmicError",
     "R2Score",
     "RootMeanSquaredError",
-) | {"MeanRelativeError": lambda: M.MeanRelativeError([0.5])}
+) | {"MeanRelativeError": lambda: M.MeanRelativeError(np.full([models.ROWS, 1], 0.5, np.float32))}
 
 # Not of targets and predictions, so that `compile` of Keras cannot take them either.
 NOT_OF_TARGETS = {"Mean", "MeanMetricWrapper", "MeanTensor", "Metric", "Sum"}

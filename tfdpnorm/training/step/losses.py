@@ -230,13 +230,17 @@ def matched(y, predictions):
     return y, predictions
 
 
+def _name(loss):
+    return getattr(loss, "name", None) or getattr(loss, "__name__", None) or type(loss).__name__
+
+
 def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
         raise ValueError(
-            f"Expected the loss {loss!r} to give one value per example, shape [rows], got shape "
-            f"{tuple(values.shape)} for predictions of shape {tuple(predictions.shape)}. A loss "
-            "that is reduced over the batch cannot be clipped per example: remove the reduction "
-            "(tf.reduce_mean without an axis, for instance)."
+            f"Expected the loss {_name(loss)!r} to give one value per example, shape [rows], got "
+            f"shape {tuple(values.shape)} for predictions of shape {tuple(predictions.shape)}. A "
+            "loss that is reduced over the batch cannot be clipped per example: remove the "
+            "reduction (tf.reduce_mean without an axis, for instance)."
         )
     return values
