@@ -24,6 +24,7 @@ PRIVATE = ExperimentSpec(
     norm="public_batch",
     epsilon=1.0,
     epochs=2,
+    plateau="private",
     model_options=(("pooling", "average"), ("activation", "tanh")),
 )
 
