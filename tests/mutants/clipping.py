@@ -213,14 +213,14 @@ MUTANTS = (
         "tfdpnorm/training/step/lot_sum.py",
         (("start, begun, nonfinite = 1,", "start, begun, nonfinite = 0,"),),
         "Each example of the first physical batch moves the sum by up to 2 C, in an eager step.",
-        tests_in("tests/training/step/test_lot_sum.py"),
+        ("tests/training/step/test_lot_sum.py",),
     ),
     Mutant(
         "physical-batches-count-twice",
         "tfdpnorm/training/step/lot_sum.py",
         (("[a + b for a, b", "[a + 2 * b for a, b"),),
         "Each example moves the sum by up to 2 C.",
-        tests_in("tests/training/step/test_lot_sum.py"),
+        ("tests/training/step/test_lot_sum.py",),
     ),
     Mutant(
         "denominator-actual-lot",

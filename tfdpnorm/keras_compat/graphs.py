@@ -3,8 +3,8 @@
 Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph") and the
 `_handle_data` of resource tensors, which alone says what kind of resource a handle is of. AutoGraph
 keeps to itself by which status Keras decides whether to convert the `call` of a layer.
-Version-bound: `tf.autograph.experimental`, the experimental options of Grappler, and what
-`tf.compat.v1` keeps of graphs and their seeds.
+Version-bound: `tf.autograph.experimental`, `tf.__internal__.autograph`, the experimental options of
+Grappler, and what `tf.compat.v1` keeps of graphs and their seeds.
 """
 
 import contextlib
@@ -51,6 +51,11 @@ def users_code_converted(function):
             return function(*args, **kwargs)
 
     return as_written(as_in_training)
+
+
+def converted(function):
+    """Returns a function of users as AutoGraph converts it here, if it does: as Keras has it."""
+    return tf.__internal__.autograph.tf_convert(function, ag_ctx.control_status_ctx())
 
 
 def cause_of(error):

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.audit.attacks.canaries import (
-    KINDS,
+    CANARY_KINDS,
     Canaries,
     CanaryScores,
     audit_canaries,
@@ -139,7 +139,7 @@ def test_a_weight_of_zero_is_as_good_as_absent(rows):
         np.testing.assert_allclose(kept, without, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CANARY_KINDS)
 def test_what_canaries_are(rows, kind):
     x, y = rows
     planted = make_canaries(x, y, CLASSES, kind=kind, insecure_seed=1)

@@ -41,11 +41,10 @@ def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
 
 def test_a_loss_of_the_users_is_converted_in_the_probe_and_in_the_step():
     def loss(y, predictions):
-        total = tf.zeros_like(predictions[:, 0])
-        for i in tf.range(2):  # a loop of Python over a tensor: AutoGraph's to convert
-            if i > 0:
-                total += tf.square(predictions[:, 0] - y)
-        return total
+        total = tf.zeros_like(predictions)
+        for _ in tf.range(2):  # a loop of Python over a tensor: AutoGraph's to convert
+            total += tf.square(predictions - y)
+        return tf.reduce_mean(total, axis=-1)
 
     inputs = keras.Input([3])
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
@@ -60,5 +59,5 @@ def test_a_loss_of_the_users_is_converted_in_the_probe_and_in_the_step():
     )
     private.compile("sgd", loss)
     x = np.random.default_rng(0).normal(size=[40, 3]).astype(np.float32)
-    private.fit(x, x[:, 0], epochs=1, steps_per_epoch=1, verbose=0)
+    private.fit(x, x[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
     assert private.ledger.updates == 1

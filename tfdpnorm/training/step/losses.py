@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.graphs import users_code_converted
+from tfdpnorm.keras_compat.graphs import converted, users_code_converted
 from tfdpnorm.training.step.example_means import example_means, mask_of, warn_of_meaning
 
 
@@ -173,7 +173,7 @@ def _function(loss):
     """The unreduced function `(y, predictions) -> values` of a loss."""
     loss = keras.losses.get(loss)
     # `call` is the unreduced part of a Loss; reduction happens in its `__call__`.
-    return loss.call if isinstance(loss, keras.losses.Loss) else loss
+    return converted(loss.call if isinstance(loss, keras.losses.Loss) else loss)
 
 
 def _check_rows_apart(loss, y, predictions):
