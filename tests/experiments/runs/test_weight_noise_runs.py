@@ -10,8 +10,8 @@ from tensorflow import keras
 from tfdpnorm.experiments import read_records
 from tfdpnorm.experiments import registry as cells
 from tfdpnorm.experiments.records.fields import FIELDS
-from tfdpnorm.experiments.runs import weight_noise
-from tfdpnorm.experiments.spec import WeightNoiseSpec
+from tfdpnorm.experiments.runs import non_private, weight_noise
+from tfdpnorm.experiments.spec import NonPrivateSpec, WeightNoiseSpec
 from tfdpnorm.layers import WeightNoise
 
 INF = float("inf")
@@ -78,7 +78,7 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
     model = weight_noise.WeightNoiseRun(spec, held_out).model
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss_fn)
-    batches = iter(weight_noise.batches(held_out, spec))
+    batches = iter(non_private.batches(held_out, spec))
     for _ in range(8):
         model.train_on_batch(*next(batches))
     for ours, by_hand in zip(trained.get_weights(), model.get_weights(), strict=True):
@@ -105,7 +105,7 @@ class Killed(Exception):
 
 def interrupted_after(epoch, monkeypatch):
     """Has the run die after that epoch, its backup made."""
-    plain = weight_noise._Backup.callbacks
+    plain = non_private._Backup.callbacks
 
     def with_bomb(self):
         def explode(number, logs=None):
@@ -114,7 +114,7 @@ def interrupted_after(epoch, monkeypatch):
 
         return [*plain(self), keras.callbacks.LambdaCallback(on_epoch_end=explode)]
 
-    monkeypatch.setattr(weight_noise._Backup, "callbacks", with_bomb)
+    monkeypatch.setattr(non_private._Backup, "callbacks", with_bomb)
 
 
 @pytest.mark.slow
@@ -159,3 +159,21 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
 def test_refused_specs(noisy_spec, fields, message):
     with pytest.raises(ValueError, match=message):
         noisy_spec(**fields)
+
+
+def test_a_run_without_noise_or_privacy_says_so(tiny_data):
+    """Also with batch normalisation, which no private run takes."""
+    spec = NonPrivateSpec(
+        experiment="t",
+        network="n",
+        column="eps=inf",
+        dataset="synthetic",
+        norm="batch",
+        steps=4,
+        batch_size=16,
+    )
+    lines = []
+    record = cells.run_cell(spec, data=tiny_data, echo=lines.append).record
+    assert record["kind"] == "non_private" and record["weight_noise_stddev"] is None
+    assert record["no_guarantee_because"] == ["trained without differential privacy"]
+    assert record["epsilon"] == float("inf") and "noise" not in lines[0].replace("weight_noise", "")
