@@ -6,6 +6,7 @@ Each round starts a fresh process for each model and side, which takes turns. Wr
 rows and a PNG beside it; benchmarks/README.md says what the columns mean.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from unittest import mock
 
 from absl import flags
 
@@ -184,37 +186,42 @@ def _private(model, name, settings, x, y, batch_size):
 
     module = importlib.import_module("tfdpnorm.training.make_private")
     spent = {}
-    _timed(spent, "probe", RowChecks, "check_model")
-    _timed(spent, "rehearsal", module, "rehearsed_engine")
-    _timed(spent, "traces", mode.Mode, "trace")
-    _timed(spent, "trace", RowChecks, "trace")
-    _timed(spent, "proof", training, "prove_pass")
+    timed = (
+        ("probe", RowChecks, "check_model"),
+        ("rehearsal", module, "rehearsed_engine"),
+        ("traces", mode.Mode, "trace"),
+        ("trace", RowChecks, "trace"),
+        ("proof", training, "prove_pass"),
+    )
     public, rows = None, WORKLOADS[name].public_rows if name in WORKLOADS else 0
     if rows:
         public, _ = random_rows(name, rows, seed=1)
-    started = time.process_time()
-    private = module.make_private(
-        model,
-        public_batch=public,
-        num_examples=len(x),
-        expected_batch_size=batch_size,
-        steps=1000,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1e-7,
-    )
-    seconds = {"make_private": time.process_time() - started}
-    seconds |= {part: spent.pop(part, 0.0) for part in ("probe", "rehearsal", "traces")}
-    started, wall = time.process_time(), time.perf_counter()
-    private.compile(**settings)
-    private.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
-    seconds["first_step"] = time.process_time() - started
-    seconds["wall_first_step"] = time.perf_counter() - wall
+    with contextlib.ExitStack() as stack:
+        for part, owner, function in timed:
+            stack.enter_context(_timed(spent, part, owner, function))
+        started = time.process_time()
+        private = module.make_private(
+            model,
+            public_batch=public,
+            num_examples=len(x),
+            expected_batch_size=batch_size,
+            steps=1000,
+            l2_norm_clip=1.0,
+            noise_multiplier=1.0,
+            delta=1e-7,
+        )
+        seconds = {"make_private": time.process_time() - started}
+        seconds |= {part: spent.pop(part, 0.0) for part in ("probe", "rehearsal", "traces")}
+        started, wall = time.process_time(), time.perf_counter()
+        private.compile(**settings)
+        private.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
+        seconds["first_step"] = time.process_time() - started
+        seconds["wall_first_step"] = time.perf_counter() - wall
     return seconds | {part: spent.get(part, 0.0) for part in ("trace", "proof")}
 
 
 def _timed(spent, part, owner, name):
-    """Lets a function add its process time to `spent[part]`."""
+    """Context in which a function adds its process time to `spent[part]`."""
     function = getattr(owner, name)
 
     def timed(*args, **kwargs):
@@ -224,7 +231,7 @@ def _timed(spent, part, owner, name):
         finally:
             spent[part] = spent.get(part, 0.0) + time.process_time() - started
 
-    setattr(owner, name, timed)
+    return mock.patch.object(owner, name, timed)
 
 
 def application(name):

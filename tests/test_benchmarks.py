@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from absl import app, flags
 
-from benchmarks import report, step_time, turns, worker
+from benchmarks import first_step, report, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
 
@@ -418,3 +418,20 @@ for p, *expected in zip(layer.parameters(), *single):
         [PEER_PYTHON, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_row_of_the_first_step_has_medians_and_ratios():
+    keras_runs = [{"make_private": 0.0, "first_step": t} for t in (2.0, 9.0, 3.0)]
+    private_runs = [{"make_private": t, "first_step": 2 * t} for t in (3.0, 30.0, 4.5)]
+    row = first_step.row_of("m", 8, {"keras": keras_runs, "private": private_runs})
+    assert row["keras"]["first_step"] == 3.0 and row["rounds"] == 3
+    assert row["make_private_ratio"] == 1.5 and row["first_step_ratio"] == 3.0
+    assert "3.0x" in first_step.text_of(row)
+
+
+@pytest.mark.slow
+def test_the_first_step_of_both_sides_is_measured():
+    assert first_step.measure("keras", "lenet5", 4)["first_step"] > 0
+    parts = first_step.measure("private", "lenet5", 4)
+    assert 0 < parts["probe"] <= parts["make_private"] and 0 < parts["trace"] < parts["first_step"]
+    assert parts["proof"] > 0
