@@ -143,6 +143,7 @@ def test_training_outside_of_a_private_model_is_refused(rows):
         layer(rows[0], training=True)
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases("per_example")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_a_private_model_stores_the_mean(engine, rows, rng):

@@ -110,6 +110,7 @@ def trained(run_dir, *, stop_at=None, seed=None, engine="book_keeping"):
     return private.get_weights()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*delta")
 def test_a_resumed_run_draws_the_views_again(tmp_path):
     whole = trained(tmp_path / "whole", seed=7)

@@ -27,6 +27,7 @@ def small_model(stddev=STDDEV, seed=SEED, recurrent=False):
     return keras.Model(inputs, WeightNoise(keras.layers.Dense(2), stddev, seed, name="out")(x))
 
 
+@pytest.mark.slow
 def test_fit_evaluate_predict(rng):
     x, y = rng.normal(size=(16, 6, 6, 1)).astype("float32"), rng.integers(0, 2, 16)
     model = small_model()

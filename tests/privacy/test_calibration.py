@@ -35,7 +35,7 @@ def test_rdp_spends_the_budget(epsilon, delta, rate, updates):
     check(epsilon, delta, rate, updates, "rdp")
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(
     st.floats(0.05, 30),
     st.sampled_from([1e-5, 1e-8]),

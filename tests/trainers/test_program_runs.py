@@ -131,6 +131,7 @@ def test_a_missing_dataset_in_a_shell(shell, tmp_path):
     assert "Traceback" not in result.err
 
 
+@pytest.mark.slow
 def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path):
     arguments = (*SMALL, "--norm=public_batch", "--epsilon=2", f"--output_dir={tmp_path}")
     result = main("davody_dp", *arguments)

@@ -20,6 +20,7 @@ _MODULES = {
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",
     "PublicRowsModel": "tfdpnorm.training.public_rows_model",
+    "RandomCropAndFlip": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.transformer",
     "WeightNoise": "tfdpnorm.layers",

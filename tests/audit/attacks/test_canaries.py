@@ -98,6 +98,7 @@ def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, p
     assert scores[planted.included].mean() > scores[~planted.included].mean() + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases("per_layer")
 @pytest.mark.parametrize("clipping", ["flat", "per_layer"])
 def test_scores_without_noise_and_sampling_are_the_coins(rows, clipping):

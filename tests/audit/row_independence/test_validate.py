@@ -71,6 +71,7 @@ def test_project_models_pass(name, norm):
     assert audit.findings(model, loss="mse") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["public", "example"])
 def test_a_private_model_passes_with_its_own_loss(statistics):
     model = sequential(PublicBatchNormalization(statistics=statistics))

@@ -61,6 +61,7 @@ def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
     assert isinstance(augmentations(count, (12, 12, 1), spec.views), RandomCropAndFlip)
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_random_views_with_a_guarantee(tiny_spec, tiny_data):
     lines = []
     spec = tiny_spec(augmentation_multiplicity=2, views="random", physical_batch_size=8)
@@ -69,6 +70,7 @@ def test_a_run_trains_on_random_views_with_a_guarantee(tiny_spec, tiny_data):
     assert "each image in 2 views, cropped and flipped at random" in "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases("9-*", "1-*", "5-public_batch")
 @pytest.mark.parametrize("norm", ["none", "public_batch"])
 @pytest.mark.parametrize("count", MULTIPLICITIES)

@@ -83,6 +83,7 @@ def test_head_on_features_is_the_whole_network(sets, tmp_path, norm):
         assert data.public_x.shape == (6, 576)
 
 
+@pytest.mark.slow
 def test_pretraining_sees_public_images_alone(sets, tmp_path, monkeypatch):
     """Whatever the private images are, what is trained is the same to the last bit."""
     load(make_spec(), tmp_path / "a")
