@@ -127,3 +127,43 @@ class TestComparisons:
     )
     def test_moved(self, before, after, size):
         assert moved(np.array(before), np.array(after)) == pytest.approx(size)
+
+
+class _Weight(layers.Layer):
+    """Multiplies by a weight [F], whose gradient, the sum over rows, goes through a function."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def build(self, shape):
+        self.w = self.add_weight(name="w", shape=shape[1:], initializer="ones")
+
+    def call(self, inputs):
+        @tf.custom_gradient
+        def changed(w):
+            return tf.identity(w), self.change
+
+        return inputs * changed(self.w)
+
+
+class TestSums:
+    """Gradients of two groups have to add up, as well as their rounding lets them."""
+
+    @pytest.mark.parametrize("lost", [3e3, 3e4])
+    def test_lost_digits_are_rounding(self, lost):
+        """As of a sum over 400,000 positions of public images, of which four digits are left."""
+        assert audit.findings(sequential(_Weight(lambda g: (g + lost * g) - lost * g))) == []
+
+    @pytest.mark.parametrize("part", [0.3, 3e-3])
+    def test_what_other_rows_change_is_found_however_small(self, part):
+        def bent(g):
+            return g * (1 + part * tf.tanh(tf.reduce_sum(g)))
+
+        def of_another_length(g):
+            return g / tf.norm(g) ** part
+
+        for change in (bent, of_another_length):
+            found = audit.findings(sequential(_Weight(change)))
+            assert {"gradient"} == {f.check for f in found}
+            assert "when other rows count in the loss" in str(found)

@@ -10,6 +10,10 @@ from tfdpnorm.audit.row_independence.rows import chosen, splits
 _TINY, _HUGE = 1e-8, 1e8
 _STARTS = (99, 999, 1_000_000)
 _SEEDS = 30
+# So near to 1 that what is not linear in the loss moves a hundredth of what it moves between parts
+# of the rows, and far enough for every number to be rounded otherwise.
+_FACTORS = (0.9991, 1.0007, 1.0013)
+_FAR = 10
 
 # The larger batch: as many rows, unless another number is asked for; and as many floats at most in
 # the tensors of one run, if that leaves enough rows.
@@ -160,6 +164,11 @@ class _Repeatable:
         """The same on other rows."""
         return _Repeatable(self._mode, rows, *self._settings)
 
+    def scaled(self, factor):
+        """A `Run` in which all rows count `factor` times as much."""
+        weights, *others = self._settings
+        return self._mode.run(self._rows, factor * weights, *others)
+
 
 def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
     """Reports what moves when rows are replaced by those of `rows`, all but those of `mask`.
@@ -185,7 +194,13 @@ def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
 
 def _compare_sum(mode, whole, parts, quietly=True):
     """Reports gradients of parts of the rows that do not add up to that of the whole."""
-    found = differences.of_sums(mode, whole.run, [(part.run, group) for part, group in parts])
+
+    def rounding():
+        others = [(whole.scaled(factor), factor) for factor in _FACTORS]
+        return _FAR * differences.of_scales(whole.run, others)
+
+    runs = [(part.run, group) for part, group in parts]
+    found = differences.of_sums(mode, whole.run, runs, rounding)
     _report(mode, found, whole, *(part for part, _ in parts), quietly=quietly)
 
 

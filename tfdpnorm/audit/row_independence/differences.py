@@ -13,6 +13,10 @@ _OTHERS = "when only other rows of the batch change"
 _COUNTED = "when other rows count in the loss, too"
 _SIZE = "in a batch of another size"
 
+# Sums over hundreds of thousands of terms, as of public rows' positions, lose four digits of seven.
+# What is not linear in the loss shows as a difference of its own size.
+_MOST_ROUNDING = 0.01
+
 
 def of_other_rows(mode, before, after, mask, first=None):
     """Finds what moves when only other rows change.
@@ -86,7 +90,7 @@ def of_values(mode, sizes):
     return [("values", _ALONE, f"{mode.gives} that change {_by(sizes)} {_OTHERS}")]
 
 
-def of_sums(mode, whole, parts):
+def of_sums(mode, whole, parts, rounding=lambda: 0.0):
     """Finds gradients of some rows that change when others count, too: they do not add up.
 
     Args:
@@ -94,6 +98,8 @@ def of_sums(mode, whole, parts):
         whole: `Run` in which all rows count.
         parts: Pairs of a `Run` on the same rows and a boolean [n]: which of them count. If more
             than one, each row counts in one of them.
+        rounding: Function that returns how far rounding alone moves gradients by variables. It is
+            asked of those that add up less well than to `other_shape`.
 
     Returns:
         List of arguments for `Mode.find`.
@@ -114,9 +120,26 @@ def of_sums(mode, whole, parts):
             total, *terms = (g.astype(np.float64) for g in (total, *terms))
             change = max(change, difference(total, sum(terms)))
             scale = max(scale, *(np.max(np.abs(g), initial=0.0) for g in (total, *terms)))
-    if change > mode.other_shape * scale:
+    if change > mode.other_shape * scale and change > min(rounding(), _MOST_ROUNDING * scale):
         return [_of_gradients(mode, [change / scale], _COUNTED)]
     return []
+
+
+def of_scales(run, others):
+    """How far gradients by variables move, that are linear, when the loss is scaled and they back.
+
+    Args:
+        run: `Run`.
+        others: Pairs of a `Run` whose loss is a multiple of that of `run`, and the factor.
+
+    Returns:
+        The largest absolute change of a number.
+    """
+    return max(
+        difference(gradient, scaled.astype(np.float64) / factor)
+        for other, factor in others
+        for gradient, scaled in zip(run.by_variables, other.by_variables, strict=True)
+    )
 
 
 def of_sizes(mode, one, other):
