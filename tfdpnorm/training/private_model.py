@@ -28,7 +28,11 @@ from tfdpnorm.training.fit_data import (
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.resume.described import described_model, described_training
+from tfdpnorm.training.resume.described import (
+    described_model,
+    described_rows,
+    described_training,
+)
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
@@ -449,14 +453,18 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.stop_training = True
 
     def training_settings(self):
-        """Describes optimizer, loss, model and augmentation, as a resumed run is compared by them.
+        """Describes optimizer, loss, model, augmentation and public rows, to compare a resumed run.
 
         Returns:
             A dict of plain values by name. Those of the optimizer are from when it was compiled: a
             callback may change the learning rate later.
         """
-        views = self._lot_gradients.views
-        return {**self._compiled_with, **described_model(self.model, views.augmentations)}
+        augmentations = self._lot_gradients.views.augmentations
+        return {
+            **self._compiled_with,
+            **described_model(self.model, augmentations),
+            **described_rows(self._streams.public_batch),
+        }
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.

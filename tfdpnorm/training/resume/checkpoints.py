@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdpnorm import files
 
 _STATE = "state.json"
+_SEAL = "digest"
 _VARIABLES = "variables"
 _PATTERN = "checkpoint-*[0-9]"
 _KEPT = 2
@@ -53,7 +54,8 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, trainin
             "training": training,
             "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
         }
-        (partial / _STATE).write_text(json.dumps(state, indent=1) + "\n")
+        sealed = {**state, _SEAL: _seal(state)}
+        (partial / _STATE).write_text(json.dumps(sealed, indent=1) + "\n")
         for file in (*partial.iterdir(), partial):
             files.flush(file)
         shutil.rmtree(final, ignore_errors=True)
@@ -148,6 +150,8 @@ def _prefix(path, state):
 
 def _whole_state(folder):
     state = json.loads((folder / _STATE).read_text())
+    if state.pop(_SEAL, None) not in (None, _seal(state)):  # None in those of earlier versions
+        raise ValueError(f"{_STATE} is not what was written")
     for name, digest in state["files"].items():
         if _digest(folder / name) != digest:
             raise ValueError(f"{name} is not what was written")
@@ -159,6 +163,11 @@ def _whole_state(folder):
     if folder.name != f"checkpoint-{state['updates']:08d}" or not state["files"]:
         raise ValueError(f"{_STATE} is of another checkpoint")
     return state
+
+
+def _seal(state):
+    """A digest of a state, by which one that was damaged is told from what was written."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(file):

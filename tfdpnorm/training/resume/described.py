@@ -1,4 +1,4 @@
-"""What a resumed run is compared by beside its plan: optimizer, loss, model and augmentation.
+"""What a resumed run is compared by beside its plan: optimizer, loss, model and the like.
 
 Everything is described by plain values that are the same in every process: Keras' configurations
 without the names that it numbers anew, and digests of the code of functions and classes that are
@@ -58,6 +58,11 @@ def described_model(model, augmentations=()):
         inner = sublayers(augmentation) if isinstance(augmentation, keras.layers.Layer) else []
         described[f"augmentation {i}"] = _short(_plain([augmentation, *inner]))
     return described
+
+
+def described_rows(public_batch):
+    """Describes a public batch, a structure of tensors: a dict of plain values by name."""
+    return {} if public_batch is None else {"public_batch": _short(_plain(public_batch))}
 
 
 def differences(before, now):

@@ -119,7 +119,7 @@ class RunFolder:
         )
 
     def check_training(self, training):
-        """Refuses to resume with another optimizer, loss, model or augmentation.
+        """Refuses to resume with another optimizer, loss, model, augmentation or public batch.
 
         Repeated updates would come out otherwise.
 
@@ -135,10 +135,10 @@ class RunFolder:
         found = differences(known, training)
         if found:
             raise ValueError(
-                f"Expected to resume {self.path} with the optimizer, loss, model and augmentation "
-                f"that it was trained with, got others: {'; '.join(found)}. Nothing was trained or "
-                "spent. Restore these settings, or name another run_dir; what this run has spent "
-                "adds to what another one on the same data spends."
+                f"Expected to resume {self.path} with the optimizer, loss, model, augmentation and "
+                f"public batch that it was trained with, got others: {'; '.join(found)}. Nothing "
+                "was trained or spent. Restore these settings, or name another run_dir; what this "
+                "run has spent adds to what another one on the same data spends."
             )
 
     def restore(self, model, variables):
