@@ -211,6 +211,7 @@ def test_report_and_pruning():
         sparsity_report(keras.Sequential([keras.Input([2]), keras.layers.Dense(1)]))
 
 
+@pytest.mark.slow
 def test_it_makes_superfluous_inputs_sparse():
     """Of 20 inputs one says what the target is; the others are dropped."""
     keras.utils.set_random_seed(1)
