@@ -51,4 +51,4 @@ class ScaledOuterSum(OuterSum):
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         # S is multiplied with the sum: one rounding more than `sums` counts otherwise.
         total = super().weighted_sum(factors, finite, sums.of_longer())
-        return total * tf.cast(self._scale, total.dtype)
+        return tf.cast(total, tf.float64) * tf.cast(self._scale, tf.float64)
