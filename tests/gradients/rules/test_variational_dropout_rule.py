@@ -130,6 +130,13 @@ def test_testing_within_training():
         assert relative_error([g.numpy() for g in found], expected) < 1e-6
 
 
+@pytest.mark.slow_cases("fixed")
+@pytest.mark.parametrize("kind", ["weight", "fixed"])
+def test_half_precision_is_near_the_loop(kind):
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    assert_equals_the_loop(dense_model(**KINDS[kind]), counts=(3,), tolerance=0.005)
+
+
 @pytest.mark.slow_cases("mixed_bfloat16")
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_no_row_exceeds_the_clip(policy):

@@ -39,7 +39,10 @@ class Watch(keras.callbacks.Callback):
 RATE = keras.optimizers.schedules.InverseTimeDecay(0.4, 1, 1.0)  # 0.4 / t
 
 
-@pytest.mark.parametrize("sgd", [keras.optimizers.SGD, keras.optimizers.legacy.SGD])
+@pytest.mark.slow_cases("legacy")
+@pytest.mark.parametrize(
+    "sgd", [keras.optimizers.SGD, keras.optimizers.legacy.SGD], ids=["new", "legacy"]
+)
 def test_zeta_is_the_noise_of_each_update(sgd, data, private, cross_entropy):
     """Seen in the weights: an update that is nearly all noise moves them by zeta."""
     built = keras.Sequential(
@@ -76,6 +79,7 @@ def test_clipped_by_layers_the_norm_is_the_total(data, private, cross_entropy):
     assert not model.ledger.no_guarantee_because
 
 
+@pytest.mark.slow
 def test_a_rate_that_a_callback_sets(data, private, cross_entropy):
     model = private(network(), steps=8)
     model.compile(keras.optimizers.SGD(9.0), cross_entropy)
