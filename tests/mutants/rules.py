@@ -21,6 +21,13 @@ MUTANTS = (
         ("tests/gradients/rules/test_variational_dropout_rule.py",),
     ),
     Mutant(
+        "tied-parts-unbounded",
+        f"{_PLACE}/scaled_sum.py",
+        (("8 * unit * both, both / LONGER)", "8 * unit * both, 0.0 * both)"),),
+        "Where two products cancel, a short row moves the rounding of others without limit.",
+        ("tests/gradients/rules/test_variational_dropout_rule.py",),
+    ),
+    Mutant(
         "dropout-noise-of-all-rows",
         "tfdpnorm/layers/variational_dropout.py",
         (

@@ -230,15 +230,12 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
     and each row and unit gets a number of its own, which is as if each row had its own weights. The
     bias has no noise. In testing the weights are their means.
 
-    | noise | zeta | gradients of rows |
-    |---|---|---|
-    | "learnt", alpha_per="weight" | learnt, independent of phi (`noise_log_variance`) | not held |
-    | "learnt", "neuron" or "layer" | sqrt(alpha) phi, log alpha is learnt | held |
-    | "fixed" | sqrt(alpha) phi, alpha is constant: Gaussian dropout | held |
-    | "public" | one number for all weights (`noise_stddev`), 0 until it is set | not held |
-
-    Where a private training holds one gradient of a dense kernel for each row, it takes memory for
-    rows x weights numbers; a smaller `physical_batch_size` helps.
+    | noise | zeta |
+    |---|---|
+    | "learnt", alpha_per="weight" | learnt, independent of phi (`noise_log_variance`) |
+    | "learnt", "neuron" or "layer" | sqrt(alpha) phi, log alpha is learnt (`noise_log_alpha`) |
+    | "fixed" | sqrt(alpha) phi, alpha is constant: Gaussian dropout |
+    | "public" | one number for all weights (`noise_stddev`), 0 until it is set |
 
     The divergence from the log-uniform prior (`tfdpnorm.layers.kl_to_log_uniform`) times
     kl_weight / N is a loss of the layer, as a regulariser's is, in any Keras model.

@@ -14,7 +14,7 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum
+from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum, TiedOuterSum
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 from tfdpnorm.layers import variational_dropout as module
 
@@ -137,12 +137,13 @@ def test_half_precision_is_near_the_loop(kind):
     assert_equals_the_loop(dense_model(**KINDS[kind]), counts=(3,), tolerance=0.005)
 
 
-@pytest.mark.slow_cases("mixed_bfloat16")
+@pytest.mark.slow_cases("*-mixed_bfloat16", "fixed-mixed_float16")
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
-def test_no_row_exceeds_the_clip(policy):
+@pytest.mark.parametrize("kind", ["weight", "fixed"])
+def test_no_row_exceeds_the_clip(kind, policy):
     """Each row by itself, through inputs and noise of all sizes."""
     keras.mixed_precision.set_global_policy(policy)
-    model = dense_model()
+    model = dense_model(**KINDS[kind])
     loss_fn = loss_function(model)
     rng = np.random.default_rng(0)
     for size in (1e-30, 1e-4, 1.0, 1e4, 1e18, 1e25):
@@ -187,13 +188,40 @@ def test_scaled_products_beyond_the_range_of_float32():
     assert np.isinf(too_long.squared_norms())
 
 
-def test_no_gradient_of_a_row_is_held(monkeypatch):
-    """In closed form for a zeta of each weight: what is never instantiated."""
-    model = dense_model()
+@pytest.mark.parametrize("cancelled", [0.0, 0.5, 0.999, 1.0])
+def test_norms_of_products_that_cancel(cancelled):
+    """Never less than those of the gradients that are added up; not much more, or a quarter."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(50, 7)), rng.normal(size=(50, 4))
+    a[:, 1:] *= 1e-3
+    scale = np.full((7, 4), -1.0)
+    # The second product takes away what the first one has in its first row.
+    c = cancelled * b / a[:, :1]
+    parts = TiedOuterSum(*(tf.constant(x, tf.float32) for x in (a, b, c, scale)))
+    found = np.sqrt(parts.squared_norms().numpy().astype(np.float64))
+    a, b, c = (np.float64(np.float32(x)) for x in (a, b, c))
+    first = a[:, :, None] * b[:, None]
+    second = -np.square(a)[:, :, None] * c[:, None]
+    lengths = [np.linalg.norm(x, axis=(1, 2)) for x in (first, second)]
+    exact = np.linalg.norm(first + second, axis=(1, 2))
+    assert np.all(found >= exact)
+    assert np.all(found >= sum(lengths) / 4)
+    np.testing.assert_allclose(found, np.maximum(exact, sum(lengths) / 4), rtol=1e-4)
+    finite = tf.ones([50], tf.bool)
+    for row in range(3):
+        total = parts.weighted_sum(tf.one_hot(row, 50), finite).numpy()
+        assert np.linalg.norm(total) <= found[row]
+
+
+@pytest.mark.parametrize("kind", ["weight", "fixed"])
+def test_no_gradient_of_a_row_is_held(kind, monkeypatch):
+    """In closed form for dense layers: what is never instantiated."""
+    model = dense_model(**KINDS[kind])
 
     def refuse(self):
         raise AssertionError("a gradient for each row")
 
     monkeypatch.setattr(ScaledOuterSum, "instantiated", refuse)
+    monkeypatch.setattr(TiedOuterSum, "instantiated", refuse)
     rows = example_rows(model, 3)
     book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.1)

@@ -10,7 +10,7 @@ from tfdpnorm.gradients.contributions.broadcast import bias_gradients, summed_to
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.positions import flat_positions
-from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum
+from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum, TiedOuterSum
 from tfdpnorm.gradients.contributions.window import Window
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
@@ -85,6 +85,8 @@ class VariationalDropoutRule(Rule):
             return through_mean
         alpha, phi = tf.exp(layer.log_alpha()), tf.convert_to_tensor(layer.kernel)
         scale = 2 * alpha * tf.cast(phi, alpha.dtype)
+        if _is_one_product(layer, remembered.inputs):
+            return TiedOuterSum(remembered.inputs, b_mean, b_variance, scale)
         through_variance = _scaled(layer, remembered.inputs, b_variance, scale)
         return Instantiated(through_mean.instantiated() + through_variance.instantiated())
 
@@ -105,10 +107,14 @@ def _linear(layer, inputs, b):
     return OuterSum(inputs, b, shape)
 
 
+def _is_one_product(layer, inputs):
+    return isinstance(layer, keras.layers.Dense) and inputs.shape.rank == 2
+
+
 def _scaled(layer, inputs, b, scale):
     """The contribution scale * (a^2 b^T), from the inputs a."""
     squares = tf.square(widened(inputs))
-    if isinstance(layer, keras.layers.Dense) and inputs.shape.rank == 2:
+    if _is_one_product(layer, inputs):
         return ScaledOuterSum(squares, b, scale)
     gradients = _linear(layer, squares, b).instantiated()
     return Instantiated(gradients * tf.cast(scale, gradients.dtype))
