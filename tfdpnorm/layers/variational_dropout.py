@@ -196,8 +196,9 @@ class VariationalDropout:
         0, also with `test_weights="sampled"`.
 
         Privacy:
-            Post-processing of the released weights, after training. During a private training, the
-            statement of the private model says that weights were changed by others.
+            Post-processing of the released weights: it costs nothing. The statement of a private
+            model cannot tell pruned weights from those that come from elsewhere, and says so; prune
+            the model that its `save` wrote.
 
         Returns:
             The share of weights whose mean is 0 now.
