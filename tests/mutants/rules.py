@@ -7,6 +7,43 @@ _RULES = "tfdpnorm/gradients/rules"
 
 MUTANTS = (
     Mutant(
+        "scaled-norm-without-factors",
+        f"{_PLACE}/scaled_sum.py",
+        (("b * tf.matmul(a, scale)", "b * tf.matmul(a, tf.ones_like(scale))"),),
+        "An example exceeds the clip where the noise of a weight is large.",
+        ("tests/gradients/rules/test_variational_dropout_rule.py",),
+    ),
+    Mutant(
+        "scaled-overflow-taken-for-finite",
+        f"{_PLACE}/scaled_sum.py",
+        (("tf.where(without < _LONGEST, norms,", "tf.where(without < np.inf, norms,"),),
+        "An example makes the sum infinite before the factors of its weights make it small.",
+        ("tests/gradients/rules/test_variational_dropout_rule.py",),
+    ),
+    Mutant(
+        "tied-parts-unbounded",
+        f"{_PLACE}/scaled_sum.py",
+        (("8 * unit * both, both / LONGER)", "8 * unit * both, 0.0 * both)"),),
+        "Where two products cancel, a short row moves the rounding of others without limit.",
+        ("tests/gradients/rules/test_variational_dropout_rule.py",),
+    ),
+    Mutant(
+        "dropout-noise-of-all-rows",
+        "tfdpnorm/layers/variational_dropout.py",
+        (
+            (
+                "self._generator, tf.shape(mean), variance",
+                "self._generator, tf.shape(mean)[1:], variance",
+            ),
+            (
+                "noise = tf.ensure_shape(noise, mean.shape)",
+                "noise = tf.ensure_shape(noise, mean.shape[1:])",
+            ),
+        ),
+        "The rows of a physical batch share their numbers, and examples move from one to another.",
+        ("tests/layers/test_variational_dropout.py",),
+    ),
+    Mutant(
         "cross-terms-dropped",
         f"{_PLACE}/arithmetic.py",
         (

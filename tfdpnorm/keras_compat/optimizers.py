@@ -1,8 +1,9 @@
 """The variables of a Keras optimizer, and optimizers that are not plain.
 
-Private parts: `_name`, `_create_all_weights` and `_hyper` of legacy optimizers, `_learning_rate` of
-the others, and every other attribute that holds a variable. Publicly a learning rate can be read
-and set, but its variable cannot be saved, and Nadam's `_u_product` is not seen at all.
+Private parts: `_name`, `_create_all_weights`, `_decayed_lr` and `_hyper` of legacy optimizers,
+`_learning_rate` of the others, and every other attribute that holds a variable. Publicly a learning
+rate can be read and set, but its variable cannot be saved, the rate of a schedule is that of the
+update before, and Nadam's `_u_product` is not seen at all.
 tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
 each.
 """
@@ -57,6 +58,23 @@ def rate_variables(optimizer):
     """
     rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
     return [rates[name] for name in sorted(rates) if isinstance(rates[name], tf.Variable)]
+
+
+def next_learning_rate(optimizer):
+    """Returns the learning rate of the update that comes next, a float.
+
+    That of a schedule is a function of the number of updates made. The public `learning_rate` gives
+    the one of the update before.
+
+    Args:
+        optimizer: A Keras optimizer, a legacy one included.
+    """
+    if hasattr(optimizer, "_decayed_lr"):
+        return float(optimizer._decayed_lr(tf.float32))
+    rate = optimizer._learning_rate
+    if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+        rate = rate(optimizer.iterations)
+    return float(rate)
 
 
 def scales_losses(optimizer):

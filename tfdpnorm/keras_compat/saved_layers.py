@@ -23,6 +23,8 @@ _MODULES = {
     "RandomCropAndFlip": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.transformer",
+    "VariationalDropoutConv2D": "tfdpnorm.layers",
+    "VariationalDropoutDense": "tfdpnorm.layers",
     "WeightNoise": "tfdpnorm.layers",
     "WeightStandardizedConv2D": "tfdpnorm.layers",
 }

@@ -1,5 +1,6 @@
 """Keras layers for networks that are trained under differential privacy."""
 
+from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
 from tfdpnorm.layers.public_centering import PublicCentering
@@ -13,6 +14,12 @@ from tfdpnorm.layers.public_statistics import (
 )
 from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
 from tfdpnorm.layers.scale_norm import ScaleNorm
+from tfdpnorm.layers.sparsity import prune, sparsity_report
+from tfdpnorm.layers.variational_dropout import (
+    VariationalDropout,
+    VariationalDropoutConv2D,
+    VariationalDropoutDense,
+)
 from tfdpnorm.layers.weight_noise import WeightNoise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
 from tfdpnorm.layers.with_weight_noise import with_weight_noise
@@ -25,11 +32,17 @@ __all__ = [
     "PublicStatistics",
     "RandomCropAndFlip",
     "ScaleNorm",
+    "VariationalDropout",
+    "VariationalDropoutConv2D",
+    "VariationalDropoutDense",
     "WeightNoise",
     "WeightStandardizedConv2D",
     "joint_pass",
+    "kl_to_log_uniform",
+    "prune",
     "pull_back",
     "record_pass",
+    "sparsity_report",
     "use_pass",
     "with_weight_noise",
 ]

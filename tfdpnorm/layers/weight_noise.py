@@ -1,8 +1,6 @@
 """Layers whose weights are drawn from a normal distribution at every call."""
 
 import contextlib
-import numbers
-import random
 import threading
 
 import numpy as np
@@ -17,6 +15,7 @@ from tfdpnorm.keras_compat.replaced_weights import replaced
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.keras_compat.wrappers import call_like, positional_names, set_initial_weights
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
+from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 from tfdpnorm.layers.scale_norm import ScaleNorm
 
@@ -98,11 +97,7 @@ class WeightNoise(keras.layers.Wrapper):
         super().build(input_shape)
         set_initial_weights(self.layer)
         if self.stddev:
-            key = random.getrandbits(63) if self.seed is None else self.seed
-            with tf.init_scope():
-                # Not from_seed, which uses the seed as a counter: seed 8 would give the numbers of
-                # seed 7, four numbers later.
-                self._generator = tf.random.Generator.from_key_counter(key, [0, 0], "philox")
+            self._generator = new_generator(self.seed)
 
     def __call__(self, *args, **kwargs):
         # By keyword: the order may differ between `__call__` and `call`.
@@ -174,7 +169,7 @@ class WeightNoise(keras.layers.Wrapper):
                 f"{mean.dtype.name}. Make it not trainable, or leave the layer out of WeightNoise."
             )
         wide = tf.float64 if mean.dtype == tf.float64 else tf.float32
-        noise = self._generator.normal(mean.shape, dtype=wide)
+        noise = normal_numbers(self._generator, mean.shape, wide)
         return mean + tf.cast(self.stddev * noise, mean.dtype)
 
     def _refuse(self, variables, what):
@@ -239,12 +234,3 @@ def checked_stddev(stddev):
         if number < 0 or not np.isfinite(np.float32(number)):
             raise refusal("stddev", expected, stddev, remedy)
     return number
-
-
-def checked_seed(seed):
-    """Returns `seed` as an int, or None."""
-    if seed is None:
-        return None
-    if isinstance(seed, numbers.Integral) and not isinstance(seed, bool) and 0 <= seed < 2**63:
-        return int(seed)
-    raise refusal("seed", "to be None or an int from 0 to 2**63 - 1", seed)

@@ -12,10 +12,10 @@ from tfdpnorm.keras_compat.clone import (
     set_trainable_alone,
 )
 from tfdpnorm.keras_compat.models import is_made_of_layers
+from tfdpnorm.layers.own_generator import checked_seed
 from tfdpnorm.layers.weight_noise import (
     NORMALIZATIONS,
     WeightNoise,
-    checked_seed,
     checked_stddev,
     drawn_weights,
 )

@@ -1,9 +1,21 @@
 """Private training of Keras models."""
 
 from tfdpnorm.choices import ENGINES
+from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsDropout
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
+from tfdpnorm.training.printed_dpvd import train_as_printed
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
 
-__all__ = ["ENGINES", "PrivateModel", "PrivateValidation", "WeightAverage", "make_private"]
+__all__ = [
+    "ENGINES",
+    "PrivacyNoiseAsDropout",
+    "PrivateModel",
+    "PrivateValidation",
+    "WeightAverage",
+    "make_private",
+    "total_l2_norm_clip",
+    "train_as_printed",
+]

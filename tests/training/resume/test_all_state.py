@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers import WeightNoise
-from tfdpnorm.training import make_private
+from tfdpnorm.layers import VariationalDropoutDense, WeightNoise
+from tfdpnorm.training import PrivacyNoiseAsDropout, make_private
 from tfdpnorm.training.resume import run_folder
 
 _KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
@@ -179,6 +179,24 @@ def test_random_layers(name, tmp_path, data, cross_entropy):
 def test_noise_in_the_weights(tmp_path, data, cross_entropy):
     build = with_layers(lambda: WeightNoise(keras.layers.Dense(4), 0.1))
     check_resumes_to_the_bit(tmp_path, data, cross_entropy, build, engine="per_example")
+
+
+@pytest.mark.slow_cases("learnt")
+@pytest.mark.parametrize("noise", ["learnt", "public"])
+def test_variational_dropout(noise, tmp_path, data, cross_entropy):
+    """Also with a zeta that follows from the number of the update."""
+    build = with_layers(lambda: VariationalDropoutDense(4, noise=noise, num_examples=40))
+    callbacks = [PrivacyNoiseAsDropout()] if noise == "public" else []
+    rate = keras.optimizers.schedules.InverseTimeDecay(0.4, 1, 1.0)
+    copying = CopyAt(8, tmp_path / "whole", tmp_path / "again")
+    sgd = keras.optimizers.SGD
+    whole = run(tmp_path / "whole", data, build, sgd(rate), cross_entropy, [copying, *callbacks])
+    again = run(tmp_path / "again", data, build, sgd(rate), cross_entropy, callbacks)
+    assert again.ledger.resumes == 1 and again.ledger.recounted == 0
+    for expected, found in zip(whole.model.weights, again.model.weights, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    if noise == "public":
+        assert float(again.model.layers[0].noise_stddev) == pytest.approx(0.4 / 12 / 10)
 
 
 @pytest.mark.slow

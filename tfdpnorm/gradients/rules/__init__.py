@@ -14,6 +14,7 @@ from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register thems
     prelu,
     recurrent,
     transposed,
+    variational_dropout,
     weight_standardized,
     wrappers,
 )

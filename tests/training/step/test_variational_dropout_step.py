@@ -1,0 +1,116 @@
+"""Private training of layers with variational dropout: sensitivity, the divergence, the draws."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
+from tfdpnorm.training import make_private
+
+KINDS = {
+    "weight": {},
+    "neuron": {"alpha_per": "neuron"},
+    "layer": {"alpha_per": "layer"},
+    "fixed": {"noise": "fixed"},
+    "public": {"noise": "public"},
+}
+
+
+def network(hidden=True, **options):
+    layers = [VariationalDropoutDense(4, activation="tanh", **options)] if hidden else []
+    layers = [*layers, VariationalDropoutDense(3, **options)]
+    model = keras.Sequential([keras.Input((5,)), *layers])
+    for variable in model.weights:
+        if "noise_stddev" in variable.name:
+            variable.assign(0.3)
+    return model
+
+
+@pytest.mark.slow_cases("[!w]*", "weight-automatic", "*-per_layer")
+@pytest.mark.parametrize("clip", ["flat", "per_layer", "automatic"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_example_moves_the_sum_by_more_than_the_clip(
+    kind, clip, data, private, one_lot, step_sum, cross_entropy
+):
+    """Each in turn, of rows of all sizes; the others draw what they drew."""
+    options = {"clip_function": clip} if clip == "automatic" else {"clipping": clip}
+    built = network(hidden=clip == "per_layer", **KINDS[kind])
+    model = private(built, l2_norm_clip=0.7, insecure_seed=1, **options)
+    model.compile("sgd", cross_entropy)
+    x, y = (a[:6] for a in data)
+    x = x * np.array([1e-20, 1e-3, 1, 30, 1e6, 1e25], np.float32)[:, None]
+    lot, run = one_lot(x, y), step_sum(model)
+
+    def at(mask):
+        model.update_count.assign(0)
+        return run(lot._replace(mask=tf.constant(mask[None])))
+
+    whole = at(np.ones(6, np.float32))
+    np.testing.assert_array_equal(at(np.ones(6, np.float32)), whole)
+    moved = [np.linalg.norm(whole - at(1 - np.eye(6, dtype="float32")[i])) for i in range(6)]
+    assert np.isfinite(moved).all() and max(moved) <= 0.7 * (1 + 1e-6)
+    assert max(moved) > 0.69
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_divergence_moves_the_weights_after_the_noise(
+    kind, data, private, one_lot, cross_entropy
+):
+    """By its gradient over N, not clipped: with next to no gradient of the examples."""
+    built = network(**KINDS[kind], num_examples=40)
+    model = private(built, l2_norm_clip=1e-6, noise_multiplier=0, insecure_seed=1)
+    model.compile(keras.optimizers.SGD(0.5), cross_entropy)
+    variables = built.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = tf.add_n(built.losses)
+    expected = [
+        tf.convert_to_tensor(v) - 0.5 * (0 if g is None else g)
+        for v, g in zip(variables, tape.gradient(loss, variables), strict=True)
+    ]
+    assert loss > 0
+    with pytest.warns(UserWarning):
+        model.train_on_batch(data[0][:10], data[1][:10])
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, atol=1e-6)
+
+
+@pytest.mark.slow_cases("[!f]*", "*-4")
+@pytest.mark.parametrize("rows", [None, 4])
+@pytest.mark.parametrize("kind", [*KINDS, "conv"])
+def test_independence_of_examples_is_proved(kind, rows, data, cross_entropy):
+    """By book-keeping, also where a lot has several physical batches."""
+    if kind == "conv":
+        layers = [
+            keras.layers.Reshape((5, 1, 1)),
+            VariationalDropoutConv2D(2, (3, 1), padding="same", activation="relu"),
+            keras.layers.Flatten(),
+            VariationalDropoutDense(3),
+        ]
+        built = keras.Sequential([keras.Input((5,)), *layers])
+    else:
+        built = network(**KINDS[kind], num_examples=40)
+    model = make_private(
+        built,
+        num_examples=40,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=5.0,
+        delta=1e-5,
+        physical_batch_size=rows,
+    )
+    model.compile("sgd", cross_entropy)
+    model.fit(*data, verbose=0)
+    assert model.engine == "book_keeping"
+    assert any("proved from the graph" in said for said in model.ledger.established)
+    assert not model.ledger.no_guarantee_because
+
+
+def test_one_row_at_a_time_each_has_numbers_of_its_own():
+    layer = VariationalDropoutDense(3)
+    layer.build((None, 2))
+    rows = tf.ones([5, 2])
+    drawn = tf.vectorized_map(lambda row: layer(row[None], training=True)[0], rows).numpy()
+    assert len(np.unique(drawn[:, 0])) == 5

@@ -1,0 +1,332 @@
+"""Dense layers and convolutions with variational dropout: noise on each weight."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.keras_compat.precision import as_stored
+from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
+from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
+
+NOISES = ("learnt", "fixed", "public")
+ALPHA_PER = ("weight", "neuron", "layer")
+TEST_WEIGHTS = ("mean", "sampled")
+SPARSE_LOG_ALPHA = 3.0
+
+# Added to phi^2 where its logarithm is taken: alpha of a weight that is exactly 0 is 1e20 zeta^2.
+_LEAST_SQUARE = 1e-20
+
+
+class VariationalDropout:
+    """What dense layers and convolutions with variational dropout have in common.
+
+    A class to inherit from beside the Keras layer, which owns `kernel`, the means phi.
+    """
+
+    def __init__(
+        self,
+        *args,
+        noise="learnt",
+        alpha_per="weight",
+        initial_log_alpha=-3.0,
+        num_examples=None,
+        kl_weight=1.0,
+        test_weights="mean",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        self.noise = arguments.choice("noise", noise, NOISES)
+        self.alpha_per = arguments.choice("alpha_per", alpha_per, ALPHA_PER)
+        if noise == "public" and alpha_per != "weight":
+            raise ValueError(
+                f"Expected alpha_per='weight' with noise='public', got {alpha_per!r}: of one zeta, "
+                "alpha = zeta^2 / phi^2 differs from weight to weight. Leave alpha_per out."
+            )
+        self.initial_log_alpha = arguments.finite("initial_log_alpha", initial_log_alpha)
+        if num_examples is not None:
+            num_examples = arguments.whole("num_examples", num_examples, at_least=1)
+        self.num_examples = num_examples
+        self.kl_weight = arguments.nonnegative("kl_weight", kl_weight)
+        self.test_weights = arguments.choice("test_weights", test_weights, TEST_WEIGHTS)
+        self.seed = checked_seed(seed)
+
+    @property
+    def noise_is_tied(self):
+        """Whether zeta is sqrt(alpha) |phi|, so that phi moves it; else it has its own variable."""
+        return self.noise == "fixed" or (self.noise == "learnt" and self.alpha_per != "weight")
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        if self.noise == "public":
+            self.noise_stddev = self.add_weight(
+                "noise_stddev", shape=(), initializer="zeros", trainable=False
+            )
+        elif self.noise_is_tied:
+            self.noise_log_alpha = self.add_weight(
+                "noise_log_alpha",
+                shape=self._alpha_shape(),
+                initializer=keras.initializers.Constant(self.initial_log_alpha),
+                trainable=self.noise == "learnt",
+            )
+        else:
+            kernel = tf.convert_to_tensor(as_stored(self.kernel))
+            mean_square = tf.reduce_mean(tf.square(kernel)) + _LEAST_SQUARE
+            first = self.initial_log_alpha + float(tf.math.log(mean_square))
+            self.noise_log_variance = self.add_weight(
+                "noise_log_variance",
+                shape=self.kernel.shape,
+                initializer=keras.initializers.Constant(first),
+                trainable=True,
+            )
+        self._generator = new_generator(self.seed)
+        if self.num_examples is not None and self.kl_weight:
+            # As Keras' regularisers are: a function of the weights, whenever it is asked for. Not a
+            # loss of a call, which a private training refuses.
+            self.add_loss(self.kl_loss)
+
+    def _alpha_shape(self):
+        return {
+            "weight": self.kernel.shape,
+            "neuron": self.kernel.shape[-1:],
+            "layer": [1],
+        }[self.alpha_per]
+
+    def noise_variance(self):
+        """zeta^2 of the weights, float32 (float64 for such a layer): broadcasts to `kernel`."""
+        if self.noise == "public":
+            return tf.square(_stored(self.noise_stddev))
+        if self.noise_is_tied:
+            return tf.exp(_stored(self.noise_log_alpha)) * tf.square(_stored(self.kernel))
+        return tf.exp(_stored(self.noise_log_variance))
+
+    def log_alpha(self):
+        """Returns log alpha = log(zeta^2 / phi^2) of each weight, a tensor of `kernel`'s shape."""
+        kernel = _stored(self.kernel)
+        if self.noise_is_tied:
+            return tf.broadcast_to(_stored(self.noise_log_alpha), kernel.shape)
+        if self.noise == "public":
+            log_variance = 2 * tf.math.log(_stored(self.noise_stddev))
+        else:
+            log_variance = _stored(self.noise_log_variance)
+        return log_variance - tf.math.log(tf.square(kernel) + _LEAST_SQUARE)
+
+    def kl_loss(self):
+        """`kl_weight` / N times the divergence of all weights from the log-uniform prior, a scalar.
+
+        0 while a public zeta is 0: weights without noise have no density.
+        """
+        scale = self.kl_weight / (self.num_examples or 1)
+        if self.noise != "public":
+            return scale * tf.reduce_sum(kl_to_log_uniform(self.log_alpha()))
+        stddev, kernel = _stored(self.noise_stddev), _stored(self.kernel)
+        has_noise = stddev > 0
+        log_alpha = 2 * tf.math.log(tf.where(has_noise, stddev, tf.ones_like(stddev)))
+        log_alpha -= tf.math.log(tf.square(kernel) + _LEAST_SQUARE)
+        total = tf.reduce_sum(kl_to_log_uniform(log_alpha))
+        return tf.where(has_noise, scale * total, tf.zeros_like(total))
+
+    def moments(self, inputs):
+        """Mean and variance of the pre-activations of inputs [rows, ...].
+
+        Returns:
+            Pair of tensors [rows, ..., units]: the mean, in the compute dtype, bias included, and
+            the variance, in float32 (float64 for such a layer).
+        """
+        variance = tf.broadcast_to(self.noise_variance(), self.kernel.shape)
+        wide = tf.cast(inputs, variance.dtype)
+        return self._mean(inputs), self._linear(tf.square(wide), variance)
+
+    def drawn(self, mean, variance):
+        """Outputs for pre-activations drawn from what `moments` gives, before the activation."""
+        noise = normal_numbers(self._generator, tf.shape(mean), variance.dtype)
+        noise = tf.ensure_shape(noise, mean.shape)
+        # The gradient of a root at 0, of a row of zeros, is no number.
+        positive = variance > 0
+        root = tf.sqrt(tf.where(positive, variance, tf.ones_like(variance)))
+        stddev = tf.where(positive, root, tf.zeros_like(root))
+        return tf.cast(tf.cast(mean, variance.dtype) + stddev * noise, mean.dtype)
+
+    def call(self, inputs, training=None):
+        if training is None:
+            training = keras.backend.learning_phase()
+        if tf.is_tensor(training):
+            outputs = tf.cond(
+                tf.cast(training, tf.bool),
+                lambda: self.drawn(*self.moments(inputs)),
+                lambda: self._tested(inputs),
+            )
+        elif training:
+            outputs = self.drawn(*self.moments(inputs))
+        else:
+            outputs = self._tested(inputs)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def _mean(self, inputs):
+        return self._with_kernel(inputs, _stored(self.kernel))
+
+    def _with_kernel(self, inputs, kernel):
+        outputs = self._linear(inputs, tf.cast(kernel, inputs.dtype))
+        if not self.use_bias:
+            return outputs
+        return tf.nn.bias_add(outputs, tf.cast(_stored(self.bias), outputs.dtype))
+
+    def _tested(self, inputs):
+        if self.test_weights == "mean":
+            return self._mean(inputs)
+        kernel = _stored(self.kernel)
+        noise = normal_numbers(self._generator, kernel.shape, kernel.dtype)
+        # A mean of exactly 0 is that of a weight that `prune` took out.
+        noise = tf.where(kernel == 0, tf.zeros_like(noise), noise)
+        return self._with_kernel(inputs, kernel + tf.sqrt(self.noise_variance()) * noise)
+
+    def _linear(self, inputs, kernel):
+        """The layer's product of inputs with a kernel, without bias and activation."""
+        raise NotImplementedError
+
+    def sparse_share(self, threshold=SPARSE_LOG_ALPHA):
+        """Returns the share of weights with log alpha > `threshold`, a float from 0 to 1."""
+        sparse = self.log_alpha() > threshold
+        return float(tf.reduce_mean(tf.cast(sparse, tf.float64)))
+
+    def prune(self, threshold=SPARSE_LOG_ALPHA):
+        """Sets the means of weights with log alpha > `threshold` to 0, for testing.
+
+        In training such a weight has its noise still and may grow again. Outside of training it is
+        0, also with `test_weights="sampled"`.
+
+        Privacy:
+            Post-processing of the released weights: it costs nothing. The statement of a private
+            model cannot tell pruned weights from those that come from elsewhere, and says so; prune
+            the model that its `save` wrote.
+
+        Returns:
+            The share of weights whose mean is 0 now.
+        """
+        kernel = as_stored(self.kernel)
+        means = tf.convert_to_tensor(kernel)
+        kernel.assign(tf.where(self.log_alpha() > threshold, tf.zeros_like(means), means))
+        return float(tf.reduce_mean(tf.cast(tf.convert_to_tensor(kernel) == 0, tf.float64)))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "noise": self.noise,
+            "alpha_per": self.alpha_per,
+            "initial_log_alpha": self.initial_log_alpha,
+            "num_examples": self.num_examples,
+            "kl_weight": self.kl_weight,
+            "test_weights": self.test_weights,
+            "seed": self.seed,
+        }
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
+    """Dense layer whose weights are theta = phi + zeta e, e from N(0, 1): variational dropout.
+
+    phi is the kernel, and alpha = zeta^2 / phi^2 the dropout rate of a weight. In training the
+    noise is drawn where the weights' noise arrives, at the pre-activations (local
+    reparametrisation): for inputs a they have the mean a phi + bias and the variance a^2 zeta^2,
+    and each row and unit gets a number of its own, which is as if each row had its own weights. The
+    bias has no noise. In testing the weights are their means.
+
+    | noise | zeta |
+    |---|---|
+    | "learnt", alpha_per="weight" | learnt, independent of phi (`noise_log_variance`) |
+    | "learnt", "neuron" or "layer" | sqrt(alpha) phi, log alpha is learnt (`noise_log_alpha`) |
+    | "fixed" | sqrt(alpha) phi, alpha is constant: Gaussian dropout |
+    | "public" | one number for all weights (`noise_stddev`), 0 until it is set |
+
+    The divergence from the log-uniform prior (`tfdpnorm.layers.kl_to_log_uniform`) times
+    kl_weight / N is a loss of the layer, as a regulariser's is, in any Keras model.
+
+    Privacy:
+        Per-example: what a row gets depends on that row, the weights and chance. The noise gives no
+        guarantee of its own: only the noise on the clipped sum does. What is learnt of it, log
+        alpha or log zeta^2, is clipped and noised with the other weights. The divergence is a
+        function of weights and of the public number N; `make_private` adds its gradient after the
+        noise, exactly and at no cost, with N = `num_examples` of the plan or any other number that
+        was chosen without the data.
+
+    Args:
+        units: As in `keras.layers.Dense`.
+        noise: "learnt", "fixed" or "public", see above.
+        alpha_per: "weight", "neuron" (one log alpha for each unit) or "layer".
+        initial_log_alpha: log alpha in the beginning. With a zeta for each weight, all zeta^2 begin
+            at alpha times the mean square of the kernel.
+        num_examples: N, the number of training examples, by which the divergence is divided: the
+            loss is a mean over examples. None leaves the divergence out.
+        kl_weight: Factor on the divergence, >= 0.
+        test_weights: "mean", or "sampled": one draw of the weights at every call outside of
+            training, for all rows of the batch.
+        seed: As in `WeightNoise`.
+        **kwargs: As in `keras.layers.Dense`.
+
+    Call arguments:
+        inputs: [rows, ..., features].
+        training: Whether the pre-activations are drawn.
+
+    Raises:
+        ValueError: for a value out of its range.
+
+    Reference:
+        Kingma, Salimans, Welling (2015), "Variational dropout and the local reparameterization
+        trick"; Molchanov, Ashukha, Vetrov (2017), "Variational dropout sparsifies deep neural
+        networks", for the noise of each weight as a variable of its own; Ermis and Cemgil (2017),
+        "Differentially private variational dropout", for "public".
+    """
+
+    def _linear(self, inputs, kernel):
+        if inputs.shape.rank == 2:
+            return tf.matmul(inputs, kernel)
+        return tf.tensordot(inputs, kernel, 1)
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
+    """Convolution whose weights are theta = phi + zeta e: see `VariationalDropoutDense`.
+
+    Mean and variance of the pre-activations are convolutions of the inputs with phi and of their
+    squares with zeta^2. Each row, place and filter gets a number of its own; of one draw of the
+    weights, places that share inputs would be correlated (as Molchanov et al., Section 4).
+
+    Privacy:
+        As `VariationalDropoutDense`.
+
+    Args:
+        filters: Number of output channels.
+        kernel_size: As in Conv2D.
+        **kwargs: As in Conv2D, and those of `VariationalDropoutDense`; `groups` other than 1 and
+            channels first are not supported. A neuron is a filter.
+
+    Call arguments:
+        inputs: [rows, height, width, channels].
+        training: See `VariationalDropoutDense`.
+
+    Raises:
+        ValueError: for what is not supported, and as `VariationalDropoutDense`.
+    """
+
+    def __init__(self, filters, kernel_size, **kwargs):
+        super().__init__(filters, kernel_size, **kwargs)
+        if self.groups != 1 or self.data_format != "channels_last":
+            raise ValueError(
+                "Expected groups=1 and data_format='channels_last', got "
+                f"groups={self.groups} and {self.data_format!r}. Use a plain Conv2D."
+            )
+
+    def _linear(self, inputs, kernel):
+        # Not conv2d: it has no gradient for dilated kernels on CPUs.
+        return tf.nn.convolution(
+            inputs,
+            kernel,
+            strides=self.strides,
+            padding=self.padding.upper(),
+            dilations=self.dilation_rate,
+        )
+
+
+def _stored(variable):
+    """The value of a variable as it is kept, not as a mixed policy casts it."""
+    return tf.convert_to_tensor(as_stored(variable))

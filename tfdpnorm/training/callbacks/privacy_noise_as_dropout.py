@@ -1,0 +1,119 @@
+"""Variational dropout with as much noise in the weights as privacy puts there."""
+
+import math
+
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.keras_compat.fit_loop import steps_per_execution
+from tfdpnorm.keras_compat.optimizers import next_learning_rate
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import VariationalDropout
+
+_CHANGES_THE_UPDATE = ("momentum", "clipnorm", "clipvalue", "global_clipnorm")
+
+
+class PrivacyNoiseAsDropout(keras.callbacks.Callback):
+    """Gives the layers of variational dropout the noise that each update puts into the weights.
+
+    With plain SGD, update t of a private model is phi <- phi - eta_t (S + N(0, (z C)^2)) / L, for
+    the clipped sum S and the expected lot size L. So it moves each weight by noise of the standard
+    deviation
+
+        zeta_t = eta_t z C / L,
+
+    where C is the norm of the whole gradient: C_layer sqrt(K) if each of K layers is clipped to
+    C_layer (`tfdpnorm.training.total_l2_norm_clip`). Before each update the callback writes zeta_t
+    into `noise_stddev` of the model's `VariationalDropoutDense` and `VariationalDropoutConv2D`
+    layers with noise="public". The pre-activations of the private rows are then drawn for weights
+    with as much noise, and alpha = zeta_t^2 / phi^2 is what the layers report. What is drawn for
+    the rows is not the noise of the update: that one is added once, to the clipped sum, and is what
+    the guarantee rests on.
+
+    This is the sound reading of DPVD: phi is what is released, with the guarantee of DP-SGD.
+
+    Privacy:
+        zeta_t follows from the plan and the learning rate, and from no example, as long as the
+        learning rate does not: schedules and callbacks that look at public or released numbers are
+        fine.
+
+    Args:
+        factor: zeta_t is multiplied by it; 1 for as much as privacy puts into the weights, 0 for no
+            dropout.
+
+    Raises:
+        ValueError: when training begins, for a model that is not private or has no such layers, for
+            an optimizer other than plain SGD, of which zeta_t is not the noise of an update, and
+            for several steps per execution, between which no callback is called.
+
+    Example:
+        ::
+
+            private = make_private(
+                model,
+                l2_norm_clip=total_l2_norm_clip(model, 2.0),
+                clipping="per_layer",
+                ...,
+            )
+            rate = keras.optimizers.schedules.InverseTimeDecay(0.1, 1, 1.0)  # eta_0 / t
+            private.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy")
+            private.fit(x, y, callbacks=[PrivacyNoiseAsDropout()])
+
+    Reference:
+        Ermis and Cemgil (2017), "Differentially private variational dropout", Algorithm 1, which
+        adds the noise without the learning rate, and in another place; `train_as_printed` is that.
+    """
+
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.factor = arguments.nonnegative("factor", factor)
+        self._layers = []
+
+    def on_train_begin(self, logs=None):
+        if getattr(self.model, "ledger", None) is None:
+            raise ValueError(
+                "Expected a model from make_private(), got "
+                f"{type(self.model).__name__}. Outside of private training set "
+                "layer.noise_stddev yourself."
+            )
+        self._layers = [
+            x
+            for x in sublayers(self.model.model)
+            if isinstance(x, VariationalDropout) and x.noise == "public"
+        ]
+        if not self._layers:
+            raise ValueError(
+                "Expected a model with layers that take public noise, got none. Use "
+                'tfdpnorm.layers.VariationalDropoutDense(units, noise="public").'
+            )
+        _check_optimizer(self.model.optimizer)
+        if steps_per_execution(self.model) > 1:
+            raise ValueError(
+                "Expected steps_per_execution=1, got "
+                f"{steps_per_execution(self.model)}: the noise is set before each update."
+            )
+
+    def on_train_batch_begin(self, batch, logs=None):
+        stddev = self.stddev_of_next_update()
+        for layer in self._layers:
+            layer.noise_stddev.assign(stddev)
+
+    def stddev_of_next_update(self):
+        """Returns `factor` times zeta_t of the update that comes next, a float."""
+        plan = self.model.ledger.plan
+        # What statistics are released with takes its share of the budget from the gradients.
+        multiplier = plan.noise_multiplier / math.sqrt(1 - plan.statistics_budget_share)
+        of_mean = multiplier * plan.l2_norm_clip / plan.expected_batch_size
+        return self.factor * next_learning_rate(self.model.optimizer) * of_mean
+
+
+def _check_optimizer(optimizer):
+    plain = isinstance(optimizer, keras.optimizers.SGD | keras.optimizers.legacy.SGD)
+    config = optimizer.get_config() if plain else {}
+    changed = [name for name in _CHANGES_THE_UPDATE if config.get(name)]
+    if not plain or changed:
+        given = f"SGD with {changed}" if plain else type(optimizer).__name__
+        raise ValueError(
+            f"Expected plain SGD, got {given}: the noise of its updates is not eta z C / L. Use "
+            "keras.optimizers.SGD(learning_rate)."
+        )
