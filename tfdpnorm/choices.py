@@ -4,6 +4,12 @@ Imports nothing, so that programs can list them, and refuse others, without load
 """
 
 ACCOUNTANTS = ("rdp", "pld")
+# Those of Ermis & Cemgil (2017), to compare with (`tfdpnorm.privacy.comparison`): no plan and no
+# run takes them. Not all that they claim holds.
+CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
+
+# Which two data sets are neighbours: one has nothing, or another example, in the place of one.
+ADJACENCIES = ("add_remove", "replace_one")
 
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
