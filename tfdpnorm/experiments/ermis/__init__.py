@@ -1,0 +1,1 @@
+"""Ermis & Cemgil (2017): cells, settings, published figures, and readings of its accounting."""
