@@ -1,4 +1,4 @@
-"""The table and the plot of Ermis & Cemgil's accountants, made from their record and nothing else."""
+"""Tables and plot of Ermis & Cemgil's accountants, made from their record and nothing else."""
 
 import pathlib
 
@@ -7,8 +7,7 @@ from tfdpnorm.experiments.report.audits import table
 from tfdpnorm.privacy.rounding import ceil_text
 
 _ADJACENCIES = {"add_remove": "add/remove", "replace_one": "replace one"}
-# Accountant and reading to colour and line, the paper's claims in dashes.
-_LOOKS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
+_COLOURS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
 
 
 def accounting_text(record):
@@ -20,14 +19,11 @@ def accounting_text(record):
     keys = ["/".join(key) for key in SIGMAS]
     readings = [
         (
-            ("**" if reading["name"] == record["nearest"] else "") + reading["name"],
+            _bold(reading["name"], reading["name"] == record["nearest"]),
             *(f"{reading['sigmas'][key]:.2f}" for key in keys),
             f"{reading['deviation']:.1%}",
         )
         for reading in record["readings"]
-    ]
-    readings = [
-        (row[0] + "**" if row[0].startswith("**") else row[0], *row[1:]) for row in readings
     ]
     names = [(adjacency, name) for adjacency in _ADJACENCIES for name in ("rdp", "pld")]
     quoted = [
@@ -79,7 +75,7 @@ def plot_accounting(record, path):
             axes.plot(curve["epsilons"], sigmas, label=_label(accountant, reading), **style)
         for (dataset, accountant), sigma in SIGMAS.items():
             if dataset == curve["dataset"]:
-                axes.plot(1.0, sigma, "*", color=_LOOKS[accountant], markersize=13, zorder=5)
+                axes.plot(1.0, sigma, "*", color=_COLOURS[accountant], markersize=13, zorder=5)
         axes.set(
             xscale="log",
             yscale="log",
@@ -88,8 +84,15 @@ def plot_accounting(record, path):
         )
         axes.grid(alpha=0.3, which="both")
     all_axes[0].set_ylabel("sigma (noise over two clipping norms)")
-    all_axes[1].legend(fontsize=8, title="stars: quoted by the paper", title_fontsize=8)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.13, 1, 1))
+    figure.legend(
+        *all_axes[0].get_legend_handles_labels(),
+        loc="lower center",
+        ncols=4,
+        fontsize=8,
+        title="stars: quoted by the paper",
+        title_fontsize=8,
+    )
     path = pathlib.Path(path)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
@@ -98,9 +101,9 @@ def plot_accounting(record, path):
 
 def _style(accountant, reading, nearest):
     if accountant in ("ac", "zcdp"):
-        return {"color": _LOOKS[accountant], "linestyle": "--" if reading == nearest else ":"}
+        return {"color": _COLOURS[accountant], "linestyle": "--" if reading == nearest else ":"}
     return {
-        "color": _LOOKS[accountant],
+        "color": _COLOURS[accountant],
         "linestyle": "-",
         "marker": "o" if reading == "replace_one" else None,
         "markersize": 4,
@@ -115,8 +118,11 @@ def _label(accountant, reading):
 
 def _verdict(row, adjacency, name):
     epsilon = row["epsilon"][adjacency][name]
-    text = ceil_text(epsilon)
-    return f"**{text}**" if epsilon > row["claimed_epsilon"] else text
+    return _bold(ceil_text(epsilon), epsilon > row["claimed_epsilon"])
+
+
+def _bold(text, is_bold):
+    return f"**{text}**" if is_bold else text
 
 
 def _curve_table(curve):
