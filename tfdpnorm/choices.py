@@ -41,5 +41,11 @@ PLACEMENTS = ("hidden", "all", "mod")
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
 
+# How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
+CLIP_GROUPINGS = ("flat", "per_layer")
+
+# Methods of Ermis & Cemgil (2017), Table 1.
+VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
+
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")

@@ -70,7 +70,7 @@ def estimate_cost(run):
         augmentation=augmentations(spec.augmentation_multiplicity, shape[1:], spec.views),
     )
     model.compile(
-        optimizer=make_optimizer(trial_spec, _TRIAL_UPDATES),
+        optimizer=make_optimizer(trial_spec, _TRIAL_UPDATES, data.num_examples),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     times = []
