@@ -62,12 +62,10 @@ def plot_accounting(record, path):
         record: Record with `ACCOUNTING_FIELDS`.
         path: File to write.
     """
-    import matplotlib
+    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, all_axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
+    figure = Figure(figsize=(12, 6), layout="constrained")
+    all_axes = figure.subplots(1, 2, sharey=True)
     for axes, curve in zip(all_axes, record["curves"], strict=True):
         for name, sigmas in curve["sigmas"].items():
             accountant, _, reading = name.partition(", ")
@@ -84,10 +82,9 @@ def plot_accounting(record, path):
         )
         axes.grid(alpha=0.3, which="both")
     all_axes[0].set_ylabel("sigma (noise over two clipping norms)")
-    figure.tight_layout(rect=(0, 0.13, 1, 1))
     figure.legend(
         *all_axes[0].get_legend_handles_labels(),
-        loc="lower center",
+        loc="outside lower center",
         ncols=4,
         fontsize=8,
         title="stars: quoted by the paper",
@@ -95,7 +92,6 @@ def plot_accounting(record, path):
     )
     path = pathlib.Path(path)
     figure.savefig(path, dpi=110)
-    pyplot.close(figure)
     return path
 
 
