@@ -47,6 +47,7 @@ PROGRAMS = [
     "davody_weight_noise",
     "demo",
     "ermis_accountants",
+    "ermis_variational_dropout",
     "sweep",
     "table",
 ]
