@@ -43,9 +43,9 @@ def test_the_figures_are_the_papers():
 
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
-    spec = ermis.spec("digits", "svi", 1.0)
+    spec = ermis.spec("mnist", "svi", 1.0)
     assert spec.clipping == "per_layer" and spec.l2_norm_clip == pytest.approx(2 * math.sqrt(2))
-    assert ermis.spec("digits", "dpsgd", 1.0).l2_norm_clip == 2
+    assert ermis.spec("mnist", "dpsgd", 1.0).l2_norm_clip == 2
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,8 @@ def test_the_learning_rate_falls_by_rounds():
     found = [float(rate(step)) for step in range(6)]
     rounds = np.array([1, 1, 1, 2, 2, 3])
     np.testing.assert_allclose(found, 0.1 / rounds**1.5, rtol=1e-6)
-    spec = ermis.spec("digits", "svi", 1.0, prior_stddev=2.0)
+    paper = dict(learning_rate=0.05, learning_rate_schedule="power", expected_batch_size=100)
+    spec = ermis.spec("digits", "svi", 1.0, prior_stddev=2.0, **paper)
     optimizer = make_optimizer(spec, 1437, 1437)
     assert optimizer.weight_decay == pytest.approx(1 / (4 * 1437))
     # The paper's: eta_0 / t, t counting passes of 14.37 updates.
