@@ -74,3 +74,19 @@ def test_dpvd_is_not_there_yet(main, tmp_path):
         "ermis_variational_dropout", "--method=dpvd", "--epsilon=1", f"--output_dir={tmp_path}"
     )
     assert result.code == 2 and "no run yet" in result.err
+
+
+@pytest.mark.slow_cases("none-inf")
+@pytest.mark.parametrize("method, epsilon", [("svi", "1"), ("none", "inf")])
+def test_a_dry_run(main, method, epsilon):
+    claim = ["--accountant=zcdp"] if method == "svi" else []
+    result = main(
+        "ermis_variational_dropout",
+        f"--method={method}",
+        f"--epsilon={epsilon}",
+        "--dry_run",
+        *claim,
+    )
+    assert result.code == 0, result.err
+    assert "Nothing was trained" in result.out
+    assert ("no guarantee" in result.out) or ("NO GUARANTEE" in result.out)

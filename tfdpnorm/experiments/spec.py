@@ -56,6 +56,11 @@ class ExperimentSpec(
 
     kind: ClassVar[str] = "private"
 
+    @property
+    def at_any_noise(self):
+        """Dict of fields with which a spec may have another noise, to time its updates."""
+        return {}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NonPrivateSpec(HeldOut, Optimizer, Network, Texts, TrainingSet, Cell):
@@ -133,6 +138,12 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         check=arguments.positive,
         only_if=_has_prior,
     )
+
+    @property
+    def at_any_noise(self):
+        """As `ExperimentSpec`."""
+        method = "dpsgd" if self.method == "none" else self.method
+        return {"method": method, "calibrated_by": None}
 
     def __post_init__(self):
         super().__post_init__()

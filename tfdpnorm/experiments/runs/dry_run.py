@@ -56,6 +56,7 @@ def estimate_cost(run):
     trial = dataclasses.replace(data, train_x=x, train_y=rng.integers(0, data.num_classes, rows))
     trial_spec = dataclasses.replace(
         spec,
+        **spec.at_any_noise,
         epsilon=None,
         noise_multiplier=1.0,
         delta=1e-9,  # of random rows; the run's own was checked against its own N
