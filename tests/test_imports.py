@@ -41,7 +41,16 @@ def test_import_does_not_load_tensorflow(module):
 
 NEEDLESS = ["tensorflow_datasets", "keras_tuner", "matplotlib"]
 HEAVY = ["tensorflow", "keras", "scipy", "dp_accounting", *NEEDLESS]
-PROGRAMS = ["audit", "davody_dp", "davody_weight_noise", "demo", "sweep", "table"]
+PROGRAMS = [
+    "audit",
+    "davody_dp",
+    "davody_weight_noise",
+    "demo",
+    "ermis_accountants",
+    "ermis_variational_dropout",
+    "sweep",
+    "table",
+]
 PROGRAMS = ["tfdpnorm.privacy.command", *(f"trainers.{name}" for name in PROGRAMS)]
 
 

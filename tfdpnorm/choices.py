@@ -4,6 +4,12 @@ Imports nothing, so that programs can list them, and refuse others, without load
 """
 
 ACCOUNTANTS = ("rdp", "pld")
+# Those of Ermis & Cemgil (2017), to compare with (`tfdpnorm.privacy.comparison`): no plan and no
+# run takes them. Not all that they claim holds.
+CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
+
+# Which two data sets are neighbours: one has nothing, or another example, in the place of one.
+ADJACENCIES = ("add_remove", "replace_one")
 
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
@@ -34,6 +40,12 @@ PLACEMENTS = ("hidden", "all", "mod")
 # Of `tfdpnorm.layers.PublicBatchNormalization`.
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
+
+# How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
+CLIP_GROUPINGS = ("flat", "per_layer")
+
+# Methods of Ermis & Cemgil (2017), Table 1.
+VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")

@@ -28,7 +28,7 @@ def define_flags():
 
 def main():
     """Prints the table, and writes it and the plot beside the records."""
-    from tfdpnorm.experiments.report import plots, tables
+    from tfdpnorm.experiments.report import plots, tables, variational
     from tfdpnorm.experiments.report.audits import sensitivity_column
 
     folder = pathlib.Path(FLAGS.results_dir)
@@ -53,6 +53,7 @@ def main():
         f"{table}\n"
     )
     draw = plots.PLOTS.get(kind, plots.plot_experiment)
+    draw = variational.PLOTS.get(FLAGS.experiment, draw)
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
     if FLAGS.curves and kind == "weight_noise":
         made += _curves(records, folder)

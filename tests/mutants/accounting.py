@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
 _COMPOSITION = "tfdpnorm/privacy/composition.py"
+_COMPARISON = "tfdpnorm/privacy/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
@@ -12,6 +13,39 @@ _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
 
 MUTANTS = (
+    Mutant(
+        "zcdp-claim-guaranteed",
+        _COMPARISON,
+        (("and not zcdp.holds(sampling_rate):", "and not sampling_rate:"),),
+        "What the paper claims, and one update refutes, passes for a guarantee.",
+        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+    ),
+    Mutant(
+        "replacing-counts-as-removing",
+        _COMPARISON,
+        (('{"add_remove": 1, "replace_one": 2}', '{"add_remove": 1, "replace_one": 1}'),),
+        "Advanced composition is half as careful about replaced examples as it must be.",
+        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+    ),
+    Mutant(
+        "gaussian-theorem-beyond-its-range",
+        "tfdpnorm/privacy/advanced_composition.py",
+        (("gaussian_epsilon(noise_ratio, step_delta) < 1", "noise_ratio < math.inf"),),
+        "Advanced composition is guaranteed where the theorem under it does not hold.",
+        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+    ),
+    Mutant(
+        "replaced-examples-point-nowhere",
+        "tfdpnorm/privacy/replace_one.py",
+        (
+            (
+                "special.log_ndtr((-1 - t) / z)",
+                "special.log_ndtr(-t / z)",
+            ),
+        ),
+        "The other example's gradient counts as zero: half of what replacing does.",
+        tests_in("tests/privacy/test_replace_one.py", "test_delta_of_the_pair_by_integration"),
+    ),
     Mutant(
         "rate-of-another-n",
         _PLAN,

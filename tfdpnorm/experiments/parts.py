@@ -18,10 +18,11 @@ from tfdpnorm.choices import (
     STATISTICS,
     STATISTICS_GRADIENTS,
 )
-from tfdpnorm.experiments.knobs import Part, knob
+from tfdpnorm.experiments.knobs import Part, again, knob
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
+ROUNDS = ("epoch", "update")
 VOCABULARIES = ("hashed", "public", "private")
 VIEWS = ("moved", "random")
 PLATEAUS = ("none", "private", "test")
@@ -177,6 +178,30 @@ class Optimizer(Part):
         if self.steps is not None:
             return self.steps
         return max(1, round(self.epochs * num_examples / self.examples_per_update))
+
+
+def _decays(settings):
+    return settings["learning_rate_schedule"] == "power"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PowerSchedule(Optimizer):
+    """A learning rate that may also fall as a power of the round t = 1, 2, ..."""
+
+    learning_rate_schedule: str = again(
+        Optimizer,
+        "learning_rate_schedule",
+        "constant",
+        help="Course of the learning rate; cosine and linear go down to 0 at the last update, "
+        "power is the first one over t to the --learning_rate_power.",
+        choices=(*SCHEDULES, "power"),
+    )
+    learning_rate_power: float = knob(
+        1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_decays
+    )
+    learning_rate_round: str = knob(
+        "epoch", "What t of power counts.", choices=ROUNDS, only_if=_decays
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

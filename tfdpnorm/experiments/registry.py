@@ -9,11 +9,11 @@ listed without it.
 
 import functools
 
-from tfdpnorm.experiments import davody, klause
+from tfdpnorm.experiments import davody, ermis, klause
 from tfdpnorm.experiments.knobs import Part
 from tfdpnorm.experiments.table_form import TableForm
 
-_PAPERS = (davody, klause)
+_PAPERS = (davody, klause, ermis)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
 EXPERIMENTS = tuple(_CELLS)
@@ -68,6 +68,11 @@ def spec_class(kind):
     return _kinds()[kind].spec_class if kind in _kinds() else Part
 
 
+def run_class(kind):
+    """Returns the subclass of `Run` of a kind of run; loads TensorFlow."""
+    return _kinds()[kind]
+
+
 def run_cell(spec, **settings):
     """Trains a cell as its kind is trained, and writes its record.
 
@@ -80,4 +85,4 @@ def run_cell(spec, **settings):
     """
     from tfdpnorm.experiments.runs.skeleton import run
 
-    return run(_kinds()[spec.kind], spec, **settings)
+    return run(run_class(spec.kind), spec, **settings)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import MODELS
+from tfdpnorm.choices import CLAIMING_ACCOUNTANTS, CLIP_GROUPINGS, MODELS, VARIATIONAL_METHODS
 from tfdpnorm.experiments.knobs import again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
@@ -21,6 +21,7 @@ from tfdpnorm.experiments.parts import (
     NoisedStatistics,
     Optimizer,
     Plateau,
+    PowerSchedule,
     Pretraining,
     PublicRows,
     ScoredOn,
@@ -54,6 +55,11 @@ class ExperimentSpec(
     """A cell that is trained by DP-SGD, or by the same program without noise and clipping."""
 
     kind: ClassVar[str] = "private"
+
+    @property
+    def at_any_noise(self):
+        """Dict of fields with which a spec may have another noise, to time its updates."""
+        return {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +98,70 @@ class WeightNoiseSpec(NonPrivateSpec):
         check=arguments.nonnegative,
         flag="stddev",
     )
+
+
+def _has_prior(settings):
+    return settings["method"] == "svi"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VariationalSpec(PowerSchedule, ExperimentSpec):
+    """A cell of Ermis & Cemgil (2017): one of their methods, private or not."""
+
+    kind: ClassVar[str] = "variational"
+
+    model: str = again(Network, "model", "mlp", flag=False)
+    method: str = knob(
+        "dpsgd",
+        "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
+        "prior; dpsgd: Abadi et al. (2016); none: without privacy.",
+        choices=VARIATIONAL_METHODS,
+        flag=False,
+    )
+    calibrated_by: str | None = knob(
+        None,
+        "The paper's accountant (ac or zcdp) whose claim the noise is calibrated to, in place of "
+        "one that holds.",
+        choices=CLAIMING_ACCOUNTANTS,
+        flag=False,
+    )
+    clipping: str = knob(
+        "flat",
+        "flat: the whole gradient is clipped to C; per_layer: that of each of G layers to C / "
+        "sqrt(G).",
+        choices=CLIP_GROUPINGS,
+        make_private=True,
+    )
+    prior_stddev: float | None = knob(
+        None,
+        "Of svi: standard deviation of the normal prior; default: a flat one.",
+        check=arguments.positive,
+        only_if=_has_prior,
+    )
+
+    @property
+    def at_any_noise(self):
+        """As `ExperimentSpec`."""
+        method = "dpsgd" if self.method == "none" else self.method
+        return {"method": method, "calibrated_by": None}
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.method == "none") != self.is_unclipped:
+            raise ValueError(
+                "Expected epsilon=inf with method='none' and only there, got "
+                f"epsilon={self.epsilon!r} with method={self.method!r}."
+            )
+        if self.calibrated_by is not None and (self.epsilon is None or self.is_unclipped):
+            raise ValueError(
+                f"Expected a finite epsilon with calibrated_by={self.calibrated_by!r}, got "
+                f"{self.epsilon!r}."
+            )
+        if self.prior_stddev is not None and (self.method, self.optimizer) != ("svi", "sgd"):
+            raise ValueError(
+                "Expected prior_stddev with method='svi' and optimizer='sgd', got "
+                f"method={self.method!r} and optimizer={self.optimizer!r}."
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

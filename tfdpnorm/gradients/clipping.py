@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import CLIP_GROUPINGS
 from tfdpnorm.gradients.contributions.arithmetic import sum_of_squares
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 
-GROUPINGS = ("flat", "per_layer")
+GROUPINGS = CLIP_GROUPINGS
 CLIP_FUNCTIONS = ("abadi", "automatic")
 AUTOMATIC_CLIPPING_STABILITY = 0.01
 

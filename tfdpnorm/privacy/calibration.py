@@ -65,6 +65,26 @@ def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp")
 
         rough = _search(roughly_reached, budget.epsilon, guess, 0.9, _MOST_ROUGH_EVALUATIONS)
         guess = 0.93 * rough[0]
+    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess)
+
+
+def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
+    """The least noise multiplier at which an accountant certifies a budget.
+
+    Args:
+        reached: Function from a noise multiplier to the epsilon by the accountant; decreasing.
+        budget: The target, a `PrivacyBudget` with a finite epsilon.
+        sampling_rate: For the error's text, as the next two.
+        updates: See there.
+        accountant: See there.
+        guess: Noise multiplier to begin with, > 0.
+
+    Returns:
+        The noise multiplier, a float; as `calibrate_noise_multiplier` says.
+
+    Raises:
+        ValueError: if no noise multiplier brings the accountant into the promised interval.
+    """
     noise_multiplier, epsilon = _search(reached, budget.epsilon, guess, _AIM, _MOST_EVALUATIONS)
     if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:
         remedy = "Give a smaller delta if epsilon is 0 there, or else a larger epsilon"

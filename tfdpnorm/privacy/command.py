@@ -3,7 +3,10 @@
     tfdpnorm-epsilon --num_examples=60000 --expected_batch_size=600 --epochs=40 --delta=1e-5 \
         --epsilon=1 --accountant=both
     tfdpnorm-epsilon --ledger=run/ledger.jsonl
+    tfdpnorm-epsilon --sampling_rate=0.01 --steps=20000 --delta=1e-5 --noise_multiplier=5.36 \
+        --accountant=all --adjacency=both
 
+The last one sets four accountants beside each other, two of which do not always hold, and says so.
 It loads no TensorFlow; and the accountants, which load SciPy, once the arguments are understood.
 """
 
@@ -13,7 +16,7 @@ import math
 import sys
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import ACCOUNTANTS
+from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES, CLAIMING_ACCOUNTANTS
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -86,9 +89,15 @@ def _make_parser(of_ledger):
     noise.add_argument("--epsilon", type=float, help="prints the least noise for this epsilon")
     parser.add_argument(
         "--accountant",
-        choices=(*ACCOUNTANTS, "both"),
+        choices=(*ACCOUNTANTS, "both", *CLAIMING_ACCOUNTANTS, "all"),
         default=None if of_ledger else "rdp",
-        help="rdp if not given, or the ledger's",
+        help="rdp if not given, or the ledger's; both: rdp and pld; ac, zcdp: advanced composition "
+        "and zCDP as Ermis & Cemgil (2017) claim them; all: the four of them, and which hold",
+    )
+    parser.add_argument(
+        "--adjacency",
+        choices=(*ADJACENCIES, "both"),
+        help="add_remove if not given; whether neighbours lack one example, or have another one",
     )
     parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
     return parser
@@ -98,6 +107,11 @@ def _of_ledger(flags):
     alone = ("ledger", "accountant", "json")
     others = [name for name, value in vars(flags).items() if value is not None]
     others = [f"--{name}" for name in others if name not in alone]
+    if flags.accountant in (*CLAIMING_ACCOUNTANTS, "all"):
+        raise ValueError(
+            "Expected --ledger with --accountant=rdp, pld or both, got "
+            f"--accountant={flags.accountant}. A ledger's updates are not all alike, as that needs."
+        )
     if others:
         raise ValueError(
             f"Expected --ledger without {', '.join(others)}, got both. The ledger brings its "
@@ -168,7 +182,9 @@ def _ledger_remarks(ledger):
 
 
 def _of_settings(flags, program):
-    records = _compute(flags)
+    compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
+    sampling_rate, steps = _lots(flags)
+    records = (_compared if compares else _computed)(flags, sampling_rate, steps)
     if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
         print(
             f"{program}: warning: delta={flags.delta:g} is not below 1 / num_examples="
@@ -177,11 +193,14 @@ def _of_settings(flags, program):
         )
     if flags.json:
         return [json.dumps(record) for record in records]
+    if compares:
+        return _table(records)
     last = "Holds for Poisson-sampled lots, for adding or removing one example."
     return [*map(_sentence, records), last]
 
 
-def _compute(flags):
+def _lots(flags):
+    """Returns sampling rate and number of updates, checked; checks delta, too."""
     if flags.num_examples is not None:
         arguments.whole("--num_examples", flags.num_examples, at_least=1)
     sampling_rate = flags.sampling_rate
@@ -205,14 +224,18 @@ def _compute(flags):
         steps = _steps(epochs, sampling_rate)
     arguments.whole("--steps", steps, at_least=1)
     arguments.open_unit("--delta", flags.delta)
-    names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
-    return [_record(flags, sampling_rate, steps, name) for name in names]
+    return sampling_rate, steps
 
 
 def _steps(epochs, sampling_rate):
     steps = epochs / sampling_rate
     # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
     return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
+
+
+def _computed(flags, sampling_rate, steps):
+    names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
+    return [_record(flags, sampling_rate, steps, name) for name in names]
 
 
 def _record(flags, sampling_rate, steps, accountant):
@@ -237,6 +260,77 @@ def _record(flags, sampling_rate, steps, accountant):
         "adjacency": "zero_out",
         "sampling": "poisson",
     }
+
+
+def _compared(flags, sampling_rate, steps):
+    """What accountants state, whether that holds, and what "pld" certifies for the same noise."""
+    from tfdpnorm.privacy.comparison import ALL_ACCOUNTANTS, noise_stated, stated
+
+    several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}
+    records = []
+    adjacencies = ADJACENCIES if flags.adjacency == "both" else (flags.adjacency or "add_remove",)
+    for adjacency in adjacencies:
+        for name in several.get(flags.accountant, (flags.accountant,)):
+            noise = flags.noise_multiplier
+            if noise is None:
+                budget = PrivacyBudget(flags.epsilon, flags.delta)
+                noise = noise_stated(name, budget, sampling_rate, steps, adjacency)
+            settings = (sampling_rate, noise, steps, flags.delta, adjacency)
+            said, certified = (stated(which, *settings) for which in (name, "pld"))
+            records.append(
+                {
+                    "accountant": name,
+                    "epsilon": _json_number(said.epsilon if said.holds else math.inf),
+                    "claimed_epsilon": _json_number(said.epsilon),
+                    "guarantee_holds": said.holds,
+                    "no_guarantee_because": said.because,
+                    "pld_epsilon": _json_number(certified.epsilon),
+                    "epsilon_target": None
+                    if flags.epsilon is None
+                    else _json_number(flags.epsilon),
+                    "delta": flags.delta,
+                    "noise_multiplier": noise,
+                    "sampling_rate": sampling_rate,
+                    "steps": steps,
+                    "num_examples": flags.num_examples,
+                    "adjacency": "zero_out" if adjacency == "add_remove" else adjacency,
+                    "sampling": "poisson",
+                }
+            )
+    return records
+
+
+def _table(records):
+    """The comparison as lines of text."""
+    first = records[0]
+    rows = [("adjacency", "accountant", "noise_multiplier", "epsilon", "by pld", "holds")]
+    for record in records:
+        rows.append(
+            (
+                "add_remove" if record["adjacency"] == "zero_out" else record["adjacency"],
+                record["accountant"],
+                repr(record["noise_multiplier"]),
+                ceil_text(float(record["claimed_epsilon"])),
+                ceil_text(float(record["pld_epsilon"])),
+                "yes" if record["guarantee_holds"] else _why_not(record),
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    target = first["epsilon_target"]
+    aim = "" if target is None else f", noise for epsilon <= {target!r}"
+    return [
+        f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
+        f"{first['delta']!r}{aim}; epsilon rounded up",
+        *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
+        "What holds does so for Poisson-sampled lots. add_remove: for adding or removing one "
+        "example; replace_one: for replacing one by another.",
+    ]
+
+
+def _why_not(record):
+    claimed, certified = float(record["claimed_epsilon"]), float(record["pld_epsilon"])
+    verdict = "less than pld certifies" if claimed < certified else "pld certifies less"
+    return f"NO GUARANTEE, a claim ({verdict}): {record['no_guarantee_because']}"
 
 
 def _json_number(value):

@@ -122,6 +122,21 @@ LANDSCAPE_FIELDS = (
     "versions",
     "commit",
 )
+# Of accountants beside each other; nothing is trained.
+ACCOUNTING_FIELDS = (
+    "experiment",
+    "kind",
+    "cell",
+    "readings",
+    "nearest",
+    "quoted",
+    "curves",
+    "seed",
+    "seconds",
+    "flags",
+    "versions",
+    "commit",
+)
 
 
 def paper_text(record):

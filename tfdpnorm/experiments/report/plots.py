@@ -24,14 +24,14 @@ def plot_runs(curves, path, title):
         path: File to write.
         title: Title of the plot.
     """
-    figure, axes = _figure()
+    figure, axes = figure_and_axes()
     for name, points in curves.items():
         points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
         if not points:
             continue
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
     axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
-    return _saved(figure, axes, path)
+    return saved(figure, axes, path)
 
 
 def plot_experiment(records, path, title, networks=()):
@@ -43,7 +43,7 @@ def plot_experiment(records, path, title, networks=()):
         title: Title of the plot.
         networks: Networks in their order; others follow.
     """
-    figure, axes = _figure()
+    figure, axes = figure_and_axes()
     cells = by_cell(records, networks)
     drawn = set()  # of the paper's: variants of a network have its figures
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
@@ -81,7 +81,7 @@ def plot_experiment(records, path, title, networks=()):
     epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
     axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
     axes.minorticks_off()
-    return _saved(figure, axes, path)
+    return saved(figure, axes, path)
 
 
 def plot_weight_noise(records, path, title, networks=()):
@@ -99,7 +99,7 @@ def plot_weight_noise(records, path, title, networks=()):
     Returns:
         The path.
     """
-    figure, axes = _figure()
+    figure, axes = figure_and_axes()
     cells = by_cell(records, networks)
     steps = sorted({record["weight_noise_stddev"] for record in records})
     for index, network in enumerate(dict.fromkeys(network for network, _ in cells)):
@@ -128,7 +128,7 @@ def plot_weight_noise(records, path, title, networks=()):
         axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
     axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
     axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
-    return _saved(figure, axes, path)
+    return saved(figure, axes, path)
 
 
 # By the kind of the runs that are drawn.
@@ -146,7 +146,7 @@ def plot_curves(records, path, title):
     Returns:
         The path.
     """
-    figure, axes = _figure()
+    figure, axes = figure_and_axes()
     for (network, column), group in sorted(
         by_cell(records).items(), key=lambda item: item[1][0]["weight_noise_stddev"]
     ):
@@ -158,10 +158,11 @@ def plot_curves(records, path, title):
         means = [statistics.mean(values[epoch]) for epoch in epochs]
         axes.plot(epochs, means, marker="o", markersize=3, label=f"{network}, {column}")
     axes.set(xlabel="epoch", ylabel="validation accuracy (%)", title=title)
-    return _saved(figure, axes, path)
+    return saved(figure, axes, path)
 
 
-def _figure():
+def figure_and_axes():
+    """Returns a figure of one panel, and the panel."""
     # Not pyplot: it would look for a screen.
     from matplotlib.figure import Figure
 
@@ -169,7 +170,8 @@ def _figure():
     return figure, figure.subplots()
 
 
-def _saved(figure, axes, path):
+def saved(figure, axes, path):
+    """Adds grid and legend to a panel of accuracies, saves its figure and returns the path."""
     _make_room_at_the_top(axes)
     axes.grid(alpha=0.3)
     labels = axes.get_legend_handles_labels()[1]

@@ -5,6 +5,7 @@ import math
 from tensorflow import keras
 
 from tfdpnorm import models
+from tfdpnorm.experiments.ermis.readings import NEAREST
 from tfdpnorm.experiments.knobs import make_private_arguments
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private
@@ -44,7 +45,7 @@ def build_private(spec, data, *, steps, **more):
         build_network(spec, data, **statistics),
         **{
             **make_private_arguments(spec),
-            **_amount_of_privacy(spec),
+            **_amount_of_privacy(spec, data, steps),
             "num_examples": data.num_examples,
             "steps": steps,
             "public_batch": data.public_x if spec.needs_public_rows else None,
@@ -56,7 +57,14 @@ def build_private(spec, data, *, steps, **more):
     return private
 
 
-def _amount_of_privacy(spec):
+def _amount_of_privacy(spec, data, steps):
+    claimed_by = getattr(spec, "calibrated_by", None)
+    if claimed_by is not None:
+        # The noise of the paper's row, in the reading that comes nearest to it; the ledger then
+        # counts what that costs, by an accountant that holds.
+        rate = spec.expected_batch_size / data.num_examples
+        sigma = NEAREST.sigma(claimed_by, spec.epsilon, rate, steps, spec.delta)
+        return dict(noise_multiplier=2 * sigma, delta=spec.delta)
     if spec.epsilon is None:
         return dict(noise_multiplier=spec.noise_multiplier, delta=spec.delta)
     if math.isinf(spec.epsilon):

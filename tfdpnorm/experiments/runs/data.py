@@ -63,7 +63,7 @@ class ExperimentData:
         return len(self.train_x)
 
 
-# LeNet-5 needs at least 12x12; DIGITS has 8x8.
+# LeNet-5 needs at least 12x12; DIGITS has 8x8, which "mlp" takes as they are.
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
 
 
@@ -178,7 +178,8 @@ def _public_rows(spec, train, data_dir):
 def _row_maker(spec, train):
     """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
     if train.x.dtype != object:
-        shape = _IMAGE_SHAPES.get(spec.dataset, train.x.shape[1:])
+        own = train.x.shape[1:]
+        shape = own if spec.model == "mlp" else _IMAGE_SHAPES.get(spec.dataset, own)
         return (lambda x: match_images(x, shape)), {}
     more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
     if spec.vocabulary == "hashed":

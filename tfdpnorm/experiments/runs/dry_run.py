@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.experiments.registry import run_class
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_private
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
-from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.gradients.engines.registry import engine_named
 
 _TRIAL_UPDATES = 5
@@ -25,7 +25,8 @@ def dry_run(spec, *, data_dir=None, cache_dir=CACHE_DIR):
         data_dir: TFDS directory.
         cache_dir: Folder for pre-trained networks and their features.
     """
-    run = PrivateRun(spec, load_experiment_data(spec, data_dir, cache_dir=cache_dir))
+    data = load_experiment_data(spec, data_dir, cache_dir=cache_dir)
+    run = run_class(spec.kind)(spec, data)
     seconds, megabytes = estimate_cost(run)
     memory = "" if megabytes is None else f", {megabytes:,.0f} MB of per-example gradients at once"
     return (
@@ -56,6 +57,7 @@ def estimate_cost(run):
     trial = dataclasses.replace(data, train_x=x, train_y=rng.integers(0, data.num_classes, rows))
     trial_spec = dataclasses.replace(
         spec,
+        **spec.at_any_noise,
         epsilon=None,
         noise_multiplier=1.0,
         delta=1e-9,  # of random rows; the run's own was checked against its own N
@@ -70,7 +72,7 @@ def estimate_cost(run):
         augmentation=augmentations(spec.augmentation_multiplicity, shape[1:], spec.views),
     )
     model.compile(
-        optimizer=make_optimizer(trial_spec, _TRIAL_UPDATES),
+        optimizer=make_optimizer(trial_spec, _TRIAL_UPDATES, data.num_examples),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     times = []

@@ -90,7 +90,7 @@ class PrivateRun(Run):
     def restore(self):
         """Compiles the model, and brings it to where its last checkpoint was."""
         self.model.compile(
-            optimizer=make_optimizer(self.spec, self.model.plan.steps),
+            optimizer=make_optimizer(self.spec, self.model.plan.steps, self.data.num_examples),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )

@@ -1,0 +1,159 @@
+"""Ermis & Cemgil's accountants: their formulas, where they hold, and beside RDP and PLD."""
+
+import math
+
+import pytest
+from scipy import stats
+
+from tests.privacy.test_accountants import sampled_gaussian_epsilon
+from tfdpnorm.privacy import PrivacyBudget, advanced_composition, stepwise, zcdp
+from tfdpnorm.privacy.comparison import (
+    ALL_ACCOUNTANTS,
+    noise_stated,
+    side_by_side,
+    stated,
+)
+
+DELTA = 1e-5
+MNIST, DIGITS = (0.01, 20000), (0.05, 2000)
+
+
+def by_hand_ac(noise_ratio, rate, updates, delta):
+    """Theorems 1 to 3 of the paper, one after the other."""
+    slack = delta / 2
+    step = math.sqrt(2 * math.log(1.25 / (delta / 2 / updates / rate))) / noise_ratio
+    lot = math.log(1 + rate * (math.exp(step) - 1))
+    return math.sqrt(2 * updates * math.log(1 / slack)) * lot + updates * lot * (math.exp(lot) - 1)
+
+
+def by_hand_zcdp(noise_ratio, rate, updates, delta):
+    """Equation 14, then 13."""
+    step = math.sqrt(2 * math.log(1.25 * rate / delta)) / noise_ratio
+    lot = math.log(1 + rate * (math.exp(step) - 1))
+    tau = 2 * math.log(1.25 / delta) / lot**2
+    return updates / (2 * tau) + 2 * math.sqrt(updates / (2 * tau) * math.log(1 / delta))
+
+
+@pytest.mark.parametrize("settings", [(46.0, *MNIST), (9.73, *DIGITS), (3.0, 0.3, 7)])
+def test_the_printed_formulas(settings):
+    found = advanced_composition.claimed_epsilon(*settings, DELTA)
+    assert found == pytest.approx(by_hand_ac(*settings, DELTA), rel=1e-9)
+    assert zcdp.claimed_epsilon(*settings, DELTA) == pytest.approx(
+        by_hand_zcdp(*settings, DELTA), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "module, lots, sigma",
+    [
+        (advanced_composition, MNIST, 46.1),
+        (advanced_composition, DIGITS, 69.8),
+        (zcdp, MNIST, 7.1),
+        (zcdp, DIGITS, 11.3),
+    ],
+)
+def test_the_noise_of_the_literal_readings(module, lots, sigma):
+    assert module.claimed_noise(1.0, DELTA, *lots) == pytest.approx(sigma, rel=3e-3)
+
+
+@pytest.mark.parametrize("module", [advanced_composition, zcdp])
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 10.0, 1e4])
+@pytest.mark.parametrize("lots", [MNIST, DIGITS, (1, 1), (0.5, 10**8)])
+def test_noise_and_epsilon_are_inverse(module, epsilon, lots):
+    noise = module.claimed_noise(epsilon, DELTA, *lots)
+    assert module.claimed_epsilon(noise, *lots, DELTA) == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-9, 1e-15])
+def test_the_gaussian_theorem_holds_below_one_and_not_far_above(delta):
+    def true_delta(epsilon):
+        """Balle & Wang (2018), Theorem 8."""
+        noise = stepwise.gaussian_noise(epsilon, delta)
+        a, b = 1 / (2 * noise), epsilon * noise
+        return stats.norm.cdf(a - b) - math.exp(epsilon + stats.norm.logcdf(-a - b))
+
+    assert all(true_delta(epsilon) < delta for epsilon in (1e-3, 0.1, 0.5, 0.999))
+    assert true_delta(20.0) > delta
+
+
+def test_zcdp_as_printed_is_refuted_by_one_update():
+    """Where the exact epsilon has a closed form, the claim is below it."""
+    assert zcdp.claimed_epsilon(0.4, 1e-3, 1, DELTA) < 1.24
+    assert sampled_gaussian_epsilon(1e-3, 0.4, DELTA) > 1.56
+    assert not stated("zcdp", 1e-3, 0.4, 1, DELTA).holds
+    # Of many updates, the claim can be a fifth of it.
+    claim, certified = (stated(n, 1e-4, 0.4, 100, DELTA).epsilon for n in ("zcdp", "pld"))
+    assert 4 * claim < certified
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    "rate, noise, updates",
+    [(*MNIST[:1], 92.3, 20000), (0.05, 139.6, 2000), (1e-3, 40.0, 50), (0.5, 30.0, 5), (1, 40, 3)],
+)
+def test_advanced_composition_is_never_below_the_true_epsilon_where_it_holds(
+    rate, noise, updates, adjacency
+):
+    ac, _, rdp, pld = side_by_side(rate, noise, updates, DELTA, (adjacency,))
+    assert ac.holds and rdp.holds and pld.holds
+    assert ac.epsilon > rdp.epsilon >= pld.epsilon * (1 - 1e-6)
+
+
+def test_which_hold():
+    found = {(s.accountant, s.adjacency): s for s in side_by_side(*DIGITS[:1], 19.46, 2000, DELTA)}
+    assert len(found) == 8
+    # Half the noise ratio when an example is replaced: epsilon_i is above 1 only there.
+    assert [found[n, "add_remove"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
+    assert [found[n, "replace_one"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
+    low = side_by_side(*DIGITS[:1], 7.0, 2000, DELTA)
+    assert [s.holds for s in low] == [True, False, True, True, False, False, True, True]
+    assert all(bool(s.because) != s.holds for s in low)
+    assert stated("zcdp", 1, 22.0, 20, DELTA).holds  # nothing is sampled
+    assert not stated("ac", 0.1, 0, 5, DELTA).holds
+
+
+@pytest.mark.parametrize("accountant", ALL_ACCOUNTANTS)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_the_noise_that_is_asked_for_is_stated_to_suffice(accountant, adjacency):
+    noise = noise_stated(accountant, PrivacyBudget(1.0, DELTA), *DIGITS, adjacency)
+    back = stated(accountant, DIGITS[0], noise, DIGITS[1], DELTA, adjacency)
+    assert 0.998 < back.epsilon <= 1 and back.noise_multiplier == noise
+    assert noise_stated(accountant, PrivacyBudget(math.inf, DELTA), *DIGITS, adjacency) == 0
+
+
+# The paper's sigma is noise over two clipping norms. By RDP and PLD; replacing by PLD only.
+CALIBRATED = [
+    (MNIST, {10: (0.481, 0.718), 1: (2.668, 5.277), 0.1: (21.77, 43.51)}),
+    (DIGITS, {10: (0.662, 1.116), 1: (4.203, 8.342), 0.1: (34.40, 68.76)}),
+]
+
+
+@pytest.mark.slow_cases("0.1-lots0-row0", "0.1-lots1-row1")
+@pytest.mark.parametrize("lots, row", CALIBRATED)
+@pytest.mark.parametrize("epsilon", [10, 1, 0.1])
+def test_calibrated_sigmas(lots, row, epsilon):
+    for adjacency, sigma in zip(("add_remove", "replace_one"), row[epsilon], strict=True):
+        found = noise_stated("pld", PrivacyBudget(epsilon, DELTA), *lots, adjacency) / 2
+        assert found == pytest.approx(sigma, rel=2.5e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda: stated("moments", 0.1, 1, 5, DELTA), "accountant"),
+        (lambda: stated("ac", 0.1, 1, 5, DELTA, "hamming"), "adjacency"),
+        (lambda: stated("ac", 0, 1, 5, DELTA), "sampling_rate"),
+        (lambda: stated("zcdp", 1.5, 1, 5, DELTA), "sampling_rate"),
+        (lambda: stated("zcdp", 1e-6, 1, 5, DELTA), "sampling_rate"),
+        (lambda: stated("ac", 0.1, math.inf, 5, DELTA), "noise_multiplier"),
+        (lambda: stated("ac", 0.1, 1, 0, DELTA), "updates"),
+        (lambda: stated("zcdp", 0.1, 1, 5, 1.0), "delta"),
+        (lambda: noise_stated("ac", 1.0, 0.1, 5), "budget"),
+        (lambda: advanced_composition.claimed_noise(1, DELTA, 0.1, 5, 1.0), "composition_share"),
+        (lambda: advanced_composition.claimed_noise(0, DELTA, 0.1, 5), "epsilon"),
+        (lambda: zcdp.claimed_noise(1, DELTA, 0.1, 5, step_delta=0), "step_delta"),
+    ],
+)
+def test_bad_arguments_are_refused(call, name):
+    with pytest.raises(ValueError, match=f"^Expected {name} "):
+        call()

@@ -1,0 +1,55 @@
+"""Runs of Ermis & Cemgil (2017): their methods, by the noise of a claim or of a guarantee."""
+
+from tfdpnorm.experiments.runs.private import PrivateRun
+from tfdpnorm.experiments.spec import VariationalSpec
+from tfdpnorm.privacy.rounding import ceil_text
+
+
+class VariationalRun(PrivateRun):
+    """A run of a `VariationalSpec`.
+
+    "dpsgd" and "none" train the plain network; "svi" adds the gradient of a normal prior behind the
+    noise, by the optimizer. "dpvd" is to replace the dense layers of the network by variational
+    ones here, and, as printed, the step.
+
+    Args:
+        spec: `VariationalSpec`.
+        *arguments: See `PrivateRun`.
+        **more: See `PrivateRun`.
+    """
+
+    spec_class = VariationalSpec
+
+    def __init__(self, spec, *arguments, **more):
+        if spec.method == "dpvd":
+            raise ValueError(
+                "Expected method to be one of 'svi', 'dpsgd', 'none', got 'dpvd', for which there "
+                "is no run yet."
+            )
+        super().__init__(spec, *arguments, **more)
+
+    def describe(self):
+        """As `PrivateRun`."""
+        spec = self.spec
+        text = f"{super().describe()}\n  method {spec.method}, clipping {spec.clipping}"
+        if spec.calibrated_by is not None:
+            text += f"; {_claimed(spec)}"
+        return text
+
+    def measured(self):
+        """As `PrivateRun`; the epsilon of a claim beside that which holds."""
+        spec = self.spec
+        claimed = spec.epsilon if spec.calibrated_by is not None else None
+        return {**super().measured(), "epsilon_claimed": claimed}
+
+    def spent(self, record):
+        """As `PrivateRun`."""
+        text = super().spent(record)
+        return f"{text}; {_claimed(self.spec)}" if self.spec.calibrated_by is not None else text
+
+
+def _claimed(spec):
+    return (
+        f"the noise is that of the paper's {spec.calibrated_by}, which claims epsilon "
+        f"{ceil_text(spec.epsilon)}: no guarantee of that"
+    )

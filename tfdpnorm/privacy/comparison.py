@@ -1,0 +1,134 @@
+"""Four accountants beside each other, for two adjacencies: which epsilon each states, and whether
+it holds.
+
+"rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `advanced_composition`
+and `zcdp`: they serve to compare with the paper. What does not hold is a claim and no guarantee.
+
+Noise multipliers are always over the clipping norm. Replacing an example moves the sum by up to two
+norms, so that a noise multiplier z is there a noise ratio z / 2, which is the paper's sigma.
+"""
+
+import math
+from dataclasses import dataclass
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES, CLAIMING_ACCOUNTANTS
+from tfdpnorm.privacy import advanced_composition, zcdp
+from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
+from tfdpnorm.privacy.replace_one import replace_one_epsilon
+from tfdpnorm.privacy.rounding import ceil_float
+
+ALL_ACCOUNTANTS = (*CLAIMING_ACCOUNTANTS, *ACCOUNTANTS)
+_SENSITIVITY = {"add_remove": 1, "replace_one": 2}  # In clipping norms.
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What an accountant states of T updates on Poisson-sampled lots.
+
+    Attributes:
+        accountant: One of `ALL_ACCOUNTANTS`.
+        adjacency: One of `ADJACENCIES`.
+        noise_multiplier: Standard deviation of the noise over the clipping norm.
+        epsilon: What the accountant says, perhaps infinite. No guarantee unless `holds`.
+        holds: Whether its derivation is sound here.
+        because: Why not, a sentence; "" where it holds.
+    """
+
+    accountant: str
+    adjacency: str
+    noise_multiplier: float
+    epsilon: float
+    holds: bool
+    because: str
+
+
+def stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_remove"):
+    """What one accountant states, a `Stated`.
+
+    Args:
+        accountant: "ac", "zcdp", "rdp" or "pld".
+        sampling_rate: q in (0, 1].
+        noise_multiplier: z >= 0, over the clipping norm.
+        updates: T >= 1.
+        delta: 0 < delta < 1.
+        adjacency: "add_remove" or "replace_one".
+
+    Raises:
+        ValueError: if an argument is outside of its range.
+    """
+    accountant = arguments.choice("accountant", accountant, ALL_ACCOUNTANTS)
+    adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
+    noise = arguments.nonnegative("noise_multiplier", noise_multiplier)
+    updates = arguments.updates("updates", updates, at_least=1)
+    because = ""
+    if accountant in ACCOUNTANTS:
+        if adjacency == "replace_one":
+            epsilon = replace_one_epsilon(sampling_rate, noise, updates, delta, accountant)
+        else:
+            epsilon = epsilon_of(dp_sgd_event(sampling_rate, noise, updates), delta, accountant)
+    else:
+        settings = (noise / _SENSITIVITY[adjacency], sampling_rate, updates, delta)
+        module = advanced_composition if accountant == "ac" else zcdp
+        epsilon = module.claimed_epsilon(*settings)
+        if accountant == "zcdp" and not zcdp.holds(sampling_rate):
+            because = "sampling does not amplify zCDP, and the Gaussian theorem is used backwards"
+        elif accountant == "ac" and not advanced_composition.holds(*settings):
+            because = "the Gaussian theorem needs an epsilon below 1 in each update"
+    return Stated(accountant, adjacency, float(noise), epsilon, not because, because)
+
+
+def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_remove"):
+    """The noise multiplier that an accountant asks for: the inverse of `stated`.
+
+    Args:
+        accountant: See `stated`.
+        budget: The target, a `PrivacyBudget`.
+        sampling_rate: See `stated`.
+        updates: See `stated`.
+        adjacency: See `stated`.
+
+    Returns:
+        The noise multiplier, over the clipping norm, a float with at most seven digits, rounded
+        towards more noise. 0.0 for an infinite epsilon. By "ac" and "zcdp", the noise of their
+        claim, whether it holds or not.
+
+    Raises:
+        ValueError: if an argument is outside of its range, or no noise reaches the budget.
+    """
+    accountant = arguments.choice("accountant", accountant, ALL_ACCOUNTANTS)
+    adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
+    arguments.instance("budget", budget, PrivacyBudget)
+    if math.isinf(budget.epsilon):
+        return 0.0
+    sensitivity = _SENSITIVITY[adjacency]
+    if accountant in CLAIMING_ACCOUNTANTS:
+        module = advanced_composition if accountant == "ac" else zcdp
+        ratio = module.claimed_noise(budget.epsilon, budget.delta, sampling_rate, updates)
+        return ceil_float(sensitivity * ratio, 7)
+    noise = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
+    if adjacency == "add_remove":
+        return noise
+
+    def reached(noise_multiplier):
+        return replace_one_epsilon(
+            sampling_rate, noise_multiplier, updates, budget.delta, accountant
+        )
+
+    return noise_reaching(
+        reached, budget, sampling_rate, updates, accountant, guess=sensitivity * noise
+    )
+
+
+def side_by_side(sampling_rate, noise_multiplier, updates, delta, adjacencies=ADJACENCIES):
+    """What all four accountants state of the same updates, a list of `Stated`.
+
+    Arguments are as in `stated`; the adjacencies come one after the other.
+    """
+    return [
+        stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacency)
+        for adjacency in adjacencies
+        for accountant in ALL_ACCOUNTANTS
+    ]

@@ -1,0 +1,47 @@
+"""Ermis & Cemgil (2017), Figure 3: sigma against epsilon, and what the quoted sigmas really give.
+
+    python -m trainers.ermis_accountants
+
+Sets the paper's two accountants, in several readings, beside RDP and PLD, for adding or removing an
+example and for replacing one. Record, tables and plot go to --output_dir. Trains nothing.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+from absl import flags
+
+from tfdpnorm.experiments.records.fields import ACCOUNTING_FIELDS
+from tfdpnorm.experiments.records.store import read_records, write_record
+from tfdpnorm.files import make_folder
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_list("epsilons", None, "Of the curves (default: 13 values from 0.1 to 10).")
+    flags.DEFINE_bool("compute", True, "Compute; else show the newest record of the folder again.")
+    flags.DEFINE_string("output_dir", "outputs/accountants", "Folder of record, tables and plot.")
+
+
+def main():
+    """Computes the record, or finds it, and shows it."""
+    from tfdpnorm.experiments.ermis import accounting
+    from tfdpnorm.experiments.report.accounting import accounting_text, plot_accounting
+
+    folder = make_folder(FLAGS.output_dir, "output_dir")
+    if FLAGS.compute:
+        epsilons = tuple(map(float, FLAGS.epsilons or accounting.EPSILONS))
+        write_record(folder, accounting.accounting_record(epsilons), ACCOUNTING_FIELDS)
+    records = read_records(folder, "ermis_figure3", fields=ACCOUNTING_FIELDS)
+    if not records:
+        raise ValueError(f"Expected a record in {folder}, got none. Leave --nocompute out.")
+    text = accounting_text(records[-1])
+    (folder / "ermis_figure3.md").write_text(text + "\n", "utf-8")
+    plot = plot_accounting(records[-1], folder / "ermis_figure3.png")
+    print(f"{text}\n\nTable: {folder / 'ermis_figure3.md'}; plot: {plot}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
