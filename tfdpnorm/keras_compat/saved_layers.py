@@ -17,6 +17,7 @@ _REGISTRIES = ("keras.src.saving.object_registration", "tf_keras.src.saving.obje
 _PACKAGE = "tfdpnorm"
 _MODULES = {
     "NoisedBatchNormalization": "tfdpnorm.layers",
+    "PowerDecay": "tfdpnorm.experiments.runs.optimizers",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",
     "PublicRowsModel": "tfdpnorm.training.public_rows_model",

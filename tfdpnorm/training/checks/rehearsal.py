@@ -83,7 +83,7 @@ def _is_known_to_fit(model, checked):
         not _splitting(model)
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
-        and all(rule_for(x) is not None for x in weight_owners(model))
+        and all(rule_for(x) is not None for x in weight_owners(model) if x.trainable_weights)
     )
 
 
