@@ -62,8 +62,8 @@ def define_flags():
         "reading",
         "sound",
         READINGS,
-        "Of dpvd: sound, with the guarantee of DP-SGD, or as_printed, with NO GUARANTEE, which needs "
-        "--accountant=ac or zcdp.",
+        "Of dpvd: sound, with the guarantee of DP-SGD, or as_printed, with NO GUARANTEE, which "
+        "needs --accountant=ac or zcdp.",
     )
     flags.DEFINE_integer("hidden_units", 1000, "Of the hidden layer of mlp.", lower_bound=1)
     spec_flags.define(VariationalSpec, required=("epsilon",), leave_out=_OTHERS)

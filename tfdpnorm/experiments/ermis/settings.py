@@ -22,7 +22,7 @@ _SHARED = dict(
 )
 
 
-# Of the network "random_features": pixels, patches and averages of about the same share of an image.
+# Of the network "random_features".
 FEATURES = {
     "mnist": dict(filters=32, pool=2, size=5, width=0.4, strides=2),
     "digits": dict(filters=64, pool=2, size=5, width=0.4),
