@@ -68,6 +68,9 @@ _DIGITS = dict(
     l2_norm_clip=1.0,
     search="a few settings on 300 held-out training examples (results/SEARCH.md)",
 )
+_DIGITS_CLAIM = dict(
+    _DIGITS, search="those of the valid rows, with a lower rate where there is more noise"
+)
 # Lots are all examples: under composition the cheapest, and no chance in it. The gradient is never
 # longer than sqrt(2).
 _DIGITS_FEATURES = dict(
@@ -83,14 +86,14 @@ OURS = {
         0.1: dict(_DIGITS, epochs=10, learning_rate=0.03),
     },
     ("digits", "private", "mlp", "zcdp"): {
-        10.0: dict(_DIGITS, epochs=60, learning_rate=1.0),
-        1.0: dict(_DIGITS, epochs=50, learning_rate=0.3),
-        0.1: dict(_DIGITS, epochs=10, learning_rate=0.03),
+        10.0: dict(_DIGITS_CLAIM, epochs=60, learning_rate=1.0),
+        1.0: dict(_DIGITS_CLAIM, epochs=50, learning_rate=0.3),
+        0.1: dict(_DIGITS_CLAIM, epochs=10, learning_rate=0.03),
     },
     ("digits", "private", "mlp", "ac"): {
-        10.0: dict(_DIGITS, epochs=60, learning_rate=0.3),
-        1.0: dict(_DIGITS, epochs=50, learning_rate=0.1),
-        0.1: dict(_DIGITS, epochs=10, learning_rate=0.03),
+        10.0: dict(_DIGITS_CLAIM, epochs=60, learning_rate=0.3),
+        1.0: dict(_DIGITS_CLAIM, epochs=50, learning_rate=0.1),
+        0.1: dict(_DIGITS_CLAIM, epochs=10, learning_rate=0.03),
     },
     ("digits", "private", "random_features", None): {
         10.0: dict(_DIGITS_FEATURES, steps=80, learning_rate=30.0, learning_rate_schedule="linear"),

@@ -40,10 +40,9 @@ class PrintedRun(Run):
         self._sigma = NEAREST.sigma(
             spec.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
         )
-        # Of DP-SGD that adds 2 C sigma to each sum, C being that of a layer.
-        other = stated(
-            "rdp", self._rate, 2 * self._sigma / self._root_of_layers, self._updates, spec.delta
-        )
+        # 2 C sigma, C being that of a layer, over the longest gradient of all layers.
+        self._multiplier = 2 * self._sigma / self._root_of_layers
+        other = stated("rdp", self._rate, self._multiplier, self._updates, spec.delta)
         self._beside = (
             f"DP-SGD, another algorithm, would spend epsilon {ceil_text(other.epsilon)} (RDP) with "
             "noise 2 C sigma on each sum"
@@ -114,7 +113,7 @@ class PrintedRun(Run):
             "num_examples": self.data.num_examples,
             "expected_batch_size": spec.expected_batch_size,
             "sampling_rate": self._rate,
-            "noise_multiplier": 2 * self._sigma / self._root_of_layers,
+            "noise_multiplier": self._multiplier,
             "l2_norm_clip": spec.l2_norm_clip,
             "updates": self._updates,
             "curve": self.curve,
