@@ -26,7 +26,7 @@ _SHARED = dict(
 
 # Of the network "random_features".
 FEATURES = {
-    "mnist": dict(filters=32, pool=2, size=5, width=0.4, strides=2),
+    "mnist": dict(filters=32, pool=2, size=5, width=0.5, strides=2),
     "digits": dict(filters=64, pool=2, size=5, width=0.4),
 }
 
@@ -79,7 +79,26 @@ _DIGITS_FEATURES = dict(
     learning_rate_schedule="constant",
     accountant="pld",
 )
+_MNIST = dict(
+    expected_batch_size=1000,
+    l2_norm_clip=1.0,
+    learning_rate_schedule="linear",
+    evaluations=5,
+    search="some 30 settings on 5,000 held-out training examples (results/SEARCH.md)",
+)
 OURS = {
+    ("mnist", "private", "random_features", None): {
+        10.0: dict(_MNIST, epochs=8, learning_rate=200.0, reduced="8 epochs for 200"),
+        1.0: dict(_MNIST, epochs=5, learning_rate=50.0, reduced="5 epochs for 200"),
+        0.1: dict(
+            _MNIST,
+            epochs=3,
+            learning_rate=8.0,
+            learning_rate_schedule="constant",
+            accountant="pld",
+            reduced="3 epochs for 200",
+        ),
+    },
     ("digits", "private", "mlp", None): {
         10.0: dict(_DIGITS, epochs=60, learning_rate=2.0),
         1.0: dict(_DIGITS, epochs=50, learning_rate=0.3),
