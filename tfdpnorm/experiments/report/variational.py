@@ -1,8 +1,10 @@
 """The figures of Ermis & Cemgil (2017), made from records and nothing else."""
 
 import collections
+import math
 import statistics
 
+from tfdpnorm.experiments.ermis import published
 from tfdpnorm.experiments.report.plots import figure_and_axes, saved
 
 
@@ -64,7 +66,48 @@ def plot_knobs(records, path, title, networks=()):
     return path
 
 
+def plot_table(records, path, title, networks=()):
+    """Draws test accuracy against epsilon, a panel for each data set; returns the path.
+
+    Claims are dashed: there is no guarantee of their epsilon. The crosses are the paper's figures
+    of its own method by zCDP.
+
+    Args:
+        records: Records of networks "dataset-row".
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others are left out.
+    """
+    from matplotlib.figure import Figure
+
+    found = collections.defaultdict(list)
+    for record in records:
+        if record["epsilon_target"] not in (None, math.inf):
+            found[record["network"], record["epsilon_target"]].append(record)
+    rows = {n: sorted(e for name, e in found if name == n) for n in networks}
+    datasets = list(dict.fromkeys(n.partition("-")[0] for n in networks if rows[n]))
+    figure = Figure(figsize=(5.5 * len(datasets), 7), layout="constrained")
+    panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+    for axes, dataset in zip(panels, datasets, strict=True):
+        for name in (n for n in networks if rows[n] and n.startswith(f"{dataset}-")):
+            groups = [found[name, epsilon] for epsilon in rows[name]]
+            means = [statistics.mean(r["test_accuracy"] for r in group) for group in groups]
+            claimed = groups[0][0]["epsilon_claimed"] is not None
+            label = name.removeprefix(f"{dataset}-") + (" (claimed)" if claimed else "")
+            axes.plot(rows[name], means, "--" if claimed else "-", marker="o", label=label)
+        theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
+        if theirs:
+            axes.plot(*zip(*theirs, strict=True), "kx", label="dpvd-zcdp, the paper (claimed)")
+        axes.set(xlabel="epsilon", xscale="log", ylabel="test accuracy (%)", title=dataset)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize="small")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    return path
+
+
 PLOTS = {
+    "ermis_table1": plot_table,
     "ermis_figure1": plot_progress,
     "ermis_figure2": plot_progress,
     "ermis_figure4": plot_progress,
