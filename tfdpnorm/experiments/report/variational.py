@@ -5,36 +5,51 @@ import math
 import statistics
 
 from tfdpnorm.experiments.ermis import published
-from tfdpnorm.experiments.report.plots import figure_and_axes, saved
 
 
 def plot_progress(records, path, title, networks=()):
-    """Draws test accuracy against passes over the data, one line for each cell; returns the path.
+    """Draws test accuracy against passes over the data, a panel for each epsilon; returns the path.
 
     Args:
-        records: Records of one experiment, of kind "variational".
+        records: Records of one experiment, of kinds "variational" and "as_printed".
         path: File to write.
         title: Title of the plot.
         networks: Networks in their order; others follow.
     """
-    figure, axes = figure_and_axes()
+    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
+
     order = {name: place for place, name in enumerate(networks)}
-    by_cell = collections.defaultdict(list)
+    cells = collections.defaultdict(lambda: collections.defaultdict(list))
     for record in sorted(records, key=lambda r: order.get(r["network"], len(order))):
-        by_cell[record["cell"]].append(record)
-    for name, group in by_cell.items():
-        points = collections.defaultdict(list)
-        for record in group:
-            for point in record["curve"]:
-                passes = point["updates"] * record["sampling_rate"]
-                points[round(passes, 3)].append(point["test_accuracy"])
-        line = sorted((passes, statistics.mean(values)) for passes, values in points.items())
-        if line:
+        if record["curve"]:
+            cells[record["column"]][record["network"]].append(record)
+    columns = sorted(cells, key=lambda column: float(column.partition("=")[2]))
+    colors = {name: f"C{place % 10}" for place, name in enumerate(order)}
+    figure = Figure(figsize=(4.5 * len(columns), 7), layout="constrained")
+    panels = figure.subplots(1, len(columns), squeeze=False)[0]
+    for axes, column in zip(panels, columns, strict=True):
+        for name, group in cells[column].items():
             claimed = group[0]["epsilon_claimed"] is not None
             label = f"{name} (claimed, no guarantee)" if claimed else name
-            axes.plot(*zip(*line, strict=True), "--" if claimed else "-", label=label)
-    axes.set(xlabel="passes over the data", ylabel="test accuracy (%)", title=title)
-    return saved(figure, axes, path)
+            style = "--" if claimed else "-"
+            axes.plot(*_course(group), style, color=colors.get(name), label=label)
+        axes.set(xlabel="passes over the data", ylabel="test accuracy (%)", title=column)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def _course(records):
+    """Passes over the data, and the mean test accuracy of some runs after them."""
+    points = collections.defaultdict(list)
+    for record in records:
+        for point in record["curve"]:
+            passes = round(point["updates"] * record["sampling_rate"], 3)
+            points[passes].append(point["test_accuracy"])
+    passes = sorted(points)
+    return passes, [statistics.mean(points[count]) for count in passes]
 
 
 def plot_knobs(records, path, title, networks=()):
@@ -46,7 +61,7 @@ def plot_knobs(records, path, title, networks=()):
         title: Title of the plot.
         networks: Names in their order; others are left out.
     """
-    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
+    from matplotlib.figure import Figure
 
     names = [n for n in networks if any(record["network"] == n for record in records)]
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
