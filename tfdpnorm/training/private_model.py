@@ -213,7 +213,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
-
+        self._layer_draws.make_variables()
         self.train_function = recorded_in_ledger(
             train_function, self, self._noise, self._update_metrics.epsilon
         )
