@@ -23,6 +23,7 @@ MODELS = (
     "lenet5",
     "lenet_300_100",
     "mlp",
+    "random_features",
     "resnet18",
     "resnet50",
     "resnet9",
@@ -46,6 +47,8 @@ CLIP_GROUPINGS = ("flat", "per_layer")
 
 # Methods of Ermis & Cemgil (2017), Table 1.
 VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
+# Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
+READINGS = ("sound", "as_printed")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")

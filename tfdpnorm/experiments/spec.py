@@ -104,13 +104,23 @@ def _has_prior(settings):
     return settings["method"] == "svi"
 
 
+def _has_dropout(settings):
+    return settings["method"] == "dpvd"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariationalSpec(PowerSchedule, ExperimentSpec):
     """A cell of Ermis & Cemgil (2017): one of their methods, private or not."""
 
     kind: ClassVar[str] = "variational"
 
-    model: str = again(Network, "model", "mlp", flag=False)
+    model: str = again(
+        Network,
+        "model",
+        "mlp",
+        help="mlp: the paper's; random_features: fixed features and trained logits.",
+        choices=("mlp", "random_features"),
+    )
     method: str = knob(
         "dpsgd",
         "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
@@ -138,6 +148,12 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         check=arguments.positive,
         only_if=_has_prior,
     )
+    kl_weight: float = knob(
+        0.0,
+        "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
+        check=arguments.nonnegative,
+        only_if=_has_dropout,
+    )
 
     @property
     def at_any_noise(self):
@@ -162,6 +178,35 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
                 "Expected prior_stddev with method='svi' and optimizer='sgd', got "
                 f"method={self.method!r} and optimizer={self.optimizer!r}."
             )
+        plain = self.optimizer == "sgd" and not self.momentum
+        if self.method == "dpvd" and not plain:
+            raise ValueError(
+                "Expected optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that "
+                f"of such updates, got {self.optimizer!r} and {self.momentum!r}."
+            )
+        if self.kl_weight and self.method != "dpvd":
+            raise ValueError(
+                f"Expected kl_weight with method='dpvd', got method={self.method!r}. Leave it out."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrintedSpec(VariationalSpec):
+    """A cell that is trained by Algorithm 1 of Ermis & Cemgil (2017) as printed: not private."""
+
+    kind: ClassVar[str] = "as_printed"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.method != "dpvd" or self.calibrated_by is None:
+            raise ValueError(
+                "Expected method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as "
+                f"printed, got method={self.method!r} and calibrated_by={self.calibrated_by!r}."
+            )
+        ours = {"learning_rate_schedule": "power", "clipping": "per_layer"}
+        other = {name: getattr(self, name) for name in ours if getattr(self, name) != ours[name]}
+        if other:
+            raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

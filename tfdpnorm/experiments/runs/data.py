@@ -63,8 +63,9 @@ class ExperimentData:
         return len(self.train_x)
 
 
-# LeNet-5 needs at least 12x12; DIGITS has 8x8, which "mlp" takes as they are.
+# LeNet-5 needs at least 12x12; DIGITS has 8x8.
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
+_TAKE_SMALL_IMAGES = ("mlp", "random_features")
 
 
 def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
@@ -179,7 +180,7 @@ def _row_maker(spec, train):
     """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
     if train.x.dtype != object:
         own = train.x.shape[1:]
-        shape = own if spec.model == "mlp" else _IMAGE_SHAPES.get(spec.dataset, own)
+        shape = own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
         return (lambda x: match_images(x, shape)), {}
     more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
     if spec.vocabulary == "hashed":
