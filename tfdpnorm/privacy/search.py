@@ -46,7 +46,9 @@ class SearchPlan:
 
     def __post_init__(self):
         if self.shape is None:
-            values = {"expected_trials": arguments.whole("trials", self.expected_trials, at_least=1)}
+            values = {
+                "expected_trials": arguments.whole("trials", self.expected_trials, at_least=1)
+            }
         else:
             runs = NumberOfRuns(self.expected_trials, self.shape)
             values = {"expected_trials": runs.mean, "shape": runs.shape}

@@ -9,9 +9,6 @@ from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reach
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
-DISTRIBUTIONS = {"poisson": math.inf, "geometric": 1.0, "logarithmic": 0.0}
-"""The shapes of the number of trials, by name."""
-
 _ROUNDS = 5  # Each brings several lots nearer to the target that they reach together.
 
 

@@ -40,12 +40,3 @@ class RandomTrials(keras_tuner.Oracle):
                 seed = self.folder.seed_of(trial_id, hp.name)
                 drawn.values[hp.name] = hp.random_sample(seed)
         return {"status": "RUNNING", "values": drawn.values}
-
-    def get_best_trials(self, num_trials=1):
-        """The trials that ended, the best first; of equal ones, that which was drawn first.
-
-        So a tie is broken at random, whatever the data: trials are exchangeable.
-        """
-        ended = [trial for trial in self.trials.values() if trial.status == "COMPLETED"]
-        ended.sort(key=lambda trial: (-trial.score, trial.trial_id))
-        return ended[:num_trials]

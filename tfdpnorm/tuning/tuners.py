@@ -9,8 +9,9 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from tfdpnorm.privacy import make_plan
-from tfdpnorm.privacy.search_calibration import DISTRIBUTIONS, calibrate_search, describe_search
+from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.tuning.folder import SearchFolder
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
@@ -141,15 +142,28 @@ class PrivateTuner(keras_tuner.Tuner):
         private.ledger.close()
         return private
 
+    def get_best_trials(self, num_trials=1):
+        """Returns the trials that ended, the best first: **not for release**, with their scores.
+
+        Args:
+            num_trials: The most of them; None for all.
+        """
+        ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
+        # Trials are exchangeable, so that a tie is broken at random, whatever the data.
+        return sorted(ended, key=lambda t: (-t.score, t.trial_id))[:num_trials]
+
+    def run_dir_of(self, trial):
+        """The folder of a trial's run: that of the winner is moved when the search has ended."""
+        if self._folder.winner.exists() and trial.trial_id == self.get_best_trials()[0].trial_id:
+            return self._folder.winner
+        return self._folder.run_dir(trial.trial_id)
+
     def _trial(self, trial):
         callbacks = copy.deepcopy(self._callbacks or [])
         if _EPOCHS in trial.hyperparameters.values:
             callbacks.append(StopAfterEpochs(trial.hyperparameters.values[_EPOCHS]))
-        run_dir = self._run_dir(trial)
+        run_dir = self.run_dir_of(trial)
         return SearchTrial(self.search_plan, self.budget.delta, run_dir, callbacks)
-
-    def _run_dir(self, trial):
-        return self._folder.run_dir(trial.trial_id)
 
     def _end(self):
         """After the last trial."""
@@ -239,13 +253,13 @@ class PrivateRandomSearch(PrivateTuner):
         directory=None,
         project_name="private_search",
     ):
-        arguments.choice("distribution", distribution, tuple(DISTRIBUTIONS))
+        arguments.choice("distribution", distribution, tuple(SEARCH_DISTRIBUTIONS))
         super().__init__(
             hypermodel,
             oracle=RandomTrials(max_consecutive_failed_trials),
             budget=budget,
             expected_trials=expected_trials,
-            shape=DISTRIBUTIONS[distribution],
+            shape=SEARCH_DISTRIBUTIONS[distribution],
             settings=settings,
             lots=lots,
             validation_is_public=validation_is_public,
@@ -275,16 +289,12 @@ class PrivateRandomSearch(PrivateTuner):
         super().results_summary(num_trials)
 
     def _end(self):
-        best = self.oracle.get_best_trials()
+        best = self.get_best_trials()
         if best:
             self._folder.crown(best[0].trial_id)
         self._say(
             "The search has ended." if best else "The search has ended without a trial to release."
         )
-
-    def _run_dir(self, trial):
-        own = super()._run_dir(trial)
-        return self._folder.winner if self._folder.winner.exists() and not own.exists() else own
 
     def _winner(self, asked):
         if asked != 1:
@@ -298,7 +308,7 @@ class PrivateRandomSearch(PrivateTuner):
                 "trial was drawn, or all have failed. Call search() until it ends. The epsilon "
                 "covers that there is none."
             )
-        return self.oracle.get_best_trials()[0]
+        return self.get_best_trials()[0]
 
 
 class ComposedSearch(PrivateTuner):
