@@ -498,8 +498,8 @@ class Search(Noise):
     )
     recorded_trials: str = knob(
         "winner",
-        "Whether the record has the winner alone, or all trials, which is NOT FOR RELEASE where the "
-        "data are private.",
+        "Whether the record has the winner alone, or all trials, which is NOT FOR RELEASE where "
+        "the data are private.",
         choices=("winner", "all"),
         measured=False,
     )
@@ -508,8 +508,8 @@ class Search(Noise):
         super().__post_init__()
         if self.epsilon is None or self.is_unclipped:
             raise ValueError(
-                f"Expected a finite epsilon for a search, got {self.epsilon!r}. It is the budget of "
-                "all trials together."
+                f"Expected a finite epsilon for a search, got {self.epsilon!r}. It is the budget "
+                "of all trials together."
             )
         if self.accountant != "rdp":
             raise ValueError(f'Expected accountant="rdp" in a search, got {self.accountant!r}.')

@@ -408,8 +408,8 @@ class PrivacyLedger:
         if self._search is not None:
             if search != self._search:
                 raise ValueError(
-                    f"Expected the search that the run is of, {self._search}, got {search}. Restore "
-                    "its settings, or name another folder."
+                    f"Expected the search that the run is of, {self._search}, got {search}. "
+                    "Restore its settings, or name another folder."
                 )
             return
         if self._plan.accountant != "rdp":
@@ -420,8 +420,8 @@ class PrivacyLedger:
         if not search.covers(self._plan):
             plan = self._plan
             raise ValueError(
-                "Expected a run that costs at most what a trial of the search may, one of (sampling "
-                f"rate, noise multiplier, updates) {search.trials}, got "
+                "Expected a run that costs at most what a trial of the search may, one of "
+                f"(sampling rate, noise multiplier, updates) {search.trials}, got "
                 f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its lot among "
                 "those that are searched."
             )
@@ -516,6 +516,20 @@ class PrivacyLedger:
         asked = self._queries.mechanisms(disjoint=True, whole_plan=bool(self.held_to_plan_because))
         return composed_epsilon(asked, plan.delta, plan.accountant)
 
+    def spent(self, at_least=0):
+        """Returns the Gaussian mechanisms that looked at training examples so far.
+
+        Args:
+            at_least: The number of updates on lots of their own that are counted at least.
+
+        Returns:
+            A tuple of (sampling rate, noise multiplier, count).
+        """
+        rate, noise = self._plan.sampling_rate, self._plan.noise_multiplier
+        updates = [(rate, noise, max(self._lots.single, at_least))]
+        updates += [(rate, noise / math.sqrt(m), lots) for m, lots in self._lots.shared]
+        return (*updates, *self._queries.mechanisms(disjoint=False, whole_plan=at_least > 0))
+
     def _check_affordable(self, count):
         """Raises BudgetExhaustedError if `count` more updates are too many."""
         left = self.remaining_updates
@@ -555,7 +569,7 @@ class PrivacyLedger:
 
     def _formula(self, plan, *, whole_plan):
         if self._search is not None:
-            return self._search.epsilon(plan.delta, self._spent())
+            return self._search.epsilon(plan.delta, self._more_than_planned())
         asked = self._queries.mechanisms(disjoint=False, whole_plan=whole_plan)
         spent = run_epsilon(plan, self._lots.single, self._lots.shared, asked)
         return max(spent, self._planned_formula(plan)) if whole_plan else spent
@@ -564,15 +578,12 @@ class PrivacyLedger:
         asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
         return run_epsilon(plan, plan.steps, (), asked)
 
-    def _spent(self):
-        """What this run has spent where it is more than planned, for its search; else nothing."""
+    def _more_than_planned(self):
+        """As `spent`, where that is more than the updates planned; else nothing."""
+        if self._lots.shared or self._lots.single > self._plan.steps:
+            return self.spent(at_least=self._plan.steps)
         asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
-        if not (asked or self._lots.shared or self._lots.single > self._plan.steps):
-            return ()
-        rate, noise = self._plan.sampling_rate, self._plan.noise_multiplier
-        updates = [(rate, noise, max(self._lots.single, self._plan.steps))]
-        updates += [(rate, noise / math.sqrt(m), lots) for m, lots in self._lots.shared]
-        return (*updates, *asked)
+        return self.spent(at_least=self._plan.steps) if asked else ()
 
     def _asked_and_planned(self):
         """The queries about training examples, those asked and those planned, where they differ."""

@@ -1,10 +1,10 @@
 """What a search for hyperparameters costs: the plan of a search, fixed before its first trial.
 
 A trial is one private training with settings of its own, and a score. Two kinds of search have an
-epsilon. One draws a random number of trials in secret, with settings that are drawn independently of
-all scores, and releases the best of them and nothing else (`tfdpnorm.privacy.selection`). The other
-has a fixed number of trials, may choose the settings by the scores so far, and releases whatever it
-likes: all its trials are composed.
+epsilon. One draws a random number of trials in secret, with settings that are drawn independently
+of all scores, and releases the best of them and nothing else (`tfdpnorm.privacy.selection`). The
+other has a fixed number of trials, may choose the settings by the scores so far, and releases
+whatever it likes: all its trials are composed.
 """
 
 import functools
@@ -152,6 +152,12 @@ class SearchPlan:
 def composed_rdp(parts):
     """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
     return sum(count * _rdp(rate, noise) for rate, noise, count in parts)
+
+
+def composed_rdp_epsilon(parts, delta):
+    """The epsilon of Gaussian mechanisms composed, by Renyi DP; 0 for none."""
+    parts = [part for part in parts if part[2]]
+    return rdp_to_epsilon(composed_rdp(parts), delta) if parts else 0.0
 
 
 def _checked_trial(trial):

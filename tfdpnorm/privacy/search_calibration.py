@@ -36,7 +36,13 @@ def calibrate_search(
     arguments.instance("budget", budget, PrivacyBudget)
     arguments.positive("the epsilon of a search", budget.epsilon)
     arguments.whole("num_examples", num_examples, at_least=1)
-    rates = [(size / num_examples, updates) for size, updates in lots]
+    for size, _ in lots:
+        if not 0 < size <= num_examples:
+            raise ValueError(
+                f"Expected lots of more than 0 and at most num_examples={num_examples}, got {size}. "
+                "Leave it out of what is searched."
+            )
+    rates = [(size / num_examples, updates) for size, updates in dict.fromkeys(lots)]
     if not rates:
         raise ValueError("Expected lots, got none. Name the expected batch size and the updates.")
 

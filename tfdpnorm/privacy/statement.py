@@ -21,7 +21,10 @@ _LEFT_OUT = (
     "Whatever else was computed from private data and went into the run: preprocessing, a "
     "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
 )
-_OTHER_SEARCHES = "Any other search: every further run on the same data, kept or thrown away, adds to the epsilon."
+_OTHER_SEARCHES = (
+    "Any other search: every further run on the same data, kept or thrown away, adds to this "
+    "epsilon."
+)
 _VALIDATION_LEFT_OUT = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
 )
@@ -222,7 +225,8 @@ def _search(ledger):
         )
     if search.score_noise_multiplier is None:
         lines.append(
-            "Scores: of public examples. If they are not public, this epsilon does not protect them."
+            "Scores: of public examples. If they are not public, this epsilon does not protect "
+            "them."
         )
     return lines
 

@@ -15,9 +15,9 @@ from tfdpnorm.training.resume.run_folder import LEDGER
 RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
 
 _NOTICE = (
-    "This folder holds the trials of a search that is accounted as releasing the best of them and\n"
-    "nothing else: neither weights nor scores of the others, nor how many there were. Release what\n"
-    f"is in {WINNER}/, and nothing besides.\n"
+    "This folder holds the trials of a search that is accounted as releasing the best of them\n"
+    "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
+    f"Release what is in {WINNER}/, and nothing besides.\n"
 )
 
 

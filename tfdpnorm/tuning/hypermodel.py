@@ -37,7 +37,7 @@ class SearchTrial(NamedTuple):
     callbacks: list
 
     def noise_multiplier(self, settings):
-        """The noise multiplier for the lots in `settings`, a dict of arguments of `make_private`."""
+        """The noise multiplier for the lots in `settings`, arguments of `make_private`."""
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 
@@ -63,7 +63,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
     """
 
     def settings(self, hp):
-        """Returns the arguments of `make_private`, a dict, without those that the search decides."""
+        """Returns the arguments of `make_private` that the search does not decide, a dict."""
         raise NotImplementedError
 
     def lots(self):

@@ -13,8 +13,8 @@ def objective():
 class RandomTrials(keras_tuner.Oracle):
     """Draws the settings of each trial from its number and a secret, and stops after K trials.
 
-    Keras Tuner's own random search never tries the same settings twice, so that its trials depend on
-    each other. Here they are independent and equally distributed, as the accounting assumes.
+    Keras Tuner's own random search never tries the same settings twice, so that its trials depend
+    on each other. Here they are independent and equally distributed, as the accounting assumes.
 
     Args:
         max_consecutive_failed_trials: As in Keras Tuner.

@@ -111,7 +111,7 @@ class PrivateTuner(keras_tuner.Tuner):
         self._score.check_training_data(x)
         self._say = print if verbose else lambda text: None
         with self._folder.opened():
-            if os.path.exists(self._get_tuner_fname()):
+            if (self._folder.path / f"{self.tuner_id}.json").exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
             self.save()
             self._say(self.describe())
@@ -304,8 +304,8 @@ class PrivateRandomSearch(PrivateTuner):
             )
         if not self._folder.winner.exists():
             raise ValueError(
-                "Expected a search that has ended with a winner, got one without: it goes on, or no "
-                "trial was drawn, or all have failed. Call search() until it ends. The epsilon "
+                "Expected a search that has ended with a winner, got one without: it goes on, or "
+                "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
                 "covers that there is none."
             )
         return self.get_best_trials()[0]
@@ -314,9 +314,9 @@ class PrivateRandomSearch(PrivateTuner):
 class ComposedSearch(PrivateTuner):
     """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
 
-    For those that choose settings by the scores so far, such as Bayesian optimisation and Hyperband.
-    All trials, their weights and their noised scores may be released. That is dear: a trial's noise
-    grows with about the square root of their number.
+    For those that choose settings by the scores so far, such as Bayesian optimisation and
+    Hyperband. All trials, their weights and their noised scores may be released. That is dear: a
+    trial's noise grows with about the square root of their number.
 
         oracle = keras_tuner.oracles.BayesianOptimizationOracle(
             objective=keras_tuner.Objective("score", "max"), max_trials=8

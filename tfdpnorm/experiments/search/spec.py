@@ -11,8 +11,8 @@ from tfdpnorm.experiments.spec import ExperimentSpec, VariationalSpec
 def _check(spec):
     if spec.plateau == "private":
         raise ValueError(
-            "Expected plateau='none' or 'test' in a search, got 'private': its answers would add to "
-            "what a trial costs."
+            "Expected plateau='none' or 'test' in a search, got 'private': its answers would add "
+            "to what a trial costs."
         )
 
 
