@@ -39,8 +39,8 @@ def calibrate_search(
     for size, _ in lots:
         if not 0 < size <= num_examples:
             raise ValueError(
-                f"Expected lots of more than 0 and at most num_examples={num_examples}, got {size}. "
-                "Leave it out of what is searched."
+                f"Expected lots of more than 0 and at most num_examples={num_examples} examples, "
+                f"got {size}. Leave it out of what is searched."
             )
     rates = [(size / num_examples, updates) for size, updates in dict.fromkeys(lots)]
     if not rates:

@@ -61,6 +61,7 @@ class SearchFolder:
                 "search on the same data spends."
             )
         if not exists:
+            self._check_no_trials()
             self._key = secret_key.new_key(self.path)
         settings = {**self._settings, "secret": hashlib.sha256(self._key).hexdigest()}
         open_ledger = reopen_ledger if exists else create_ledger
@@ -72,6 +73,23 @@ class SearchFolder:
             yield self
         finally:
             self.ledger.close()
+
+    @property
+    def has_ended(self):
+        """Whether all trials were made, and the winner is known."""
+        ledger = self.path / LEDGER
+        return ledger.exists() and read_ledger(ledger).is_finished
+
+    def finish(self, best):
+        """Ends the search for good, and deletes its secret.
+
+        Args:
+            best: Identifier of the trial to be released, or None.
+        """
+        if best is not None:
+            self._crown(best)
+        self.ledger.finish()
+        secret_key.delete_key(self.path)
 
     def number_of_trials(self):
         """K, drawn from the secret: the same whenever it is asked for."""
@@ -93,7 +111,7 @@ class SearchFolder:
         """The run folder of the winner, once the search has ended."""
         return self.path / WINNER
 
-    def crown(self, trial_id):
+    def _crown(self, trial_id):
         """Makes a trial's run that of the winner, and tells its ledger of the other trials.
 
         What voids the guarantee of one trial voids that of the choice between all of them.
@@ -114,6 +132,13 @@ class SearchFolder:
             own.close()
         os.rename(run, self.winner)
         files.flush(self.path)
+
+    def _check_no_trials(self):
+        if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
+            raise ValueError(
+                f"Expected {LEDGER} beside the trials in {self.path}, got none: nobody knows what "
+                "was spent. Bring it back, or name another folder."
+            )
 
     def _derived(self, *names):
         return hashlib.blake2b(repr(names).encode(), key=self._key, digest_size=32).digest()

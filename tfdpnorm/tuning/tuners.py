@@ -4,11 +4,12 @@ import copy
 import hashlib
 import json
 import os
+import warnings
 
 import keras_tuner
 from tensorflow import keras
 
-from tfdpnorm import arguments
+from tfdpnorm import arguments, files
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
@@ -80,6 +81,7 @@ class PrivateTuner(keras_tuner.Tuner):
             self.project_dir, self.search_plan, self._dearest(given), self._fixed()
         )
         self._score = self._callbacks = None
+        self._say = print
 
     def describe(self):
         """Says what the search will cost, and what else the budget would buy: several lines."""
@@ -88,7 +90,7 @@ class PrivateTuner(keras_tuner.Tuner):
     def search(
         self, x, y, *, validation_data, from_logits=None, callbacks=(), verbose=1, **fit_arguments
     ):
-        """Runs the trials that are left.
+        """Runs the trials that are left; none, once the search has ended.
 
         Args:
             x: Private training inputs, arrays [N, ...], or what else `PrivateModel.fit` takes.
@@ -107,9 +109,12 @@ class PrivateTuner(keras_tuner.Tuner):
         """
         check_trial_callbacks(callbacks)
         self._callbacks = list(callbacks)
+        self._say = print if verbose else lambda text: None
+        if self._folder.has_ended:
+            self._say("The search has ended.")
+            return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(x)
-        self._say = print if verbose else lambda text: None
         with self._folder.opened():
             if (self._folder.path / f"{self.tuner_id}.json").exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
@@ -123,6 +128,13 @@ class PrivateTuner(keras_tuner.Tuner):
         self._folder.ledger.record_trial(int(trial.trial_id))
         self._say("A trial begins.")
         keras.backend.clear_session()
+        try:
+            return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
+        except Exception as error:
+            warnings.warn(f"A trial has failed, and counts: {files.reason(error)}", stacklevel=2)
+            raise
+
+    def _trained_and_scored(self, trial, x, y, **fit_arguments):
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
         try:
@@ -132,7 +144,7 @@ class PrivateTuner(keras_tuner.Tuner):
                     "spent more than the search has planned for it, and is not released."
                 )
             private.finish()
-            return {SCORE: self._score.measure(private)}
+            return self._score.measure(private)
         finally:
             private.ledger.close()
 
@@ -170,7 +182,10 @@ class PrivateTuner(keras_tuner.Tuner):
 
     def _fixed(self):
         """What must not change when the search is resumed, a dict."""
-        space = json.dumps(self.oracle.get_space().get_config()["space"], sort_keys=True)
+        hp = keras_tuner.HyperParameters()  # Not the oracle's, which may have been reloaded.
+        self.hypermodel.declare_hyperparameters(hp)
+        self.hypermodel.build(hp)
+        space = json.dumps(hp.get_config()["space"], sort_keys=True)
         return {
             "tuner": type(self).__name__,
             "epsilon": self.budget.epsilon,
@@ -290,8 +305,7 @@ class PrivateRandomSearch(PrivateTuner):
 
     def _end(self):
         best = self.get_best_trials()
-        if best:
-            self._folder.crown(best[0].trial_id)
+        self._folder.finish(best[0].trial_id if best else None)
         self._say(
             "The search has ended." if best else "The search has ended without a trial to release."
         )
@@ -302,7 +316,7 @@ class PrivateRandomSearch(PrivateTuner):
                 f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
                 "for as one that releases nothing of the others. Use ComposedSearch to have all."
             )
-        if not self._folder.winner.exists():
+        if not (self._folder.has_ended and self._folder.winner.exists()):
             raise ValueError(
                 "Expected a search that has ended with a winner, got one without: it goes on, or "
                 "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
