@@ -52,3 +52,8 @@ READINGS = ("sound", "as_printed")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
+
+# Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number
+# of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
+TUNERS = ("private_random", "random", "bayesian", "hyperband")
+SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}

@@ -71,6 +71,10 @@ class Run:
         """Returns the fields of the record that this kind of run fills in, a dict."""
         raise NotImplementedError
 
+    def shown_seconds(self, seconds):
+        """Returns what the record says of how long it took, where it took so many seconds."""
+        return seconds
+
     def spent(self, record):
         """Returns in words what the run cost in privacy; "" for nothing to say."""
         return ""
@@ -133,7 +137,7 @@ def run(
     training.restore()
     started = time.perf_counter()
     examples = training.train()
-    seconds = time.perf_counter() - started
+    seconds = training.shown_seconds(time.perf_counter() - started)
     record = make_record(training, seconds, examples)
     echo(_summary(training, record))
     if output_dir is not None:
