@@ -1,5 +1,6 @@
 """Keras layers for networks that are trained under differential privacy."""
 
+from tfdpnorm.layers.frozen_batch_normalization import FrozenBatchNormalization
 from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
@@ -25,6 +26,7 @@ from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
 from tfdpnorm.layers.with_weight_noise import with_weight_noise
 
 __all__ = [
+    "FrozenBatchNormalization",
     "NoisedBatchNormalization",
     "PublicBatchNormalization",
     "PublicCentering",

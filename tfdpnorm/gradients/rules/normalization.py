@@ -8,9 +8,17 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.exchange import exchanged
-from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+from tfdpnorm.layers import (
+    FrozenBatchNormalization,
+    NoisedBatchNormalization,
+    PublicBatchNormalization,
+)
 
-_HAVE_NORMALIZED = (NoisedBatchNormalization, PublicBatchNormalization)
+_HAVE_NORMALIZED = (
+    FrozenBatchNormalization,
+    NoisedBatchNormalization,
+    PublicBatchNormalization,
+)
 
 
 @register_rule(keras.layers.LayerNormalization, *_HAVE_NORMALIZED)
