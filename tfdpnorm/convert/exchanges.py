@@ -1,5 +1,6 @@
 """The exchange of layers in a model, in the models nested in it, and in attributes of layers."""
 
+import dataclasses
 import math
 
 from tensorflow import keras
@@ -9,13 +10,20 @@ from tfdpnorm.convert.converters import CannotConvertError, Replacement, convert
 from tfdpnorm.convert.report import KEPT, ConvertedLayer
 from tfdpnorm.keras_compat.additions import residual_additions
 from tfdpnorm.keras_compat.attributes import exchange_in_attributes
-from tfdpnorm.keras_compat.clone import cloned, fresh_copy, models_within, set_trainable_alone
+from tfdpnorm.keras_compat.clone import (
+    cloned,
+    copy_state,
+    fresh_copy,
+    models_within,
+    set_trainable_alone,
+)
 from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
+_NOT_IN_FILES = "exchanged in an attribute, which a file of the whole model does not know: keep weights"
 _SUMS = {"public_batch": "public_batch", "group": "group", "layer": "group", "frozen": "group"}
 
 
@@ -62,7 +70,7 @@ class Exchanges:
         Raises:
             CannotConvertError: if the two do not hold the same layers.
         """
-        own, others = sublayers(layer), sublayers(copy)
+        own, others = (_without_inputs(sublayers(x)) for x in (layer, copy))
         if [type(x) for x in own] != [type(x) for x in others]:
             raise CannotConvertError(
                 "it makes layers when it is built, which the copy does not have yet"
@@ -86,6 +94,8 @@ class Exchanges:
                     return None
                 made = self._taken(old, found)
                 gone.add(id(old))
+                if not isinstance(layer, keras.layers.Wrapper):
+                    self._say_that_files_do_not_know()
             self._made[id(old)] = made
             return made
 
@@ -99,19 +109,53 @@ class Exchanges:
         if id(layer) in sums:
             return self._sum(layer, sums[id(layer)])
         name = f"{path}{layer.name}"
-        found = self._replacement(layer, name)
+        found = self._replacement(self._over_steps(layer), name)
         if found is not None:
             return self._taken(layer, found)
         if not self._needs_exchange_inside(layer):
             return None
         try:
             return self.with_attributes_exchanged(layer, fresh_copy(layer), name)
-        except (CannotConvertError, NotImplementedError, TypeError) as error:
-            inside = [x.name for x in sublayers(layer) if _is_trained_batch_norm(x)]
-            self._note(
-                layer, name, KEPT, f"holds {', '.join(inside)}: {error}", is_converted=False
-            )
-            return None
+        except CannotConvertError as error:
+            return self._frozen_inside(layer, name, str(error))
+
+    def _frozen_inside(self, layer, name, why):
+        """A copy of a layer in which batch normalisation stays, and normalises by its averages."""
+        copy = fresh_copy(layer)
+        inside = [x.name for x in sublayers(layer) if _is_trained_batch_norm(x)]
+        note = f"{why}; {', '.join(inside)} inside frozen instead"
+        self._note(layer, name, KEPT, note, is_converted=False)
+
+        def carry():
+            copy_state(layer, copy)
+            for each in sublayers(copy):
+                if _is_trained_batch_norm(each):
+                    each.trainable = False
+
+        self._carries.append(carry)
+        return copy
+
+    def _over_steps(self, layer):
+        """For a wrapped batch normalisation of each step, the same one over all steps.
+
+        Where statistics are constants or of public rows, that is the same function, and no wrapper
+        has to be saved and folded. Moments of each example stay those of a step.
+        """
+        by_step = isinstance(layer, keras.layers.TimeDistributed) and layer.built
+        if not by_step or self.settings.batch_norm not in ("public_batch", "frozen"):
+            return layer
+        inner = layer.layer
+        if type(inner) not in ALL_BATCH_NORMALIZATIONS or not inner.trainable:
+            return layer
+        axes = [axis + 1 for axis in inner.axis]
+        config = {**inner.get_config(), "name": layer.name, "axis": axes}
+        whole = type(inner).from_config(config)
+        shape = [None] * (inner.input_spec.ndim + 1)
+        for axis, size in inner.input_spec.axes.items():
+            shape[axis + 1] = size
+        whole.build(shape)
+        whole.set_weights(inner.get_weights())
+        return whole
 
     def _needs_exchange_inside(self, layer):
         return any(
@@ -153,6 +197,12 @@ class Exchanges:
         set_trainable_alone(found.layer, layer.trainable)
         return found.layer
 
+    def _say_that_files_do_not_know(self):
+        """Adds to the last line of the report."""
+        last = self.report[-1]
+        note = "; ".join(filter(None, [last.note, _NOT_IN_FILES]))
+        self.report[-1] = dataclasses.replace(last, note=note)
+
     def _sum(self, layer, hindrance):
         if hindrance:
             self._note(layer, layer.name, KEPT, hindrance, is_converted=False)
@@ -184,6 +234,11 @@ def _is_trained_batch_norm(layer):
         and type(layer) is not FrozenBatchNormalization
         and layer.trainable
     )
+
+
+def _without_inputs(layers):
+    # A Sequential model has one when it is built.
+    return [x for x in layers if not isinstance(x, keras.layers.InputLayer)]
 
 
 def _type(layer):

@@ -25,6 +25,10 @@ _HAVE_NORMALIZED = (
 class ScaleAndOffsetRule(Rule):
     """y = gamma x + beta with x the normalised values: dl/dgamma = sum b x, dl/dbeta = sum b."""
 
+    def applies(self, layer):
+        # Keras' batch normalisation over several axes has weights of another shape.
+        return not isinstance(layer, FrozenBatchNormalization) or len(layer.axis) == 1
+
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         normalized = _normalized(layer, call, inputs, *args, **kwargs)
         axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
