@@ -20,6 +20,7 @@ from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 
+OPTIONS = ("batch_norm", "scale_norm", "trainable", "groups", "public_rows", "custom_objects")
 _UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
 
 
