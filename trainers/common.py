@@ -46,7 +46,7 @@ def define_private_run_flags():
 
 
 def train(spec):
-    """Trains a spec, or with --dry_run says what that would take."""
+    """Trains a spec, or with --dry_run says what that would take; returns the `RunResult`."""
     if FLAGS.mixed_precision:
         from tensorflow import keras
 
@@ -58,13 +58,13 @@ def train(spec):
         from tfdpnorm.experiments.runs.dry_run import dry_run
 
         print(dry_run(spec, **places))
-        return
+        return None
     from tfdpnorm.experiments.registry import run_cell
 
     private = {}
     if "checkpoint_every" in FLAGS:
         private["checkpoint_every"] = FLAGS.checkpoint_every
-    run_cell(
+    return run_cell(
         spec,
         output_dir=FLAGS.output_dir,
         run_dir=FLAGS.run_dir,
