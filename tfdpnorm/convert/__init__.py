@@ -7,6 +7,8 @@ from tfdpnorm.convert.converters import (
     Settings,
     register_converter,
 )
+from tfdpnorm.convert.card import write_card
+from tfdpnorm.convert.export import ExportedFile, export, run_tflite
 from tfdpnorm.convert.features import Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.freeze import freeze
@@ -18,14 +20,18 @@ __all__ = [
     "ConversionReport",
     "ConvertedLayer",
     "ConvertedModel",
+    "ExportedFile",
     "OutputChange",
     "Pixels",
     "Replacement",
     "Settings",
     "convert_model",
+    "export",
     "fold_public_statistics",
     "freeze",
     "image_features",
     "load_model",
     "register_converter",
+    "run_tflite",
+    "write_card",
 ]
