@@ -174,11 +174,11 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
 
 
 def _trains_imported_layers(settings):
-    return settings["trainable"] != "head"
+    return settings.get("trainable") != "head"
 
 
 def _has_frozen_features(settings):
-    return settings["trainable"] == "head"
+    return settings.get("trainable") == "head"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -224,6 +224,14 @@ class FinetuneSpec(ExperimentSpec):
         1,
         "Views whose features are averaged: 1, or 2 with the mirror image.",
         choices=(1, 2),
+        only_if=_has_frozen_features,
+    )
+
+    feature_scaling: str = knob(
+        "none",
+        "public: features are centred by the mean of public images' features and divided by the "
+        "root mean square of what is left, constants of --public_dataset.",
+        choices=("none", "public"),
         only_if=_has_frozen_features,
     )
 

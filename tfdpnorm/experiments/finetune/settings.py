@@ -7,6 +7,7 @@ EFFICIENTNET = dict(
     pixel_mean=127.0,
     pixel_scale=128.0,
     feature_views=2,
+    feature_scaling="public",
 )
 EPSILONS = (1, 2, 4, 8)
 NORMS = ("none", "layer", "public_batch")

@@ -4,11 +4,13 @@ import functools
 import os
 import pathlib
 
+import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.convert import Pixels, convert_model, image_features, load_model
 from tfdpnorm.convert.features import model_digest
 from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
+from tfdpnorm.data import match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.experiments.parts import CACHE_DIR
 from tfdpnorm.experiments.runs.data import load_experiment_data
@@ -51,7 +53,16 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
             echo=echo,
         )
         arrays = {name: None if x is None else made(x) for name, x in raw.items()}
-        return arrays, {"pretrained": f"{where}, frozen; its features"}
+        more = {"pretrained": f"{where}, frozen; its features"}
+        if spec.feature_scaling == "public":
+            public = take_public_batch(
+                load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size),
+                spec.public_batch_size,
+                seed=spec.seed,
+            )
+            shape = raw["train_x"].shape[1:]
+            more["model_options"] = {"constants": _constants(made(match_images(public, shape)))}
+        return arrays, more
 
     return load_experiment_data(
         spec, data_dir, cache_dir=cache_dir, echo=echo, source=source, prepare=prepare
@@ -70,11 +81,23 @@ def build_finetuned(spec, data, **statistics):
     if spec.trainable == "head":
         (features,) = data.train_x.shape[1:]
         layers = head_layers(data.num_classes, spec.norm, features, **statistics)
+        if "constants" in data.model_options:
+            mean, variance = data.model_options["constants"]
+            layers.insert(
+                0, keras.layers.Normalization(mean=mean, variance=variance, name="centred")
+            )
         return keras.Sequential([keras.Input((features,), name="features"), *layers], name="head")
     trunk = imported_trunk(spec.model)
     layers = head_layers(data.num_classes, spec.norm, trunk.output_shape[-1], **statistics)
     whole = whole_model(trunk, layers, pixels_of(spec), data.train_x.shape[1:])
     return convert_model(whole, spec.batch_norm, trainable=spec.trainable).model
+
+
+def _constants(features):
+    """Pair of the mean of each feature [F] and the variance of all around these, [F] alike."""
+    mean = features.mean(axis=0)
+    variance = np.full_like(mean, np.mean(np.square(features - mean)))
+    return mean.tolist(), variance.tolist()
 
 
 class FinetuneRun(PrivateRun):
