@@ -38,6 +38,9 @@ MODELS = (
 NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
 
+# What takes the place of an imported model's batch normalisation (`tfdpnorm.convert_model`).
+BATCH_NORMS = ("public_batch", "group", "layer", "frozen")
+
 # Of `tfdpnorm.layers.PublicBatchNormalization`.
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")

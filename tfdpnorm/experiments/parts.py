@@ -40,7 +40,8 @@ def _networks():
 
 
 def _has_public_statistics(settings):
-    return settings["norm"] == "public_batch"
+    imported = settings.get("trainable", "head") != "head" and settings.get("batch_norm")
+    return "public_batch" in (settings["norm"], imported)
 
 
 def _has_public_rows(settings):

@@ -65,6 +65,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
         is_erased: Whether the weights were erased, see `erase`.
+        conversion: `tfdpnorm.convert.ConversionReport` of `make_private(..., convert=...)`, or None.
     """
 
     how_to_save = (
@@ -106,6 +107,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self.is_erased = False
+        self.conversion = None
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()

@@ -68,7 +68,9 @@ _IMAGE_SHAPES = {"digits": (28, 28, 1)}
 _TAKE_SMALL_IMAGES = ("mlp", "random_features")
 
 
-def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
+def load_experiment_data(
+    spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print, source=load_examples, prepare=None
+):
     """Loads what a spec asks for.
 
     Args:
@@ -77,17 +79,22 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         data_dir: TFDS directory, or None for its default.
         cache_dir: Folder for pre-trained networks and their features.
         echo: Function that shows a line, should something have to be pre-trained.
+        source: Function from the name of a set, its split and `data_dir` to `Examples`.
+        prepare: Function from a dict of raw arrays (train_x, test_x, public_x, validation_x; some
+            are None) to the pair of such a dict and of a dict of further fields of
+            `ExperimentData`; None for what the networks of `tfdpnorm.models` take.
 
     Raises:
         DatasetNotFoundError: if a set is not there and cannot be downloaded.
         OSError: if the file of a public vocabulary cannot be read.
         ValueError: if there are too few public rows, or too few to hold any out.
     """
-    train = load_examples(spec.dataset, "train", data_dir)
+    train = source(spec.dataset, "train", data_dir)
     test = None
     if not _is_held_out(spec):  # nobody looks at it
-        test = load_examples(spec.dataset, "test", data_dir)
-    _check_fits(spec, is_text=train.x.dtype == object)
+        test = source(spec.dataset, "test", data_dir)
+    if prepare is None:
+        _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     public = source = None
     if isinstance(spec, PublicRows):
@@ -103,19 +110,16 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     if _is_held_out(spec):
         test, train = split_public(train, spec.held_out, seed=spec.seed)
         left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
-    rows, more = _row_maker(spec, train)
     raw = {
         "train_x": train.x,
         "test_x": test.x,
         "public_x": public,
         "validation_x": None if held_out is None else held_out.x,
     }
-    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if _is_pretrained(spec):
-        arrays, what = frozen_features(
-            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
-        )
-        more = {"model_options": {"part": "head"}, "pretrained": what}
+    if prepare is None:
+        arrays, more = _prepared(spec, train, raw, data_dir, cache_dir, echo)
+    else:
+        arrays, more = prepare(raw)
     return ExperimentData(
         **arrays,
         **more,
@@ -126,6 +130,18 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
         public_source=source,
     )
+
+
+def _prepared(spec, train, raw, data_dir, cache_dir, echo):
+    """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
+    rows, more = _row_maker(spec, train)
+    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
+    if _is_pretrained(spec):
+        arrays, what = frozen_features(
+            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
+        )
+        more = {"model_options": {"part": "head"}, "pretrained": what}
+    return arrays, more
 
 
 def _validation_examples(spec):

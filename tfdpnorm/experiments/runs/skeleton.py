@@ -44,11 +44,14 @@ class Run:
         callbacks: Further Keras callbacks.
 
     Attributes:
+        load: Function of a spec and what `load_experiment_data` takes that loads its data.
+        network: Of private kinds: function of a spec and its data that builds the network.
         model: What is trained.
         curve: List of points during the run.
     """
 
     spec_class = None
+    load = staticmethod(load_experiment_data)
 
     def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
         self.spec, self.data, self.echo = spec, data, echo
@@ -131,7 +134,7 @@ def run(
     if model_file is not None:
         check_model_file(model_file)
     with claim_run_dir(run_dir, spec, resume):
-        data = data or load_experiment_data(spec, data_dir, cache_dir=cache_dir, echo=echo)
+        data = data or kind.load(spec, data_dir, cache_dir=cache_dir, echo=echo)
         training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
     echo(training.describe())
     training.restore()
