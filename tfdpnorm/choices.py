@@ -49,3 +49,18 @@ VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
+
+# Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
+SYNTHETIC_KINDS = (
+    "uniform",
+    "gaussian",
+    "sparse",
+    "hadamard",
+    "blurred",
+    "strokes",
+    "fractal",
+    "shapes",
+    "cosine",
+    "tokens",
+    "zipf",
+)

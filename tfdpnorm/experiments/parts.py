@@ -17,6 +17,7 @@ from tfdpnorm.choices import (
     NORMS,
     STATISTICS,
     STATISTICS_GRADIENTS,
+    SYNTHETIC_KINDS,
 )
 from tfdpnorm.experiments.knobs import Part, again, knob
 
@@ -44,6 +45,12 @@ def _has_public_statistics(settings):
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
+
+
+def _known_if_synthetic(name, value):
+    start, colon, kind = value.partition(":")
+    if start == "synthetic" and colon:
+        arguments.choice(f"the kind in {name}", kind, SYNTHETIC_KINDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -403,8 +410,9 @@ class PublicRows(Statistics):
 
     public_dataset: str = knob(
         "kmnist",
-        "Where the public rows come from: a data set, or split for a part of the private one, "
-        "which is taken out of it first.",
+        "Where the public rows come from: a data set; split for a part of the private one, which "
+        "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
+        check=_known_if_synthetic,
         only_if=_has_public_rows,
     )
     pull_back_weight: float = knob(

@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.audit import check_known_layers
+from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
@@ -41,6 +42,7 @@ from tfdpnorm.training.step.noised_statistics import (
 )
 from tfdpnorm.training.step.streams import Streams
 from tfdpnorm.training.step.views import Views
+from tfdpnorm.training.synthetic_batch import synthetic_batch
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -89,7 +91,10 @@ def make_private(
             clipped gradients, over C. 0 trains without noise, and without a guarantee.
         delta: With `noise_multiplier`.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
-            They must be chosen without looking at the private data, and not be part of it.
+            They must be chosen without looking at the private data, and not be part of it. Or
+            "synthetic", "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows
+            that are made up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in
+            [0, 1], token ids, or numbers of mean 0 and variance 1.
         statistics_budget_share: s, for a model with `NoisedBatchNormalization` layers: their share
             of each update's privacy loss, 0 < s < 1; None for 0.2. The noise on the gradients grows
             by 1 / sqrt(1 - s), and the guarantee is the same for any s.
@@ -226,6 +231,8 @@ def make_private(
         resume=resume,
         checkpoint_every=checkpoint_every,
     )
+    if checked.said_of_public_rows is not None:
+        private.ledger.establish(checked.said_of_public_rows)
     private.row_checks.check_model()
     if price is not None:
         warnings.warn(price, stacklevel=2)
@@ -254,6 +261,7 @@ class _Checked(NamedTuple):
         views: `Views`.
         noised_layers: The number of layers whose running averages are released with noise.
         statistics_budget_share: Their share of the budget; 0 without any.
+        said_of_public_rows: What the statement says of the public rows, or None.
     """
 
     streams: Streams
@@ -262,6 +270,7 @@ class _Checked(NamedTuple):
     views: Views
     noised_layers: int
     statistics_budget_share: float
+    said_of_public_rows: str | None
 
 
 def _check(
@@ -282,6 +291,9 @@ def _check(
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     engine = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True)
+    said_of_public_rows = None
+    if isinstance(public_batch, (str, SyntheticRows)):
+        public_batch, said_of_public_rows = synthetic_batch(model, public_batch)
     if public_batch is not None:
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
@@ -305,6 +317,7 @@ def _check(
         Views(augmentation_multiplicity, augmentation),
         len(noised),
         statistics_budget_share or 0.0,
+        said_of_public_rows if streams.layers else None,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdpnorm import files, models
 from tfdpnorm.data import (
+    SyntheticRows,
     common_words,
     hash_tokens,
     load_examples,
@@ -15,6 +16,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
+from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.parts import HeldOut, Plateau, Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
 
@@ -33,7 +35,8 @@ class ExperimentData:
         num_classes: Number of labels.
         test_x: [N_test, ...]; None where nothing is tested.
         test_y: [N_test].
-        public_x: [M, ...] public rows, or None.
+        public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
+            None.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
         validation_x: [N_validation, ...] rows held out of the training rows, or None.
@@ -48,7 +51,7 @@ class ExperimentData:
     num_classes: int
     test_x: np.ndarray | None = None
     test_y: np.ndarray | None = None
-    public_x: np.ndarray | None = None
+    public_x: np.ndarray | SyntheticRows | None = None
     scale: str = "full"
     public_source: str | None = None
     validation_x: np.ndarray | None = None
@@ -89,7 +92,10 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     public = source = None
-    if isinstance(spec, PublicRows):
+    made_up = None
+    if isinstance(spec, PublicRows) and is_synthetic(spec.public_dataset):
+        made_up, source = _made_up(spec)
+    elif isinstance(spec, PublicRows):
         public, train, source = _public_rows(spec, train, data_dir)
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
@@ -111,10 +117,14 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     }
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
     if _is_pretrained(spec):
+        if made_up is not None:
+            arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
         arrays, what = frozen_features(
             spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
         )
         more = {"model_options": {"part": "head"}, "pretrained": what}
+    elif made_up is not None:
+        arrays["public_x"] = made_up
     return ExperimentData(
         **arrays,
         **more,
@@ -173,6 +183,14 @@ def _public_rows(spec, train, data_dir):
     public = load_examples(spec.public_dataset, "train", data_dir)
     x = take_public_batch(public, spec.public_batch_size, seed=spec.seed)
     return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
+
+
+def _made_up(spec):
+    """Pair (`SyntheticRows` or None, where the public rows come from)."""
+    if not spec.needs_public_rows:
+        return None, None
+    rows = SyntheticRows.named(spec.public_dataset, count=spec.public_batch_size, seed=spec.seed)
+    return rows, str(rows)
 
 
 def _row_maker(spec, train):
