@@ -2,30 +2,18 @@
 
 _MNIST = dict(
     public_batch_size=512,
-    expected_batch_size=2048,
-    epochs=6,
+    expected_batch_size=1024,
+    epochs=3,
     l2_norm_clip=0.1,
     pull_back_weight=1.5,
     learning_rate_schedule="cosine",
     augmentation_multiplicity=1,
     evaluations=1,
-    reduced="6 epochs, lots of 2,048",
+    reduced="3 epochs",
     search="not searched: rates are those of Table 5 or between them",
 )
 _MNIST_RATES = {7.0: 8.0, 3.0: 6.0, 1.0: 4.0, 0.5: 4.0, 0.1: 1.5}
-_OF_IMAGES = tuple(
-    f"synthetic:{kind}"
-    for kind in (
-        "strokes",
-        "uniform",
-        "sparse",
-        "blurred",
-        "fractal",
-        "shapes",
-        "hadamard",
-        "cosine",
-    )
-)
+_OF_IMAGES = ("strokes", "uniform", "fractal", "sparse", "shapes", "hadamard")
 
 # By data set and epsilon: the settings, and where the public rows come from. All kinds of rows are
 # compared at one budget, the real ones with the most promising kinds at the others.
@@ -33,7 +21,9 @@ PUBLIC_ROWS = {
     "mnist": {
         epsilon: (
             _MNIST | dict(learning_rate=rate),
-            ("kmnist", "cifar100", *_OF_IMAGES) if epsilon == 1 else ("kmnist", *_OF_IMAGES[:2]),
+            ("kmnist", "cifar100", *(f"synthetic:{kind}" for kind in _OF_IMAGES))
+            if epsilon == 1
+            else ("kmnist", "synthetic:strokes"),
         )
         for epsilon, rate in _MNIST_RATES.items()
     },
