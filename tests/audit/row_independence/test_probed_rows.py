@@ -8,7 +8,7 @@ from tensorflow import keras
 from tests.audit.row_independence.sound_models import FEATURES, SOUND, sequential
 from tfdpnorm import audit
 from tfdpnorm.audit.row_independence.compare import moved
-from tfdpnorm.audit.row_independence.rows import rows_like, splits, made_up_rows
+from tfdpnorm.audit.row_independence.rows import made_up_rows, rows_like, splits
 
 layers = keras.layers
 pytestmark = pytest.mark.usefixtures("nothing_unchecked")

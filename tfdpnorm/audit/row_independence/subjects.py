@@ -12,8 +12,8 @@ from tfdpnorm.audit.row_independence.rows import (
     ProbeRows,
     input_specs,
     integer_bound,
-    rows_like,
     made_up_rows,
+    rows_like,
 )
 from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.walk import sublayers
