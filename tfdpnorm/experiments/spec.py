@@ -195,6 +195,7 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     expected_batch_size: int = again(ClippedLots, "expected_batch_size", 64)
     physical_batch_size: int | None = again(ClippedLots, "physical_batch_size", None, flag=False)
     public_batch_size: int = again(Statistics, "public_batch_size", 32, flag=False)
+    public_dataset: str = again(PublicRows, "public_dataset", "split", flag=False)
     clipping: str = knob("flat", "See `make_private`.", flag=False, make_private=True)
     clip_function: str = knob("abadi", "See `make_private`.", flag=False, make_private=True)
     augmentation_multiplicity: int = knob(
@@ -208,7 +209,10 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     @property
     def path(self):
         """The normalisation, and where its statistics come from, in words."""
-        return path_name(self.norm, self.statistics, self.statistics_gradient)
+        name = path_name(self.norm, self.statistics, self.statistics_gradient)
+        if not self.needs_public_rows or self.public_dataset == "split":
+            return name
+        return f"{name}, public rows {self.public_dataset}"
 
 
 def path_name(norm, statistics, statistics_gradient):

@@ -239,7 +239,8 @@ def load_audit_data(spec, count, data_dir=None):
     Models of words get images as 64 words: the brightness of each pixel, in steps of a sixteenth.
 
     Args:
-        spec: `AuditSpec`.
+        spec: `AuditSpec`. Its public rows are split off whatever they are, so that the private
+            rows are the same.
         count: How many private examples.
         data_dir: TFDS directory, or None for its default.
 
@@ -255,11 +256,12 @@ def load_audit_data(spec, count, data_dir=None):
             "smaller lot, or fewer canaries."
         )
     shape = _AUDIT_SHAPES.get(spec.model, _IMAGE)
+    made_up = _made_up(spec)[0] if is_synthetic(spec.public_dataset) else None
     return ExperimentData(
         train_x=_inputs(private.x[:count], shape),
         train_y=private.y[:count],
         num_classes=examples.num_classes,
-        public_x=_inputs(public.x, shape),
+        public_x=made_up if made_up is not None else _inputs(public.x, shape),
         model_options=_AUDIT_OPTIONS.get(spec.model, {}),
     )
 
