@@ -41,6 +41,9 @@ PLACEMENTS = ("hidden", "all", "mod")
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
 
+# How much of the gradient through public statistics is taken (`tfdpnorm.make_private`).
+PULL_BACKS = ("whole", "shrunk")
+
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
 

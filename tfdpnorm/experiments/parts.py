@@ -15,6 +15,7 @@ from tfdpnorm.choices import (
     ENGINES,
     GENERATORS,
     NORMS,
+    PULL_BACKS,
     STATISTICS,
     STATISTICS_GRADIENTS,
     SYNTHETIC_KINDS,
@@ -419,6 +420,14 @@ class PublicRows(Statistics):
         1.0,
         "Weight of public-batch gammas' and betas' gradients in the clip.",
         check=arguments.positive,
+        make_private=True,
+        only_if=_has_public_statistics,
+    )
+    pull_back: str = knob(
+        "whole",
+        "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
+        "noise.",
+        choices=PULL_BACKS,
         make_private=True,
         only_if=_has_public_statistics,
     )

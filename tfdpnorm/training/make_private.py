@@ -64,6 +64,7 @@ def make_private(
     physical_batch_size=None,
     loss_scale=None,
     pull_back_weight=1.0,
+    pull_back="whole",
     clipping="flat",
     clip_function="abadi",
     augmentation_multiplicity=1,
@@ -113,6 +114,10 @@ def make_private(
             before clipping, undone after the noise. They are small beside the kernels' and the
             pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
             the clipping norm. The guarantee is the same for any factor.
+        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
+            they are pulled back through the public statistics, each layer's by its own ratio of
+            signal to noise (`tfdpnorm.training.step.shrinkage`). It helps where lots are small or
+            the noise is large. The guarantee is the same.
         clipping: "flat": the gradient by all weights is clipped as one vector, to C. "per_layer":
             that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
         clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
@@ -166,6 +171,7 @@ def make_private(
         augmentation_multiplicity=augmentation_multiplicity,
         augmentation=augmentation,
         pull_back_weight=pull_back_weight,
+        pull_back=pull_back,
         statistics_budget_share=statistics_budget_share,
         validate=validate,
     )
@@ -208,6 +214,7 @@ def make_private(
         "clip_function": clip_function,
         "augmentation_multiplicity": augmentation_multiplicity,
         "pull_back_weight": float(pull_back_weight),
+        **({} if pull_back == "whole" else {"pull_back": pull_back}),
         "loss_scale": checked.clipping.loss_scale,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
@@ -285,6 +292,7 @@ def _check(
     augmentation_multiplicity,
     augmentation,
     pull_back_weight,
+    pull_back,
     statistics_budget_share,
     validate,
 ):
@@ -298,7 +306,7 @@ def _check(
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
-    streams = Streams(model, public_batch, pull_back_weight)
+    streams = Streams(model, public_batch, pull_back_weight, pull_back)
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = default_engine(**asked) if engine is None else engine
     if loss_scale is None:
