@@ -3,7 +3,7 @@
 import dataclasses
 
 from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.method.settings import PUBLIC_ROWS
+from tfdpnorm.experiments.method.settings import MISMATCH, PUBLIC_ROWS
 
 
 def public_rows_cells():
@@ -23,6 +23,14 @@ def public_rows_cells():
         for epsilon, (settings, sources) in columns.items()
         for source in sources
     ]
+
+
+def mismatch_spec(epsilon, *, seed, steps):
+    """The spec of the runs of `method_mismatch`: public rows are split off, and then altered."""
+    spec = davody.spec("mnist", "public_batch", epsilon, seed=seed, **(MISMATCH | {"steps": steps}))
+    return dataclasses.replace(
+        spec, experiment="method_mismatch", network="lenet5", paper_value=None, ema_decay=None
+    )
 
 
 EXPERIMENTS = {"method_public_rows": public_rows_cells}
