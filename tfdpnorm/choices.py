@@ -45,6 +45,9 @@ BATCH_NORMS = ("public_batch", "group", "layer", "frozen")
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
 
+# How much of the gradient through public statistics is taken (`tfdpnorm.make_private`).
+PULL_BACKS = ("whole", "shrunk")
+
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
 
@@ -60,3 +63,18 @@ CANARY_KINDS = ("mislabelled", "random_pixels")
 # of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
 TUNERS = ("private_random", "random", "bayesian", "hyperband")
 SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
+
+# Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
+SYNTHETIC_KINDS = (
+    "uniform",
+    "gaussian",
+    "sparse",
+    "hadamard",
+    "blurred",
+    "strokes",
+    "fractal",
+    "shapes",
+    "cosine",
+    "tokens",
+    "zipf",
+)

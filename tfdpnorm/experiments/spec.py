@@ -7,7 +7,13 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import BATCH_NORMS, CLAIMING_ACCOUNTANTS, CLIP_GROUPINGS, MODELS, VARIATIONAL_METHODS
+from tfdpnorm.choices import (
+    BATCH_NORMS,
+    CLAIMING_ACCOUNTANTS,
+    CLIP_GROUPINGS,
+    MODELS,
+    VARIATIONAL_METHODS,
+)
 from tfdpnorm.experiments.knobs import again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
@@ -32,11 +38,12 @@ from tfdpnorm.experiments.parts import (
 )
 
 
-
 def check_trainable(name, value):
     """Refuses what `tfdpnorm.convert.freeze` does not take, of the strings; loads no TensorFlow."""
     number = value.removeprefix("last:")
-    if value not in ("all", "head") and (number == value or not number.isdecimal() or number == "0"):
+    if value not in ("all", "head") and (
+        number == value or not number.isdecimal() or number == "0"
+    ):
         raise arguments.refusal(name, 'to be "head", "last:N" or "all"', value)
 
 
@@ -262,9 +269,7 @@ class FinetuneSpec(ExperimentSpec):
     pixel_mean: float = knob(
         0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
     )
-    pixel_scale: float = knob(
-        255.0, "What these are then divided by.", check=arguments.positive
-    )
+    pixel_scale: float = knob(255.0, "What these are then divided by.", check=arguments.positive)
     feature_views: int = knob(
         1,
         "Views whose features are averaged: 1, or 2 with the mirror image.",
@@ -318,6 +323,7 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     expected_batch_size: int = again(ClippedLots, "expected_batch_size", 64)
     physical_batch_size: int | None = again(ClippedLots, "physical_batch_size", None, flag=False)
     public_batch_size: int = again(Statistics, "public_batch_size", 32, flag=False)
+    public_dataset: str = again(PublicRows, "public_dataset", "split", flag=False)
     clipping: str = knob("flat", "See `make_private`.", flag=False, make_private=True)
     clip_function: str = knob("abadi", "See `make_private`.", flag=False, make_private=True)
     augmentation_multiplicity: int = knob(
@@ -331,7 +337,10 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     @property
     def path(self):
         """The normalisation, and where its statistics come from, in words."""
-        return path_name(self.norm, self.statistics, self.statistics_gradient)
+        name = path_name(self.norm, self.statistics, self.statistics_gradient)
+        if not self.needs_public_rows or self.public_dataset == "split":
+            return name
+        return f"{name}, public rows {self.public_dataset}"
 
 
 def path_name(norm, statistics, statistics_gradient):
