@@ -38,9 +38,15 @@ MODELS = (
 NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
 
+# What takes the place of an imported model's batch normalisation (`tfdpnorm.convert_model`).
+BATCH_NORMS = ("public_batch", "group", "layer", "frozen")
+
 # Of `tfdpnorm.layers.PublicBatchNormalization`.
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
+
+# How much of the gradient through public statistics is taken (`tfdpnorm.make_private`).
+PULL_BACKS = ("whole", "shrunk")
 
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
@@ -52,3 +58,23 @@ READINGS = ("sound", "as_printed")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
+
+# Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number
+# of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
+TUNERS = ("private_random", "random", "bayesian", "hyperband")
+SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
+
+# Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
+SYNTHETIC_KINDS = (
+    "uniform",
+    "gaussian",
+    "sparse",
+    "hadamard",
+    "blurred",
+    "strokes",
+    "fractal",
+    "shapes",
+    "cosine",
+    "tokens",
+    "zipf",
+)

@@ -40,6 +40,7 @@ _OTHERS = (
     "public_batch_size",
     "public_dataset",
     "pull_back_weight",
+    "pull_back",
     "pretraining_dataset",
     "pretraining_epochs",
     "augmentation_multiplicity",

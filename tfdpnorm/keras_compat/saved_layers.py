@@ -16,6 +16,7 @@ import sys
 _REGISTRIES = ("keras.src.saving.object_registration", "tf_keras.src.saving.object_registration")
 _PACKAGE = "tfdpnorm"
 _MODULES = {
+    "FrozenBatchNormalization": "tfdpnorm.layers",
     "NoisedBatchNormalization": "tfdpnorm.layers",
     "PowerDecay": "tfdpnorm.experiments.runs.optimizers",
     "PublicBatchNormalization": "tfdpnorm.layers",

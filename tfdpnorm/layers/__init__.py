@@ -1,5 +1,6 @@
 """Keras layers for networks that are trained under differential privacy."""
 
+from tfdpnorm.layers.frozen_batch_normalization import FrozenBatchNormalization
 from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
@@ -27,6 +28,7 @@ from tfdpnorm.layers.with_variational_dropout import with_variational_dropout
 from tfdpnorm.layers.with_weight_noise import with_weight_noise
 
 __all__ = [
+    "FrozenBatchNormalization",
     "NoisedBatchNormalization",
     "PublicBatchNormalization",
     "PublicCentering",

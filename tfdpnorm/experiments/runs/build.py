@@ -35,20 +35,21 @@ def build_network(spec, data, **options):
     return network
 
 
-def build_private(spec, data, *, steps, **more):
+def build_private(spec, data, *, steps, network=build_network, **more):
     """Builds the network of a spec and makes it private; nothing is trained yet.
 
     Args:
         spec: Spec with the parts `Network`, `Dataset`, `Statistics`, `ClippedLots` and `Claim`.
         data: `ExperimentData`.
         steps: T.
+        network: Function (spec, data, **options) that builds the network.
         **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
     """
     statistics = {}
     if spec.needs_public_rows:
         statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
     private = make_private(
-        build_network(spec, data, **statistics),
+        network(spec, data, **statistics),
         **{
             **make_private_arguments(spec),
             **_amount_of_privacy(spec, data, steps),
