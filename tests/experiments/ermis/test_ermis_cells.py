@@ -178,6 +178,7 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
         dict(method="dpvd"),
         dict(method="dpvd", calibrated_by="ac", learning_rate_schedule="linear"),
         dict(method="dpvd", calibrated_by="ac", clipping="flat"),
+        dict(method="dpvd", calibrated_by="ac", learning_rate_round="epoch"),
     ],
 )
 def test_what_is_not_as_printed_is_refused(fields):

@@ -50,10 +50,10 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
         "l2_norm_clip": CLIP * LAYERS**0.5 if per_layer else CLIP,
         "search": "the paper's; not searched",
     }
-    if row.startswith("dpvd"):
-        settings["kl_weight"] = KL_WEIGHT
     if row == "dpvd-as_printed":
-        return settings
+        return settings | {"kl_weight": 1.0, "learning_rate_round": "update"}
+    if row == "dpvd":
+        settings["kl_weight"] = KL_WEIGHT
     kind = "none" if row == "none" else "private"
     ours = OURS.get((dataset, kind, model, calibrated_by), {}).get(epsilon, {})
     return settings | ours
