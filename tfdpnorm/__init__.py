@@ -34,6 +34,7 @@ _PACKAGES = (
     "models",
     "privacy",
     "training",
+    "tuning",
 )
 
 __all__ = ["__version__", *_NAMES, *_PACKAGES]

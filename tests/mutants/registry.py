@@ -11,6 +11,7 @@ from tests.mutants import (
     rounding,
     rules,
     sampling,
+    searches,
     statistics,
     validation,
 )
@@ -26,6 +27,7 @@ _SUBJECTS = (
     ledger,
     resuming,
     validation,
+    searches,
     rules,
     rounding,
 )

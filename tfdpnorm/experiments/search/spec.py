@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from tfdpnorm.experiments.cells import column_of_privacy
 from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.parts import Search
 from tfdpnorm.experiments.spec import ExperimentSpec, VariationalSpec
@@ -65,6 +66,7 @@ def search_spec(cell, **settings):
     tuner = settings.get("tuner", defaults_of(spec_class)["tuner"])
     how = {
         "network": f"{cell.network}-{tuner}",
+        "column": column_of_privacy(settings.get("epsilon", cell.epsilon)),
         "paper_value": None,
         "search": f"{tuner} over {settings['over']}, which the epsilon covers; how the ranges were "
         "chosen it does not",
