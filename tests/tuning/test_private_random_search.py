@@ -364,6 +364,15 @@ def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
         run(tuner(), validation_data=(data.x[:50], data.y[:50]))
 
 
+def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
+    class Public(FakeHyperModel):
+        def settings(self, hp):
+            return {**super().settings(hp), "public_batch": data.other[0][:9]}
+
+    with pytest.raises(ValueError, match="public"):
+        run(tuner(Public()))
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
