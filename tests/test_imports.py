@@ -49,6 +49,7 @@ PROGRAMS = [
     "demo",
     "ermis_accountants",
     "ermis_variational_dropout",
+    "method_mismatch",
     "search",
     "sweep",
     "table",

@@ -3,6 +3,7 @@
 from tests.mutants import (
     accounting,
     clipping,
+    dpvd,
     ledger,
     noise,
     noised_statistics,
@@ -30,6 +31,7 @@ _SUBJECTS = (
     searches,
     rules,
     rounding,
+    dpvd,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -15,8 +15,10 @@ from tfdpnorm.choices import (
     ENGINES,
     GENERATORS,
     NORMS,
+    PULL_BACKS,
     STATISTICS,
     STATISTICS_GRADIENTS,
+    SYNTHETIC_KINDS,
     TUNERS,
 )
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS as DISTRIBUTIONS
@@ -40,12 +42,19 @@ def _networks():
 
 
 def _has_public_statistics(settings):
-    return settings["norm"] == "public_batch"
+    imported = settings.get("trainable", "head") != "head" and settings.get("batch_norm")
+    return "public_batch" in (settings["norm"], imported)
 
 
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
+
+
+def _known_if_synthetic(name, value):
+    start, colon, kind = value.partition(":")
+    if start == "synthetic" and colon:
+        arguments.choice(f"the kind in {name}", kind, SYNTHETIC_KINDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -405,14 +414,23 @@ class PublicRows(Statistics):
 
     public_dataset: str = knob(
         "kmnist",
-        "Where the public rows come from: a data set, or split for a part of the private one, "
-        "which is taken out of it first.",
+        "Where the public rows come from: a data set; split for a part of the private one, which "
+        "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
+        check=_known_if_synthetic,
         only_if=_has_public_rows,
     )
     pull_back_weight: float = knob(
         1.0,
         "Weight of public-batch gammas' and betas' gradients in the clip.",
         check=arguments.positive,
+        make_private=True,
+        only_if=_has_public_statistics,
+    )
+    pull_back: str = knob(
+        "whole",
+        "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
+        "noise.",
+        choices=PULL_BACKS,
         make_private=True,
         only_if=_has_public_statistics,
     )

@@ -65,6 +65,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
         is_erased: Whether the weights were erased, see `erase`.
+        conversion: `tfdpnorm.convert.ConversionReport` of `make_private(..., convert=...)`, or None.
     """
 
     how_to_save = (
@@ -106,6 +107,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self.is_erased = False
+        self.conversion = None
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -214,7 +216,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
-
+        self._layer_draws.make_variables()
         self.train_function = recorded_in_ledger(
             train_function, self, self._noise, self._update_metrics.epsilon
         )

@@ -35,6 +35,7 @@ FIELDS = (
     "updates",
     "weight_noise_stddev",
     "statistics",
+    "pretrained",
     "engine",
     "noise_generator",
     "insecure_seed",

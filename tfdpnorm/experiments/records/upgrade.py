@@ -14,6 +14,7 @@ _BEFORE = {
     "insecure_seed": None,
     "resumes": 0,
     "weight_noise_stddev": None,
+    "pretrained": None,
     "search": "on the test set, over a few runs",
     "curve": [],
     "test_top5": None,
