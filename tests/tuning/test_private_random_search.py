@@ -192,6 +192,17 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
     assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 
 
+def test_a_full_disk_ends_the_search_and_no_trial(tuner, run, draw, tmp_path):
+    def full(number, hp):
+        raise OSError("no space left")
+
+    draw(2)
+    with pytest.raises(RuntimeError, match="no space left"):
+        run(tuner(FakeHyperModel(full)))
+    made = run(tuner())
+    assert len(made.get_best_trials(None)) == 2 and ledger_of(tmp_path).trials == (0, 1)
+
+
 @pytest.mark.filterwarnings("ignore:A trial has failed")
 def test_if_all_fail_there_is_no_winner(tuner, run, draw):
     def fails(number, hp):

@@ -144,8 +144,12 @@ class PrivateTuner(keras_tuner.Tuner):
         keras.backend.clear_session()
         try:
             return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
+        except OSError as error:
+            # Of the folder, not of the settings: the trial goes on when the search is resumed.
+            raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
-            warnings.warn(f"A trial has failed, and counts: {files.reason(error)}", stacklevel=2)
+            why = files.reason(error)
+            warnings.warn(f"A trial has failed, and counts: {why}", stacklevel=2)
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):

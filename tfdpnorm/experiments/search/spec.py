@@ -59,8 +59,8 @@ def search_spec(cell, **settings):
     spec_class = _CLASSES.get(type(cell))
     if spec_class is None:
         raise ValueError(
-            f"Expected a cell that is trained privately, got {cell.cell} of {cell.experiment}, of "
-            f"kind {cell.kind!r}."
+            "Expected a cell that is trained privately, of kind 'private' or 'variational', got "
+            f"{cell.cell} of {cell.experiment}, of kind {cell.kind!r}."
         )
     fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
     tuner = settings.get("tuner", defaults_of(spec_class)["tuner"])
