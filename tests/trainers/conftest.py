@@ -20,6 +20,7 @@ from trainers import (
     ermis_variational_dropout,
     klause_scalenorm,
     prepare_tiny_imagenet,
+    search,
     sweep,
     table,
 )
@@ -34,6 +35,7 @@ PROGRAMS = {
     "ermis_variational_dropout": ermis_variational_dropout,
     "klause_scalenorm": klause_scalenorm,
     "prepare_tiny_imagenet": prepare_tiny_imagenet,
+    "search": search,
     "sweep": sweep,
     "table": table,
 }
