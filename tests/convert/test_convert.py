@@ -135,7 +135,9 @@ def test_what_is_kept(name, batch_norm):
 def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
     converted, report = convert_model(randomized(MODELS[name]()), "public_batch")
     (layer,) = report.not_converted
-    assert layer.after == "FrozenBatchNormalization" and ("axes" in layer.note or "several" in layer.note)
+    assert layer.after == "FrozenBatchNormalization" and (
+        "axes" in layer.note or "several" in layer.note
+    )
     assert layer.note in str(report)
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 

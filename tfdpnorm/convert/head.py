@@ -11,8 +11,8 @@ _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU
 def trunk_of(model):
     """Returns the part of an image model that gives features, without its classifier.
 
-    The classifier is the last dense layer, with an activation or Dropout after it, if the model ends
-    with these. Features with height and width are averaged over both. Weights are shared.
+    The classifier is the last dense layer, with an activation or Dropout after it, if the model
+    ends with these. Features with height and width are averaged over both. Weights are shared.
 
     Args:
         model: A Sequential or functional model with one input and one output, built.

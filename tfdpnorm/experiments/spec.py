@@ -7,7 +7,13 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import BATCH_NORMS, CLAIMING_ACCOUNTANTS, CLIP_GROUPINGS, MODELS, VARIATIONAL_METHODS
+from tfdpnorm.choices import (
+    BATCH_NORMS,
+    CLAIMING_ACCOUNTANTS,
+    CLIP_GROUPINGS,
+    MODELS,
+    VARIATIONAL_METHODS,
+)
 from tfdpnorm.experiments.knobs import again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
@@ -32,11 +38,12 @@ from tfdpnorm.experiments.parts import (
 )
 
 
-
 def check_trainable(name, value):
-    """Refuses what `tfdpnorm.convert.freeze` does not take, of the strings; loads no TensorFlow."""
+    """Refuses the strings that `tfdpnorm.convert.freeze` does not take, without TensorFlow."""
     number = value.removeprefix("last:")
-    if value not in ("all", "head") and (number == value or not number.isdecimal() or number == "0"):
+    if value not in ("all", "head") and (
+        number == value or not number.isdecimal() or number == "0"
+    ):
         raise arguments.refusal(name, 'to be "head", "last:N" or "all"', value)
 
 
@@ -217,9 +224,7 @@ class FinetuneSpec(ExperimentSpec):
     pixel_mean: float = knob(
         0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
     )
-    pixel_scale: float = knob(
-        255.0, "What these are then divided by.", check=arguments.positive
-    )
+    pixel_scale: float = knob(255.0, "What these are then divided by.", check=arguments.positive)
     feature_views: int = knob(
         1,
         "Views whose features are averaged: 1, or 2 with the mirror image.",
