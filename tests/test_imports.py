@@ -48,6 +48,7 @@ PROGRAMS = [
     "demo",
     "ermis_accountants",
     "ermis_variational_dropout",
+    "finetune",
     "sweep",
     "table",
 ]

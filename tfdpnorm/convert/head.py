@@ -79,9 +79,7 @@ def whole_model(trunk, layers, pixels, image_shape, views=1):
         views: 2 averages the features of each image and its mirror image.
     """
     inputs = keras.Input(image_shape, name="image")
-    x = inputs
-    for layer in pixels.layers():
-        x = layer(x)
+    x = pixels(inputs)
     features = trunk(x)
     if views == 2:
         features = keras.layers.Average(name="views")([features, trunk(x[:, :, ::-1])])
