@@ -44,7 +44,7 @@ def test_each_way_of_altering_rows(altered):
 
 def test_a_record_and_its_table(tiny_spec, tiny_data):
     spec = dataclasses.replace(
-        tiny_spec(norm="public_batch", noise_multiplier=0.5), experiment="method_mismatch"
+        tiny_spec(norm="public_batch", epsilon=8.0), experiment="method_mismatch"
     )
     own = np.random.default_rng(1).random((400, 12, 12, 1), np.float32)
     rows = {"own": own, "own x 3": 3 * own}
