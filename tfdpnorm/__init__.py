@@ -14,6 +14,7 @@ from tfdpnorm.keras_compat.saved_layers import register_when_keras_is_imported
 use_legacy_keras()
 
 _NAMES = {
+    "FrozenBatchNormalization": "tfdpnorm.layers",
     "PrivacyBudget": "tfdpnorm.privacy",
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
@@ -21,6 +22,7 @@ _NAMES = {
     "PublicCentering": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "WeightAverage": "tfdpnorm.training",
+    "convert_model": "tfdpnorm.convert",
     "fold_public_statistics": "tfdpnorm.convert",
     "make_private": "tfdpnorm.training",
 }

@@ -181,6 +181,28 @@ def lock(descriptor, *, wait=False):
     return True
 
 
+@contextlib.contextmanager
+def locked_folder(folder, echo):
+    """Context in which a folder is locked; waits for others, and shows a line if it has to.
+
+    Where there are no such locks, it goes on without.
+
+    Args:
+        folder: The folder.
+        echo: Function that shows a line.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            lock(descriptor)
+        except BlockingIOError:
+            echo(f"  another process is at work in {folder}: waiting for it")
+            lock(descriptor, wait=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _write(partial, data, durable):
     # The view refuses what is neither text nor bytes, such as None.
     data = data.encode() if isinstance(data, str) else bytes(memoryview(data))

@@ -24,6 +24,11 @@ def define_run_flags():
     # Not results/, whose records are kept and averaged into the papers' tables.
     flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
     flags.DEFINE_string(
+        "save_model",
+        None,
+        "Keras file (.keras) for the trained model; its privacy statement goes beside it.",
+    )
+    flags.DEFINE_string(
         "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
     )
     flags.DEFINE_string(
@@ -46,7 +51,7 @@ def define_private_run_flags():
 
 
 def train(spec):
-    """Trains a spec, or with --dry_run says what that would take."""
+    """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
     if FLAGS.mixed_precision:
         from tensorflow import keras
 
@@ -58,17 +63,18 @@ def train(spec):
         from tfdpnorm.experiments.runs.dry_run import dry_run
 
         print(dry_run(spec, **places))
-        return
+        return None
     from tfdpnorm.experiments.registry import run_cell
 
     private = {}
     if "checkpoint_every" in FLAGS:
         private["checkpoint_every"] = FLAGS.checkpoint_every
-    run_cell(
+    return run_cell(
         spec,
         output_dir=FLAGS.output_dir,
         run_dir=FLAGS.run_dir,
         resume=FLAGS.resume,
+        model_file=FLAGS.save_model,
         **places,
         **private,
     )

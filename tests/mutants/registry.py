@@ -3,6 +3,7 @@
 from tests.mutants import (
     accounting,
     clipping,
+    dpvd,
     ledger,
     noise,
     noised_statistics,
@@ -28,6 +29,7 @@ _SUBJECTS = (
     validation,
     rules,
     rounding,
+    dpvd,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

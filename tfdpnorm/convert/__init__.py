@@ -1,5 +1,37 @@
-"""Other forms of a trained model."""
+"""Other forms of a model: an imported one made trainable, a trained one made ready to serve."""
 
+from tfdpnorm.convert.convert import ConvertedModel, convert_model
+from tfdpnorm.convert.converters import (
+    CannotConvertError,
+    Replacement,
+    Settings,
+    register_converter,
+)
+from tfdpnorm.convert.card import write_card
+from tfdpnorm.convert.export import ExportedFile, export, run_tflite
+from tfdpnorm.convert.features import Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
+from tfdpnorm.convert.freeze import freeze
+from tfdpnorm.convert.load import load_model
+from tfdpnorm.convert.report import ConversionReport, ConvertedLayer, OutputChange
 
-__all__ = ["fold_public_statistics"]
+__all__ = [
+    "CannotConvertError",
+    "ConversionReport",
+    "ConvertedLayer",
+    "ConvertedModel",
+    "ExportedFile",
+    "OutputChange",
+    "Pixels",
+    "Replacement",
+    "Settings",
+    "convert_model",
+    "export",
+    "fold_public_statistics",
+    "freeze",
+    "image_features",
+    "load_model",
+    "register_converter",
+    "run_tflite",
+    "write_card",
+]

@@ -6,7 +6,12 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.clone import cloned, models_within
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
-from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, PublicMomentsLayer
+from tfdpnorm.layers import (
+    FrozenBatchNormalization,
+    PublicBatchNormalization,
+    PublicCentering,
+    PublicMomentsLayer,
+)
 
 # A fused BatchNormalization takes no epsilon below 1e-5; the variance is less by as much.
 _EPSILON = 1e-3
@@ -16,7 +21,8 @@ def fold_public_statistics(model):
     """Returns a stock Keras model that predicts as `model` does, without public rows.
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
-    are the stored public moments, and each `PublicCentering` one that subtracts the stored mean.
+    are the stored public moments, each `PublicCentering` one that subtracts the stored mean, and
+    each `FrozenBatchNormalization` one of the same weights.
     Of a private model, the model inside is folded, with its moments up to date.
 
     Args:
@@ -64,7 +70,7 @@ def _check(model):
 
 def _stock(layer):
     """The stock layer in the place of `layer`; None where it is one."""
-    if isinstance(layer, PublicBatchNormalization):
+    if isinstance(layer, (FrozenBatchNormalization, PublicBatchNormalization)):
         return _frozen(layer, epsilon=layer.epsilon, center=layer.center, scale=layer.scale)
     if isinstance(layer, PublicCentering):
         return _frozen(layer, epsilon=_EPSILON, center=False, scale=False)
@@ -89,6 +95,8 @@ def _frozen(layer, **settings):
 
 
 def _stock_weights(layer):
+    if isinstance(layer, FrozenBatchNormalization):
+        return layer.get_weights()
     if isinstance(layer, PublicCentering):
         mean = layer.public_mean.numpy()
         return [mean, np.full_like(mean, 1.0 - _EPSILON)]

@@ -7,7 +7,13 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import CLAIMING_ACCOUNTANTS, CLIP_GROUPINGS, MODELS, VARIATIONAL_METHODS
+from tfdpnorm.choices import (
+    BATCH_NORMS,
+    CLAIMING_ACCOUNTANTS,
+    CLIP_GROUPINGS,
+    MODELS,
+    VARIATIONAL_METHODS,
+)
 from tfdpnorm.experiments.knobs import again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
@@ -30,6 +36,16 @@ from tfdpnorm.experiments.parts import (
     TrainingSet,
     Views,
 )
+
+
+def check_trainable(name, value):
+    """Refuses what `tfdpnorm.convert.freeze` does not take, of the strings; loads no TensorFlow."""
+    number = value.removeprefix("last:")
+    if value not in ("all", "head") and (
+        number == value or not number.isdecimal() or number == "0"
+    ):
+        raise arguments.refusal(name, 'to be "head", "last:N" or "all"', value)
+
 
 _NOT_IN_THE_GRID = "not for sensitivity"
 
@@ -104,13 +120,23 @@ def _has_prior(settings):
     return settings["method"] == "svi"
 
 
+def _has_dropout(settings):
+    return settings["method"] == "dpvd"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariationalSpec(PowerSchedule, ExperimentSpec):
     """A cell of Ermis & Cemgil (2017): one of their methods, private or not."""
 
     kind: ClassVar[str] = "variational"
 
-    model: str = again(Network, "model", "mlp", flag=False)
+    model: str = again(
+        Network,
+        "model",
+        "mlp",
+        help="mlp: the paper's; random_features: fixed features and trained logits.",
+        choices=("mlp", "random_features"),
+    )
     method: str = knob(
         "dpsgd",
         "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
@@ -138,6 +164,12 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         check=arguments.positive,
         only_if=_has_prior,
     )
+    kl_weight: float = knob(
+        0.0,
+        "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
+        check=arguments.nonnegative,
+        only_if=_has_dropout,
+    )
 
     @property
     def at_any_noise(self):
@@ -162,6 +194,102 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
                 "Expected prior_stddev with method='svi' and optimizer='sgd', got "
                 f"method={self.method!r} and optimizer={self.optimizer!r}."
             )
+        plain = self.optimizer == "sgd" and not self.momentum
+        if self.method == "dpvd" and not plain:
+            raise ValueError(
+                "Expected optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that "
+                f"of such updates, got {self.optimizer!r} and {self.momentum!r}."
+            )
+        if self.kl_weight and self.method != "dpvd":
+            raise ValueError(
+                f"Expected kl_weight with method='dpvd', got method={self.method!r}. Leave it out."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrintedSpec(VariationalSpec):
+    """A cell that is trained by Algorithm 1 of Ermis & Cemgil (2017) as printed: not private."""
+
+    kind: ClassVar[str] = "as_printed"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.method != "dpvd" or self.calibrated_by is None:
+            raise ValueError(
+                "Expected method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as "
+                f"printed, got method={self.method!r} and calibrated_by={self.calibrated_by!r}."
+            )
+        ours = {"learning_rate_schedule": "power", "clipping": "per_layer"}
+        other = {name: getattr(self, name) for name in ours if getattr(self, name) != ours[name]}
+        if other:
+            raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")
+
+
+def _trains_imported_layers(settings):
+    return settings.get("trainable") != "head"
+
+
+def _has_frozen_features(settings):
+    return settings.get("trainable") == "head"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneSpec(ExperimentSpec):
+    """A model of somebody else's, imported, and trained further on a private set."""
+
+    kind: ClassVar[str] = "finetune"
+
+    model: str = again(
+        Network,
+        "model",
+        help="Keras model to start from: the path of a .keras or .h5 file, or its name in the "
+        "folder that the environment variable TFDPNORM_MODELS_DIR names.",
+        choices=None,
+    )
+    norm: str = again(
+        Network, "norm", "none", help="Normalisation of the features, before the new last layer."
+    )
+    trainable: str = knob(
+        "head",
+        "What is trained: head, the new last layer and its normalisation, on features that are "
+        "computed once; last:N, the last N layers that have weights, the head's included; all.",
+        check=check_trainable,
+    )
+    batch_norm: str = knob(
+        "frozen",
+        "What becomes of the batch normalisation of layers that are trained.",
+        choices=BATCH_NORMS,
+        only_if=_trains_imported_layers,
+    )
+    image_size: int | None = knob(
+        None,
+        "Height and width, in pixels, that images are brought to; default: their own.",
+        at_least=1,
+    )
+    pixel_mean: float = knob(
+        0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
+    )
+    pixel_scale: float = knob(255.0, "What these are then divided by.", check=arguments.positive)
+    feature_views: int = knob(
+        1,
+        "Views whose features are averaged: 1, or 2 with the mirror image.",
+        choices=(1, 2),
+        only_if=_has_frozen_features,
+    )
+
+    feature_scaling: str = knob(
+        "none",
+        "public: features are centred by the mean of public images' features and divided by the "
+        "root mean square of what is left, constants of --public_dataset.",
+        choices=("none", "public"),
+        only_if=_has_frozen_features,
+    )
+
+    @property
+    def needs_public_rows(self):
+        """Whether there is public-batch normalisation, in the head or in imported layers."""
+        in_layers = self.trainable != "head" and self.batch_norm == "public_batch"
+        return in_layers or self.norm == "public_batch"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,21 +14,27 @@ from tfdpnorm.keras_compat.walk import sublayers
 def cloned(model, exchange):
     """Copies a model layer by layer, and the models nested in it, with layers exchanged.
 
-    Layers that are not exchanged have the weights of the originals, and are frozen as these are.
+    Layers that are not exchanged have the weights of the originals, and are frozen as these are. A
+    layer that stands in several of the models is copied once.
 
     Args:
         model: A built Sequential or functional model; so are all of `models_within(model)`.
         exchange: Function from a layer to the new layer in its place, or None for a copy. It is not
-            asked about models, input layers and layers inside of layers.
+            asked about models that are made of layers, input layers and layers inside of layers.
 
     Returns:
         Pair of the copy and of the list of pairs (layer, layer in its place), whose weights are
         left to the caller.
     """
-    models, copies, exchanged = [], [], []
+    models, copies, exchanged, known = [], [], [], {}
 
     def copied(layer):
-        if isinstance(layer, keras.Model):
+        if id(layer) not in known:
+            known[id(layer)] = made(layer)
+        return known[id(layer)]
+
+    def made(layer):
+        if isinstance(layer, keras.Model) and is_made_of_layers(layer):
             return clone(layer)
         other = exchange(layer)
         if other is None:

@@ -16,12 +16,14 @@ import sys
 _REGISTRIES = ("keras.src.saving.object_registration", "tf_keras.src.saving.object_registration")
 _PACKAGE = "tfdpnorm"
 _MODULES = {
+    "FrozenBatchNormalization": "tfdpnorm.layers",
     "NoisedBatchNormalization": "tfdpnorm.layers",
     "PowerDecay": "tfdpnorm.experiments.runs.optimizers",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",
     "PublicRowsModel": "tfdpnorm.training.public_rows_model",
     "RandomCropAndFlip": "tfdpnorm.layers",
+    "RandomPatchFeatures": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.transformer",
     "VariationalDropoutConv2D": "tfdpnorm.layers",

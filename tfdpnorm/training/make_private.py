@@ -58,6 +58,7 @@ def make_private(
     noise_multiplier=None,
     delta=None,
     public_batch=None,
+    convert=None,
     statistics_budget_share=None,
     accountant="rdp",
     engine=None,
@@ -78,10 +79,12 @@ def make_private(
 ):
     """Makes a Keras model trainable under differential privacy.
 
-    The model is wrapped, not copied: training changes its weights.
+    The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
+    is.
 
     Args:
-        model: A Sequential, functional or subclassed Keras model.
+        model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
+            one.
         num_examples: N, the number of private training examples.
         expected_batch_size: L, the expected lot size; each example is in a lot with probability
             q = L / N, independently, and sums are divided by L.
@@ -96,6 +99,9 @@ def make_private(
             "synthetic", "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows
             that are made up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in
             [0, 1], token ids, or numbers of mean 0 and variance 1.
+        convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
+            "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
+            is the `model` of what is returned, and what was done is its `conversion`.
         statistics_budget_share: s, for a model with `NoisedBatchNormalization` layers: their share
             of each update's privacy loss, 0 < s < 1; None for 0.2. The noise on the gradients grows
             by 1 / sqrt(1 - s), and the guarantee is the same for any s.
@@ -159,6 +165,9 @@ def make_private(
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
     """
+    conversion = None
+    if convert is not None:
+        model, conversion = _converted(model, convert, public_batch)
     _check_is_trainable_here(model)
     checked = _check(
         model,
@@ -238,12 +247,37 @@ def make_private(
         resume=resume,
         checkpoint_every=checkpoint_every,
     )
+    private.conversion = conversion
     if checked.said_of_public_rows is not None:
         private.ledger.establish(checked.said_of_public_rows)
     private.row_checks.check_model()
     if price is not None:
         warnings.warn(price, stacklevel=2)
     return private
+
+
+def _converted(model, convert, public_batch):
+    """The pair of the converted copy and the report."""
+    # Not above: conversion is a room of its own, which most trainings do not enter.
+    from tfdpnorm.convert.convert import OPTIONS, convert_model
+
+    given = {"batch_norm": convert} if isinstance(convert, str) else convert
+    given = arguments.instance(
+        "convert",
+        given,
+        dict,
+        remedy='Pass "public_batch", or {"batch_norm": "group", "scale_norm": True}.',
+    )
+    unknown = sorted(set(given) - set(OPTIONS))
+    if unknown:
+        raise ValueError(
+            f"Expected convert to have arguments of convert_model, {OPTIONS}, got {unknown}."
+        )
+    if isinstance(public_batch, (str, SyntheticRows)):
+        public_batch = None  # They are made for the converted model, and tell nothing of this one.
+    if public_batch is not None:
+        tf.nest.map_structure(lambda x: check_public_rows(np.asarray(x)), public_batch)
+    return convert_model(model, **{"public_rows": public_batch, **given})
 
 
 def _check_is_trainable_here(model):

@@ -8,6 +8,7 @@ from tfdpnorm.keras_compat.losses import has_added_losses, has_added_metrics
 from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
 from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import FrozenBatchNormalization
 
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
@@ -45,7 +46,11 @@ def check_no_added_losses(model):
 def known_faults(model, *, will_be_proved=False):
     """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
     normalizing = [
-        x for x in sublayers(model) if isinstance(x, BATCH_NORMALIZATIONS) and x.trainable
+        x
+        for x in sublayers(model)
+        if isinstance(x, BATCH_NORMALIZATIONS)
+        and x.trainable
+        and type(x) is not FrozenBatchNormalization
     ]
     harmless = always_in_inference(model, normalizing) if will_be_proved else []
     for layer in sublayers(model):
@@ -54,9 +59,10 @@ def known_faults(model, *, will_be_proved=False):
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
                 "a lot, so that clipping bounds nothing, and its moving averages are released "
-                "without noise. Use tfdpnorm.layers.PublicBatchNormalization, GroupNormalization "
-                "or LayerNormalization in its place, or freeze it (layer.trainable = False), or "
-                "always call it with training=False."
+                "without noise. Exchange it by make_private(..., convert=\"public_batch\") or "
+                "tfdpnorm.convert_model(model, batch_norm=\"public_batch\"), which have "
+                "\"group\", \"layer\" and \"frozen\" too; or freeze it (layer.trainable = False), "
+                "or always call it with training=False."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):

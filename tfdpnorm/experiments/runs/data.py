@@ -66,11 +66,14 @@ class ExperimentData:
         return len(self.train_x)
 
 
-# LeNet-5 needs at least 12x12; DIGITS has 8x8, which "mlp" takes as they are.
+# LeNet-5 needs at least 12x12; DIGITS has 8x8.
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
+_TAKE_SMALL_IMAGES = ("mlp", "random_features")
 
 
-def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
+def load_experiment_data(
+    spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print, source=load_examples, prepare=None
+):
     """Loads what a spec asks for.
 
     Args:
@@ -79,24 +82,29 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         data_dir: TFDS directory, or None for its default.
         cache_dir: Folder for pre-trained networks and their features.
         echo: Function that shows a line, should something have to be pre-trained.
+        source: Function from the name of a set, its split and `data_dir` to `Examples`.
+        prepare: Function from a dict of raw arrays (train_x, test_x, public_x, validation_x; some
+            are None) to the pair of such a dict and of a dict of further fields of
+            `ExperimentData`; None for what the networks of `tfdpnorm.models` take.
 
     Raises:
         DatasetNotFoundError: if a set is not there and cannot be downloaded.
         OSError: if the file of a public vocabulary cannot be read.
         ValueError: if there are too few public rows, or too few to hold any out.
     """
-    train = load_examples(spec.dataset, "train", data_dir)
+    train = source(spec.dataset, "train", data_dir)
     test = None
     if not _is_held_out(spec):  # nobody looks at it
-        test = load_examples(spec.dataset, "test", data_dir)
-    _check_fits(spec, is_text=train.x.dtype == object)
+        test = source(spec.dataset, "test", data_dir)
+    if prepare is None:
+        _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
-    public = source = None
+    public = public_source = None
     made_up = None
     if isinstance(spec, PublicRows) and is_synthetic(spec.public_dataset):
-        made_up, source = _made_up(spec)
+        made_up, public_source = _made_up(spec)
     elif isinstance(spec, PublicRows):
-        public, train, source = _public_rows(spec, train, data_dir)
+        public, train, public_source = _public_rows(spec, train, data_dir)
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
@@ -108,23 +116,18 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     if _is_held_out(spec):
         test, train = split_public(train, spec.held_out, seed=spec.seed)
         left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
-    rows, more = _row_maker(spec, train)
     raw = {
         "train_x": train.x,
         "test_x": test.x,
         "public_x": public,
         "validation_x": None if held_out is None else held_out.x,
     }
-    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if _is_pretrained(spec):
+    if prepare is None:
+        arrays, more = _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo)
+    else:
         if made_up is not None:
-            arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
-        arrays, what = frozen_features(
-            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
-        )
-        more = {"model_options": {"part": "head"}, "pretrained": what}
-    elif made_up is not None:
-        arrays["public_x"] = made_up
+            raw["public_x"] = made_up.rows(train.x.shape[1:])
+        arrays, more = prepare(raw)
     return ExperimentData(
         **arrays,
         **more,
@@ -133,8 +136,20 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         validation_y=None if held_out is None else held_out.y,
         num_classes=train.num_classes,
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
-        public_source=source,
+        public_source=public_source,
     )
+
+
+def _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo):
+    """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
+    rows, more = _row_maker(spec, train)
+    arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
+    if not _is_pretrained(spec):
+        return arrays if made_up is None else arrays | {"public_x": made_up}, more
+    if made_up is not None:
+        arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
+    arrays, what = frozen_features(spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo)
+    return arrays, {"model_options": {"part": "head"}, "pretrained": what}
 
 
 def _validation_examples(spec):
@@ -197,7 +212,7 @@ def _row_maker(spec, train):
     """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
     if train.x.dtype != object:
         own = train.x.shape[1:]
-        shape = own if spec.model == "mlp" else _IMAGE_SHAPES.get(spec.dataset, own)
+        shape = own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
         return (lambda x: match_images(x, shape)), {}
     more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
     if spec.vocabulary == "hashed":

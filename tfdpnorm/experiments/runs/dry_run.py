@@ -10,7 +10,7 @@ from tensorflow import keras
 from tfdpnorm.experiments.registry import run_class
 from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_private
-from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
+from tfdpnorm.experiments.runs.data import CACHE_DIR
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
 from tfdpnorm.gradients.engines.registry import engine_named
 
@@ -25,8 +25,9 @@ def dry_run(spec, *, data_dir=None, cache_dir=CACHE_DIR):
         data_dir: TFDS directory.
         cache_dir: Folder for pre-trained networks and their features.
     """
-    data = load_experiment_data(spec, data_dir, cache_dir=cache_dir)
-    run = run_class(spec.kind)(spec, data)
+    kind = run_class(spec.kind)
+    data = kind.load(spec, data_dir, cache_dir=cache_dir)
+    run = kind(spec, data)
     seconds, megabytes = estimate_cost(run)
     memory = "" if megabytes is None else f", {megabytes:,.0f} MB of per-example gradients at once"
     return (
@@ -68,6 +69,7 @@ def estimate_cost(run):
     model = build_private(
         trial_spec,
         trial,
+        network=run.network,
         steps=_TRIAL_UPDATES,
         augmentation=augmentations(spec.augmentation_multiplicity, shape[1:], spec.views),
     )

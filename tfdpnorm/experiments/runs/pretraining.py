@@ -7,7 +7,6 @@ Privacy: what is learnt here depends on public images alone, and the features of
 and on that image. A guarantee for the features is therefore one for the images.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -156,7 +155,7 @@ class _PublicTraining:
         """
         if path.exists():
             return
-        with _locked(self.folder, self.echo):
+        with files.locked_folder(self.folder, self.echo):
             if path.exists():
                 return
             value = compute()
@@ -196,21 +195,6 @@ class _PublicTraining:
             f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
             f"images, {time.perf_counter() - started:.0f} s"
         )
-
-
-@contextlib.contextmanager
-def _locked(folder, echo):
-    """Locks a folder itself; where there are no such locks, goes on without."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            files.lock(descriptor)
-        except BlockingIOError:
-            echo(f"  another process is at work in {folder}: waiting for it")
-            files.lock(descriptor, wait=True)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _augmentation(dataset):

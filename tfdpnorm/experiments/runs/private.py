@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.experiments.runs.augmentation import augmentations
-from tfdpnorm.experiments.runs.build import build_private
+from tfdpnorm.experiments.runs.build import build_network, build_private
 from tfdpnorm.experiments.runs.evaluation import rounded, test_accuracies, test_accuracy
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
 from tfdpnorm.experiments.runs.plateaus import fit_options, halving_callbacks
@@ -37,12 +37,14 @@ class PrivateRun(Run):
     """
 
     spec_class = ExperimentSpec
+    network = staticmethod(build_network)
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         self.model = build_private(
             spec,
             data,
+            network=self.network,
             steps=spec.updates(data.num_examples),
             augmentation=augmentations(
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
@@ -147,6 +149,7 @@ class PrivateRun(Run):
             "l2_norm_clip": plan.l2_norm_clip,
             "updates": ledger.updates,
             "statistics": self.model.statistics,
+            "pretrained": self.data.pretrained,
             "engine": self.model.engine,
             "noise_generator": spec.noise_generator,
             "insecure_seed": spec.insecure_seed,
@@ -168,6 +171,10 @@ class PrivateRun(Run):
         if record["epsilon_claimed"] is not None:
             text += f"\n  {_claimed(record['epsilon_claimed'])}"
         return text
+
+    def released(self):
+        """Returns the model without private training, its weights those of the last update."""
+        return self.model.servable(), self.model.privacy_statement()
 
     def close(self):
         """Closes the ledger, so that others may read it and resume the run."""

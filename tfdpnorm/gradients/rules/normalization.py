@@ -8,14 +8,26 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.positions import over_positions
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.exchange import exchanged
-from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+from tfdpnorm.layers import (
+    FrozenBatchNormalization,
+    NoisedBatchNormalization,
+    PublicBatchNormalization,
+)
 
-_HAVE_NORMALIZED = (NoisedBatchNormalization, PublicBatchNormalization)
+_HAVE_NORMALIZED = (
+    FrozenBatchNormalization,
+    NoisedBatchNormalization,
+    PublicBatchNormalization,
+)
 
 
 @register_rule(keras.layers.LayerNormalization, *_HAVE_NORMALIZED)
 class ScaleAndOffsetRule(Rule):
     """y = gamma x + beta with x the normalised values: dl/dgamma = sum b x, dl/dbeta = sum b."""
+
+    def applies(self, layer):
+        # Keras' batch normalisation over several axes has weights of another shape.
+        return not isinstance(layer, FrozenBatchNormalization) or len(layer.axis) == 1
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         normalized = _normalized(layer, call, inputs, *args, **kwargs)

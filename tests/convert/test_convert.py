@@ -1,0 +1,392 @@
+"""Imported models converted: the same outputs where they can be, and refusals where not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.keras import layers
+
+import tfdpnorm
+from tfdpnorm.choices import BATCH_NORMS
+from tfdpnorm.convert import Replacement, convert_model, register_converter
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization, ScaleNorm
+
+SAME = ("public_batch", "frozen")
+
+
+def randomized(model, seed=0):
+    """Weights and averages that are not the initial ones; variances stay above 0."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(rng.uniform(0.5, 1.5, weight.shape) * rng.choice([1, 1, -1]) ** 2)
+    for layer in sublayers(model):
+        if isinstance(layer, layers.BatchNormalization):
+            layer.moving_mean.assign(rng.normal(size=layer.moving_mean.shape))
+    return model
+
+
+def rows_for(model, count=6, seed=1):
+    rng = np.random.default_rng(seed)
+    spec = model.inputs[0]
+    shape = (count, *(size or 5 for size in spec.shape[1:]))
+    values = 3 * rng.uniform(size=shape)
+    return values.astype(spec.dtype.as_numpy_dtype)
+
+
+def convolutional(**options):
+    return keras.Sequential(
+        [
+            keras.Input((5, 5, 3)),
+            layers.Conv2D(8, 3, name="first"),
+            layers.BatchNormalization(name="norm", **options),
+            layers.Dropout(0.5),
+            layers.Flatten(),
+            layers.Dense(2, name="last"),
+        ]
+    )
+
+
+def axis_one():
+    return keras.Sequential(
+        [keras.Input((4, 3, 3)), layers.BatchNormalization(axis=1), layers.Flatten()]
+    )
+
+
+def nested_twice():
+    block = keras.Sequential(
+        [keras.Input((3,)), layers.Dense(3), layers.BatchNormalization(name="inner")], name="block"
+    )
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, layers.Dense(2)(block(block(inputs))))
+
+
+def shared():
+    inputs = keras.Input((6,))
+    norm, dense = layers.BatchNormalization(name="inner"), layers.Dense(6)
+    return keras.Model(inputs, layers.Dense(2)(norm(dense(norm(dense(inputs))))))
+
+
+def by_step():
+    inputs = keras.Input((4, 3))
+    x = layers.TimeDistributed(layers.Dense(4))(inputs)
+    x = layers.TimeDistributed(layers.BatchNormalization(), name="norm")(x)
+    return keras.Model(inputs, layers.Dense(2)(layers.Flatten()(x)))
+
+
+def words():
+    return keras.Sequential(
+        [
+            keras.Input((5,), dtype="int32"),
+            layers.Embedding(10, 4),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+        ]
+    )
+
+
+def renormalized():
+    return keras.Sequential(
+        [keras.Input((4,)), tf.compat.v1.keras.layers.BatchNormalization(renorm=True)]
+    )
+
+
+MODELS = {
+    "convolutional": convolutional,
+    "neither scale nor center": lambda: convolutional(scale=False, center=False),
+    "synchronized": lambda: convolutional(synchronized=True),
+    "axis 1": axis_one,
+    "nested twice": nested_twice,
+    "shared": shared,
+    "by step": by_step,
+    "words": words,
+    "renormalized": renormalized,
+    "several axes": lambda: keras.Sequential(
+        [keras.Input((4, 3)), layers.BatchNormalization(axis=[1, 2])]
+    ),
+}
+
+
+@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_kept(name, batch_norm):
+    model = randomized(MODELS[name]())
+    before, rows = model.get_weights(), rows_for(model)
+    expected = model(rows).numpy()
+    converted, report = convert_model(model, batch_norm, public_rows=rows)
+    assert [x.name for x in converted.layers] == [x.name for x in model.layers]
+    assert not any(
+        type(x) is layers.BatchNormalization and x.trainable for x in sublayers(converted)
+    )
+    assert report.output_change.rows == len(rows) and str(report).count("\n") >= 4
+    if batch_norm in SAME:
+        np.testing.assert_allclose(converted(rows), expected, rtol=1e-5, atol=1e-5)
+        assert report.output_change.relative < 1e-6
+    if batch_norm == "frozen":  # in training too, but for Dropout
+        assert report.not_converted == () or name == "several axes"
+    # The original is as it was, and shares nothing with the copy.
+    converted.set_weights([w + 1 for w in converted.get_weights()])
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(model(rows), expected)
+
+
+@pytest.mark.parametrize("name", ["nested twice", "shared", "several axes"])
+def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
+    converted, report = convert_model(randomized(MODELS[name]()), "public_batch")
+    (layer,) = report.not_converted
+    assert layer.after == "FrozenBatchNormalization" and ("axes" in layer.note or "several" in layer.note)
+    assert layer.note in str(report)
+    assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
+
+
+def test_a_row_like_the_averages_gives_the_same_in_groups():
+    """The folded gamma and beta are right where an example's moments are the averages'."""
+    model = keras.Sequential([keras.Input((64, 64, 8)), layers.BatchNormalization()])
+    rng = np.random.default_rng(0)
+    mean, deviation = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
+    model.set_weights([rng.uniform(0.5, 2, 8), rng.normal(size=8), mean, deviation**2])
+    rows = rng.normal(size=(2, 64, 64, 8))
+    rows = (rows - rows.mean((1, 2), keepdims=True)) / rows.std((1, 2), keepdims=True)
+    rows = (rows * deviation + mean).astype(np.float32)
+    for batch_norm in ("group", "layer"):
+        _, report = convert_model(model, batch_norm, groups=2, public_rows=rows)
+        assert report.output_change.relative < 1e-3
+
+
+def residual():
+    inputs = keras.Input((6, 6, 3))
+    x = layers.Conv2D(8, 3, padding="same")(inputs)
+    y = layers.BatchNormalization()(layers.Conv2D(8, 3, padding="same")(x))
+    x = layers.Add(name="identity")([x, y])
+    y, z = layers.Conv2D(16, 1)(x), layers.Conv2D(16, 3, padding="same")(x)
+    x = layers.Add(name="projection")([y, z])
+    x = layers.GlobalAveragePooling2D()(x)
+    other = layers.Dense(16)(layers.Flatten()(inputs))
+    return keras.Model(inputs, layers.Add(name="two_networks")([x, other]))
+
+
+@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+def test_scale_norm_follows_residual_additions_only(batch_norm):
+    model = randomized(residual())
+    converted, report = convert_model(model, batch_norm, scale_norm=True)
+    sums = [x.name for x in converted.layers if isinstance(x, ScaleNorm)]
+    assert sums == ["identity", "projection"]
+    assert {x.name for x in report.layers if x.after == "ScaleNorm"} == set(sums)
+    assert np.isfinite(converted(rows_for(model)).numpy()).all()
+
+
+def test_frozen_layers_keep_their_batch_normalisation():
+    model = randomized(convolutional())
+    converted, report = convert_model(model, "public_batch", trainable="head")
+    assert [v.name.split("/")[0] for v in converted.trainable_variables] == ["last", "last"]
+    assert type(converted.get_layer("norm")) is layers.BatchNormalization
+    assert [x.note for x in report.layers] == ["frozen: stays in inference mode"]
+    assert report.trainable == (1, 3) and model.get_layer("first").trainable
+    _, report = convert_model(model, "public_batch", trainable="last:2")
+    assert report.trainable == (2, 3)
+    _, report = convert_model(model, "public_batch", trainable=["f*", "last"])
+    assert report.trainable == (2, 3)
+
+
+@keras.utils.register_keras_serializable("test_convert")
+class Block(layers.Layer):
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.dense = units, layers.Dense(units)
+        self.parts = [layers.BatchNormalization(name="in_list"), layers.ReLU()]
+        self.inner = keras.Sequential([layers.Dense(units), layers.BatchNormalization(name="deep")])
+
+    def call(self, inputs, training=None):
+        x = self.dense(inputs)
+        for part in self.parts:
+            x = part(x)
+        return self.inner(x, training=training)
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+@keras.utils.register_keras_serializable("test_convert")
+class Subclassed(keras.Model):
+    def __init__(self, units=4):
+        super().__init__()
+        self.units, self.block = units, Block(units)
+        self.norm, self.last = layers.BatchNormalization(name="top"), layers.Dense(2)
+
+    def call(self, inputs, training=None):
+        x = self.block(inputs, training=training)
+        return self.last(self.norm(x, training=training))
+
+    def get_config(self):
+        return {"units": self.units}
+
+
+def subclassed():
+    model = Subclassed()
+    model(np.zeros((1, 3), np.float32))
+    return model
+
+
+@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@pytest.mark.parametrize(
+    "make", [subclassed, lambda: keras.Sequential([keras.Input((3,)), Block(4), layers.Dense(2)])]
+)
+def test_attributes_of_layers_and_models(make, batch_norm):
+    model = randomized(make())
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    expected = model(rows).numpy()
+    converted, report = convert_model(model, batch_norm, public_rows=rows)
+    assert type(converted) is type(model) and report.not_converted == ()
+    names = {layer.name.split("/")[-1] for layer in report.layers}
+    assert names >= {"in_list", "deep"}
+    assert any("a file of the whole model does not know" in x.note for x in report.layers)
+    if batch_norm in SAME:
+        np.testing.assert_allclose(converted(rows), expected, rtol=1e-5, atol=1e-5)
+    assert not any(
+        type(x) is layers.BatchNormalization and x.trainable for x in sublayers(converted)
+    )
+
+
+class Makes(layers.Layer):
+    def build(self, shape):
+        self.norm = layers.BatchNormalization(name="made_late")
+        super().build(shape)
+
+    def call(self, inputs, training=None):
+        return self.norm(inputs, training=training)
+
+
+def test_what_is_made_in_build_is_frozen_inside_and_named():
+    model = randomized(keras.Sequential([keras.Input((3,)), Makes(name="late"), layers.Dense(2)]))
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    converted, report = convert_model(model, "group", public_rows=rows)
+    (layer,) = report.not_converted
+    assert layer.name == "late" and "made_late inside frozen instead" in layer.note
+    assert report.output_change.relative == 0.0
+    assert not converted.get_layer("late").norm.trainable
+    assert model.get_layer("late").norm.trainable
+
+
+def test_the_constants_of_normalization_are_carried():
+    given = layers.Normalization(name="given")
+    given.adapt(np.random.default_rng(0).normal(3.0, 2.0, (50, 3)))
+    model = keras.Sequential([keras.Input((3,)), given, layers.Dense(2)])
+    rows = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    converted, report = convert_model(model, "frozen", public_rows=rows)
+    assert report.output_change.relative < 1e-6 and "held to be public" in report.layers[0].carried
+    make(converted, rows)
+
+
+class Own(layers.BatchNormalization):
+    pass
+
+
+def test_layers_of_ones_own():
+    model = randomized(keras.Sequential([keras.Input((3,)), Own(name="own"), layers.Dense(2)]))
+    _, report = convert_model(model, "frozen")
+    assert [x.note for x in report.not_converted] == ["no converter is registered for Own"]
+
+    class Registered(Own):
+        pass
+
+    @register_converter(Registered)
+    def converter(layer, settings):
+        new = layers.Dense(3, name=layer.name, kernel_initializer="identity")
+        return Replacement(new, None, f"nothing for {settings.batch_norm}", "everything")
+
+    model = keras.Sequential([keras.Input((3,)), Registered(name="own"), layers.Dense(2)])
+    converted, report = convert_model(model, "group")
+    assert type(converted.layers[0]) is layers.Dense
+    assert (report.layers[0].carried, report.layers[0].note) == ("nothing for group", "everything")
+
+
+def make(model, rows, **settings):
+    private = tfdpnorm.make_private(
+        model,
+        num_examples=40,
+        expected_batch_size=8,
+        steps=1,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        **settings,
+    )
+    private.compile("sgd", loss="mse")
+    rng = np.random.default_rng(2)
+    x = rng.uniform(size=(40, *rows.shape[1:])).astype(rows.dtype)
+    private.fit(x, np.zeros((40, *private.model(x[:1]).shape[1:]), np.float32), verbose=0)
+    assert private.ledger.guarantee_holds
+    return private
+
+
+@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+def test_make_private_converts(batch_norm):
+    model = randomized(convolutional())
+    rows = rows_for(model)
+    public = {"public_batch": rows} if batch_norm == "public_batch" else {}
+    private = make(model, rows, convert=batch_norm, **public)
+    assert private.model is not model and private.conversion.batch_norm == batch_norm
+    assert (private.conversion.output_change is not None) == bool(public)
+    folded = tfdpnorm.fold_public_statistics(private)
+    np.testing.assert_allclose(folded(rows), private.predict(rows, verbose=0), rtol=1e-4, atol=1e-4)
+
+
+def test_the_refusal_names_the_remedy_and_wrong_arguments_are_refused():
+    model = convolutional()
+    with pytest.raises(ValueError, match=r'make_private\(\.\.\., convert="public_batch"\)'):
+        make(model, rows_for(model))
+    with pytest.raises(ValueError, match="Expected batch_norm to be one of"):
+        make(model, rows_for(model), convert="batch")
+    with pytest.raises(ValueError, match="Expected convert to have arguments of convert_model"):
+        make(model, rows_for(model), convert={"norm": "group"})
+    for wrong in ("last:0", "last:x", "first", [], 3):
+        with pytest.raises(ValueError, match="Expected trainable to be"):
+            convert_model(model, trainable=wrong)
+    with pytest.raises(ValueError, match="Expected names of layers that have weights"):
+        convert_model(model, trainable=["nobody"])
+    with pytest.raises(ValueError, match="Expected a built model"):
+        convert_model(keras.Sequential([layers.BatchNormalization()]))
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_files(tmp_path, ending):
+    model = randomized(convolutional())
+    path = tmp_path / f"model.{ending}"
+    model.save(path)
+    rows = rows_for(model)
+    converted, _ = convert_model(path, "frozen")
+    np.testing.assert_allclose(converted(rows), model(rows), rtol=1e-6)
+    converted.save(tmp_path / "again.keras")
+    loaded = keras.models.load_model(tmp_path / "again.keras")
+    np.testing.assert_array_equal(loaded(rows), converted(rows))
+    assert type(loaded.get_layer("norm")) is FrozenBatchNormalization
+
+
+def test_files_that_hold_no_model(tmp_path):
+    with pytest.raises(FileNotFoundError, match="Expected the file of a Keras model"):
+        convert_model(tmp_path / "none.keras")
+    (tmp_path / "text.keras").write_text("no model")
+    (tmp_path / "text.h5").write_text("no model")
+    model = convolutional()
+    model.save_weights(tmp_path / "weights.h5")
+    keras.Sequential([keras.Input((3,)), Own()]).save(tmp_path / "own.h5")
+    for name in ("text.keras", "text.h5", "weights.h5", "own.h5"):
+        with pytest.raises(ValueError, match="Expected a whole Keras model in"):
+            convert_model(tmp_path / name)
+    convert_model(tmp_path / "own.h5", custom_objects={"Own": Own})
+    with pytest.raises(ValueError, match="Expected a Keras model or the path of one, got int"):
+        convert_model(3)
+
+
+def test_mixed_precision():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    model = randomized(convolutional())
+    keras.mixed_precision.set_global_policy("float32")
+    rows = rows_for(model)
+    for batch_norm in BATCH_NORMS:
+        converted, report = convert_model(model, batch_norm, public_rows=rows)
+        kinds = {"group": "float32", "layer": "float32"}
+        assert converted.get_layer("norm").compute_dtype == kinds.get(batch_norm, "float16")
+        if batch_norm in SAME:
+            assert report.output_change.relative < 2e-3

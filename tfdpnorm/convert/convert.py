@@ -1,0 +1,203 @@
+"""A user's Keras model, made trainable under differential privacy."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.audit.row_independence.rows import input_specs
+from tfdpnorm.choices import BATCH_NORMS
+from tfdpnorm.convert.converters import Settings
+from tfdpnorm.convert.exchanges import Exchanges
+from tfdpnorm.convert.freeze import checked_trainable, counts, freeze
+from tfdpnorm.convert.load import load_model
+from tfdpnorm.convert.report import ConversionReport, output_change
+from tfdpnorm.keras_compat.clone import cloned, copy_state, fresh_copy
+from tfdpnorm.keras_compat.graphs import traced
+from tfdpnorm.keras_compat.models import is_made_of_layers
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
+
+OPTIONS = ("batch_norm", "scale_norm", "trainable", "groups", "public_rows", "custom_objects")
+_UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
+
+
+class ConvertedModel(NamedTuple):
+    """What a conversion gives.
+
+    Attributes:
+        model: The new Keras model.
+        report: `ConversionReport`.
+    """
+
+    model: keras.Model
+    report: ConversionReport
+
+
+def convert_model(
+    model,
+    batch_norm="public_batch",
+    *,
+    scale_norm=False,
+    trainable=None,
+    groups=32,
+    public_rows=None,
+    custom_objects=None,
+):
+    """Returns a copy of a Keras model that can be trained under differential privacy.
+
+    Each batch normalisation gives way to a layer that treats each example by itself. What it
+    knows (gamma, beta, moving averages) is carried over so that outputs change as little as
+    possible. One that cannot become what is asked for, such as one that is called in two places,
+    is kept by its moving averages, as with "frozen", and named in the report. Layers keep their
+    names, and all others their weights.
+
+    Privacy:
+        Weights and moving averages are taken for public: they must not come from private data
+        that the guarantee is to cover.
+
+    Args:
+        model: A Sequential, functional or subclassed Keras model, built; or the path of one (see
+            `tfdpnorm.convert.load_model`). It is not changed.
+        batch_norm: "public_batch": `PublicBatchNormalization`, whose moments are the moving
+            averages until private training takes those of public rows; the same outputs.
+            "frozen": `FrozenBatchNormalization`, by the moving averages for good, with gamma and
+            beta trained; the same outputs. "group" and "layer": the moments of each example, in
+            groups of channels or in all; other outputs, with the moving averages folded into gamma
+            and beta.
+        scale_norm: Whether `ScaleNorm` follows the residual additions found in the graph: `Add`
+            layers, not the operator. Changes outputs.
+        trainable: Which layers are trained, see `tfdpnorm.convert.freeze`; None leaves that as it
+            is. Batch normalisation in frozen layers stays as it is, in inference mode.
+        groups: Desired number of groups, for "group" and for `ScaleNorm`.
+        public_rows: [M, ...] rows that are not private; the report then says how much the outputs
+            for these changed.
+        custom_objects: For a path: see `tfdpnorm.convert.load_model`.
+
+    Returns:
+        `ConvertedModel`, a pair of the model and the report.
+
+    Raises:
+        ValueError: for settings out of range, a file without a model, a model that is not built,
+            and one that cannot be copied.
+        FileNotFoundError: if there is no such file.
+    """
+    arguments.choice("batch_norm", batch_norm, BATCH_NORMS)
+    arguments.boolean("scale_norm", scale_norm)
+    settings = Settings(batch_norm, arguments.integer("groups", groups, at_least=1))
+    if trainable is not None:
+        checked_trainable(trainable)
+    original = load_model(model, custom_objects)
+    if not original.built:
+        raise ValueError(
+            f"Expected a built model, got {original.name!r}, which has no weights yet. Call it on "
+            "a batch, or model.build(input_shape), first."
+        )
+    if trainable is not None:
+        original = _frozen_copy(original, trainable)
+    exchanges, converted = _converted(original, settings, scale_norm, public_rows, several=())
+    several = _called_more_than_once(converted)
+    if several:
+        exchanges, converted = _converted(original, settings, scale_norm, public_rows, several)
+    return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
+
+
+def _frozen_copy(model, trainable):
+    """A copy that is frozen as asked for, so that the model is left alone."""
+    if is_made_of_layers(model):
+        copy = cloned(model, lambda layer: None)[0]
+    else:
+        copy = _fresh(model)
+        _build(copy, model, None)
+        copy_state(model, copy)
+    freeze(copy, trainable)
+    return copy
+
+
+def _converted(model, settings, scale_norm, public_rows, several):
+    exchanges = Exchanges(settings, scale_norm, several)
+    if is_made_of_layers(model):
+        converted = exchanges.clone(model)
+    else:
+        converted = exchanges.with_attributes_exchanged(model, _fresh(model), model.name)
+        _build(converted, model, public_rows)
+    exchanges.carry_over()
+    return exchanges, converted
+
+
+def _fresh(model):
+    try:
+        return fresh_copy(model)
+    except Exception as error:
+        raise ValueError(
+            f"Expected a model that can be copied, got the subclassed {type(model).__name__}, "
+            f"whose get_config() does not make it again ({error}). Give it a get_config() that "
+            "returns what its constructor takes."
+        ) from error
+
+
+def _build(copy, model, public_rows):
+    """Calls a subclassed copy once, so that it has weights."""
+    rows = public_rows
+    if rows is None:
+        specs = input_specs(model)
+        if specs is None:
+            raise ValueError(
+                f"Expected a model that knows its inputs, got {model.name!r}. Call it on a batch "
+                "first, or pass public_rows."
+            )
+        rows = tf.nest.map_structure(_zeros, specs)
+    else:
+        rows = tf.nest.map_structure(lambda x: tf.convert_to_tensor(np.asarray(x)[:1]), rows)
+    copy(rows)
+
+
+def _zeros(spec):
+    inner = [size or _UNKNOWN_SIZE for size in spec.shape[1:]]
+    return tf.zeros([1, *inner], spec.dtype)
+
+
+def _called_more_than_once(model):
+    """Names of public-batch layers that one pass of the model calls more than once, or in a loop.
+
+    They could not keep their moments: a layer holds one pair of them.
+    """
+    layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
+    specs = input_specs(model) if layers else None
+    if specs is None:
+        return ()
+    statistics, graphs = PublicStatistics(), []
+
+    def run(x):
+        graphs.append(tf.compat.v1.get_default_graph())
+        with record_pass(statistics):
+            return model(x, training=True)
+
+    traced(run, (specs,))
+    found = []
+    for layer in layers:
+        moments = statistics.of_layer(layer)
+        # A tensor of another graph is one of a loop.
+        if len(moments) != 1 or moments[0].mean.graph is not graphs[-1]:
+            found.append(layer.name)
+    return tuple(found)
+
+
+def _report(original, converted, exchanges, public_rows):
+    change = in_training = None
+    if public_rows is not None:
+        rows = tf.nest.map_structure(tf.convert_to_tensor, public_rows)
+        before = original(rows, training=False)
+        change = output_change(before, converted(rows, training=False))
+        if any(isinstance(x, PublicMomentsLayer) for x in sublayers(converted)):
+            with record_pass(PublicStatistics()):
+                in_training = output_change(before, converted(rows, training=False))
+    return ConversionReport(
+        batch_norm=exchanges.settings.batch_norm,
+        layers=tuple(exchanges.report),
+        trainable=counts(converted),
+        output_change=change,
+        output_change_in_training=in_training,
+    )

@@ -1,0 +1,256 @@
+"""The exchange of layers in a model, in the models nested in it, and in attributes of layers."""
+
+import dataclasses
+import math
+
+from tensorflow import keras
+
+from tfdpnorm.convert.batch_normalization import frozen
+from tfdpnorm.convert.converters import CannotConvertError, Replacement, converter_for
+from tfdpnorm.convert.report import KEPT, ConvertedLayer
+from tfdpnorm.keras_compat.additions import residual_additions
+from tfdpnorm.keras_compat.attributes import exchange_in_attributes
+from tfdpnorm.keras_compat.clone import (
+    cloned,
+    copy_state,
+    fresh_copy,
+    models_within,
+    set_trainable_alone,
+)
+from tfdpnorm.keras_compat.models import is_made_of_layers
+from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.walk import own_weights, sublayers
+from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
+
+_SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
+_NOT_IN_FILES = "exchanged in an attribute, which a file of the whole model does not know: keep weights"
+_SUMS = {"public_batch": "public_batch", "group": "group", "layer": "group", "frozen": "group"}
+
+
+class Exchanges:
+    """What is exchanged in one conversion, and what has to be carried over when all is built.
+
+    Args:
+        settings: `Settings`.
+        scale_norm: Whether `ScaleNorm` takes the place of residual additions.
+        several: Names of layers that are called more than once in a pass.
+
+    Attributes:
+        settings: `Settings`.
+        report: List of `ConvertedLayer`.
+    """
+
+    def __init__(self, settings, scale_norm, several):
+        self.settings, self.report = settings, []
+        self._scale_norm, self._several = scale_norm, several
+        self._carries, self._made = [], {}
+
+    def clone(self, model):
+        """Returns a copy of a model that is made of layers, with layers exchanged."""
+        sums = {}
+        for part in models_within(model):
+            if self._scale_norm and is_made_of_layers(part):
+                sums.update({id(layer): why for layer, why in residual_additions(part)})
+        copy, _ = cloned(model, lambda layer: self._exchange(layer, "", sums))
+        return copy
+
+    def carry_over(self):
+        """Gives the new layers what is carried over; they are built."""
+        for carry in self._carries:
+            carry()
+
+    def with_attributes_exchanged(self, layer, copy, path):
+        """Returns `copy`, not built, with the layers in its attributes exchanged.
+
+        Args:
+            layer: The original.
+            copy: A fresh copy of it.
+            path: What the names of layers inside begin with in the report.
+
+        Raises:
+            CannotConvertError: if the two do not hold the same layers.
+        """
+        own, others = (_without_inputs(sublayers(x)) for x in (layer, copy))
+        if [type(x) for x in own] != [type(x) for x in others]:
+            raise CannotConvertError(
+                "it makes layers when it is built, which the copy does not have yet"
+            )
+        original_of = {id(new): old for old, new in zip(own, others, strict=True)}
+        gone = set()
+
+        def exchange(new):
+            old = original_of.get(id(new))
+            if old is None:
+                return None
+            if id(old) in self._made:
+                return self._made[id(old)]
+            if isinstance(old, keras.Model) and is_made_of_layers(old):
+                made = self.clone(old)
+                gone.update(id(x) for x in (old, *sublayers(old)))
+            else:
+                found = self._replacement(old, f"{path}/{old.name}")
+                if found is None:
+                    exchange_in_attributes(new, exchange)
+                    return None
+                made = self._taken(old, found)
+                gone.add(id(old))
+                if not isinstance(layer, keras.layers.Wrapper):
+                    self._say_that_files_do_not_know()
+            self._made[id(old)] = made
+            return made
+
+        exchange_in_attributes(copy, exchange)
+        kept = [(layer, copy), *((o, n) for o, n in zip(own, others, strict=True))]
+        self._carries.append(lambda: _copy_own([p for p in kept if id(p[0]) not in gone], gone))
+        return copy
+
+    def _exchange(self, layer, path, sums):
+        """The layer in the place of one of the graph, or None for a copy of it."""
+        if id(layer) in sums:
+            return self._sum(layer, sums[id(layer)])
+        name = f"{path}{layer.name}"
+        found = self._replacement(self._over_steps(layer), name)
+        if found is not None:
+            return self._taken(layer, found)
+        if not self._needs_exchange_inside(layer):
+            return None
+        try:
+            return self.with_attributes_exchanged(layer, fresh_copy(layer), name)
+        except CannotConvertError as error:
+            return self._frozen_inside(layer, name, str(error))
+
+    def _frozen_inside(self, layer, name, why):
+        """A copy of a layer in which batch normalisation stays, and normalises by its averages."""
+        copy = fresh_copy(layer)
+        inside = [x.name for x in sublayers(layer) if _is_trained_batch_norm(x)]
+        note = f"{why}; {', '.join(inside)} inside frozen instead"
+        self._note(layer, name, KEPT, note, is_converted=False)
+
+        def carry():
+            copy_state(layer, copy)
+            for each in sublayers(copy):
+                if _is_trained_batch_norm(each):
+                    each.trainable = False
+
+        self._carries.append(carry)
+        return copy
+
+    def _over_steps(self, layer):
+        """For a wrapped batch normalisation of each step, the same one over all steps.
+
+        Where statistics are constants or of public rows, that is the same function, and no wrapper
+        has to be saved and folded. Moments of each example stay those of a step.
+        """
+        by_step = isinstance(layer, keras.layers.TimeDistributed) and layer.built
+        if not by_step or self.settings.batch_norm not in ("public_batch", "frozen"):
+            return layer
+        inner = layer.layer
+        if type(inner) not in ALL_BATCH_NORMALIZATIONS or not inner.trainable:
+            return layer
+        axes = [axis + 1 for axis in inner.axis]
+        config = {**inner.get_config(), "name": layer.name, "axis": axes}
+        whole = type(inner).from_config(config)
+        shape = [None] * (inner.input_spec.ndim + 1)
+        for axis, size in inner.input_spec.axes.items():
+            shape[axis + 1] = size
+        whole.build(shape)
+        whole.set_weights(inner.get_weights())
+        return whole
+
+    def _needs_exchange_inside(self, layer):
+        return any(
+            converter_for(x) is not None and (x.trainable or not isinstance(x, _BATCH_NORMS))
+            for x in sublayers(layer)
+        )
+
+    def _replacement(self, layer, name):
+        """The `Replacement` of a layer, and a line of the report; None where it stays."""
+        converter = converter_for(layer)
+        if converter is None:
+            if _is_trained_batch_norm(layer):
+                why = f"no converter is registered for {type(layer).__name__}"
+                self._note(layer, name, KEPT, why, is_converted=False)
+            return None
+        try:
+            if layer.name in self._several and isinstance(layer, _BATCH_NORMS):
+                raise CannotConvertError(_SEVERAL)
+            found = converter(layer, self.settings)
+        except CannotConvertError as error:
+            if not isinstance(layer, _BATCH_NORMS) or not layer.built:
+                self._note(layer, name, KEPT, str(error), is_converted=False)
+                return None
+            found = frozen(layer)
+            self._note(
+                layer, name, _type(found.layer), str(error), found.carried, is_converted=False
+            )
+            return found
+        if found is None:
+            if isinstance(layer, _BATCH_NORMS):
+                self._note(layer, name, KEPT, "frozen: stays in inference mode")
+            return None
+        self._note(layer, name, _type(found.layer), found.lost, found.carried)
+        return found
+
+    def _taken(self, layer, found):
+        if found.carry is not None:
+            self._carries.append(found.carry)
+        set_trainable_alone(found.layer, layer.trainable)
+        return found.layer
+
+    def _say_that_files_do_not_know(self):
+        """Adds to the last line of the report."""
+        last = self.report[-1]
+        note = "; ".join(filter(None, [last.note, _NOT_IN_FILES]))
+        self.report[-1] = dataclasses.replace(last, note=note)
+
+    def _sum(self, layer, hindrance):
+        if hindrance:
+            self._note(layer, layer.name, KEPT, hindrance, is_converted=False)
+            return None
+        kind = _SUMS[self.settings.batch_norm]
+        channels = layer.output.shape[-1]
+        wanted = 1 if self.settings.batch_norm == "layer" else self.settings.groups
+        new = ScaleNorm(
+            kind,
+            groups=math.gcd(wanted, channels),
+            name=layer.name,
+            dtype=layer.dtype_policy,
+        )
+        self._note(layer, layer.name, _type(new), "normalises the sum of the paths: new")
+        return self._taken(layer, Replacement(new))
+
+    def _note(self, layer, name, after, note, carried="", is_converted=True):
+        self.report.append(
+            ConvertedLayer(name, _type(layer), after, carried, note, is_converted=is_converted)
+        )
+
+
+_BATCH_NORMS = BATCH_NORMALIZATIONS
+
+
+def _is_trained_batch_norm(layer):
+    return (
+        isinstance(layer, _BATCH_NORMS)
+        and type(layer) is not FrozenBatchNormalization
+        and layer.trainable
+    )
+
+
+def _without_inputs(layers):
+    # A Sequential model has one when it is built.
+    return [x for x in layers if not isinstance(x, keras.layers.InputLayer)]
+
+
+def _type(layer):
+    return type(layer).__name__
+
+
+def _copy_own(pairs, gone):
+    """Gives copies the weights that layers hold themselves, and freezes the same ones."""
+    for layer, copy in pairs:
+        set_trainable_alone(copy, layer.trainable)
+        inside = sublayers(layer)
+        if isinstance(layer, keras.layers.RNN) and any(id(x) in gone for x in inside):
+            continue  # its cells hold them
+        for old, new in zip(own_weights(layer), own_weights(copy), strict=True):
+            new.assign(old)

@@ -1,0 +1,158 @@
+"""A trained model in the formats that it is served in, each held against the model itself."""
+
+import hashlib
+import os
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import files
+from tfdpnorm.convert.fold import fold_public_statistics
+from tfdpnorm.keras_compat.models import is_made_of_layers
+from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.layers import ScaleNorm
+
+# Largest change of an output, over the largest output: of formats that compute in float32, ...
+FLOAT_TOLERANCE = 1e-3
+# ... and what an int8 model may differ by, in root mean square, before it is refused.
+INT8_TOLERANCE = 0.5
+
+
+class ExportedFile(NamedTuple):
+    """One format of an exported model.
+
+    Attributes:
+        format: "keras", "saved_model", "tflite" or "tflite_int8".
+        path: File or folder.
+        bytes: Its size.
+        sha256: Digest of the file; of a SavedModel, of its graph.
+        largest: Largest change of an output, over the largest output.
+        relative: Root mean square of the change, over that of the outputs.
+        same_class: Share of the rows whose largest output is the same one.
+    """
+
+    format: str
+    path: pathlib.Path
+    bytes: int
+    sha256: str
+    largest: float
+    relative: float
+    same_class: float
+
+
+def export(model, folder, public_rows, *, int8=True):
+    """Writes a trained model as `.keras`, SavedModel and TFLite, in float32 and in int8.
+
+    Public-batch normalisation is folded into constants where it can be, so that no file needs this
+    library. Each file is loaded again, and its predictions are compared.
+
+    Privacy:
+        Files hold what the model has released, and the ranges of activations for int8 come from
+        the public rows alone.
+
+    Args:
+        model: A `PrivateModel`, or a Sequential or functional Keras model with one input.
+        folder: Folder of the files, made if absent.
+        public_rows: [M, ...] rows that are not private, to compare predictions on, and for the
+            ranges of int8.
+        int8: Whether to write the int8 file too.
+
+    Returns:
+        List of `ExportedFile`.
+
+    Raises:
+        ValueError: if a file predicts otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond
+            `INT8_TOLERANCE` in int8.
+        OSError: if the folder cannot be written to.
+    """
+    folder = files.make_folder(folder, "export_dir")
+    served = served_model(model)
+    rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
+    expected = np.asarray(served(rows, training=False))
+    found = []
+
+    def add(kind, path, outputs, tolerance, by):
+        file = path / "saved_model.pb" if path.is_dir() else path
+        size = sum(f.stat().st_size for f in ([path] if path.is_file() else path.rglob("*")))
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        entry = ExportedFile(kind, path, size, digest, **_compared(expected, outputs))
+        if not getattr(entry, by) <= tolerance:
+            raise ValueError(
+                f"Expected {path} to predict as the model does, up to {tolerance:g} ({by}), got "
+                f"{getattr(entry, by):.3g}."
+            )
+        found.append(entry)
+
+    path = folder / "model.keras"
+    served.save(path)
+    loaded = keras.models.load_model(path, compile=False)
+    add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
+    path = folder / "saved_model"
+    # With the batch of any size.
+    served.save(path, save_format="tf", include_optimizer=False)
+    restored = tf.saved_model.load(os.fspath(path))
+    (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
+    add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")
+    path = files.write_whole(folder / "model.tflite", _tflite(served))
+    add("tflite", path, run_tflite(path, rows), FLOAT_TOLERANCE, "largest")
+    if int8:
+        path = files.write_whole(folder / "model_int8.tflite", _tflite(served, rows))
+        add("tflite_int8", path, run_tflite(path, rows), INT8_TOLERANCE, "relative")
+    return found
+
+
+def served_model(model):
+    """Returns what is exported of a model: folded, if it can be folded."""
+    trained = model.servable() if hasattr(model, "servable") else model
+    in_sums = any(isinstance(x, ScaleNorm) for x in sublayers(trained))
+    return fold_public_statistics(trained) if is_made_of_layers(trained) and not in_sums else trained
+
+
+def run_tflite(path, rows):
+    """Returns the outputs of a TFLite model, one row at a time.
+
+    Args:
+        path: The file; its model has one input and one output.
+        rows: [N, ...].
+    """
+    interpreter = tf.lite.Interpreter(os.fspath(path))
+    interpreter.allocate_tensors()
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    found = []
+    for row in rows:
+        interpreter.set_tensor(given["index"], row[np.newaxis])
+        interpreter.invoke()
+        found.append(interpreter.get_tensor(made["index"])[0])
+    return np.stack(found)
+
+
+def _tflite(model, ranges=None):
+    """The bytes of a TFLite model; in int8, with float32 inputs and outputs, given `ranges`."""
+    # Of one row: some kernels take no batch of unknown size.
+    (spec,) = [tf.TensorSpec([1, *x.shape[1:]], x.dtype, name="image") for x in model.inputs]
+    function = tf.function(lambda image: model(image, training=False), autograph=False)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [function.get_concrete_function(spec)], model
+    )
+    if ranges is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: ([row[np.newaxis]] for row in ranges)
+        converter.target_spec.supported_ops = [
+            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
+            tf.lite.OpsSet.TFLITE_BUILTINS,
+        ]
+    return converter.convert()
+
+
+def _compared(expected, outputs):
+    size = max(float(np.abs(expected).max()), 1e-30)
+    spread = max(float(np.sqrt(np.mean(np.square(expected)))), 1e-30)
+    change = outputs - expected
+    return {
+        "largest": float(np.abs(change).max()) / size,
+        "relative": float(np.sqrt(np.mean(np.square(change)))) / spread,
+        "same_class": float(np.mean(outputs.argmax(-1) == expected.argmax(-1))),
+    }

@@ -1,0 +1,164 @@
+"""The features of images under a model that is not trained: computed once, and kept in a file.
+
+Privacy: the features of an image depend on that image and on the model. If private data have not
+touched the model, a guarantee for the features is one for the images. The file is as private as
+these.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import arguments, files
+from tfdpnorm.data import match_images
+
+VIEWS = ("as it is", "mirrored")
+_ROWS = 2_000  # of a piece: what an interruption costs at most
+_ROWS_AT_ONCE = 50
+
+
+def image_features(model, images, *, pixels, folder, views=1, echo=print):
+    """Returns the features of images, averaged over views of each, from a file if they are there.
+
+    What is computed is kept piece by piece: a process that ends early costs a piece.
+
+    Args:
+        model: A Keras model from images [rows, height, width, channels] to features [rows, F].
+        images: [N, height, width, channels], float in [0, 1].
+        pixels: `Pixels`: how images become what the model takes.
+        folder: Folder of the files, made if absent. A file's name has the name and a digest of
+            the model, the size and a digest of the images.
+        views: How many of `VIEWS` are averaged: 1, or 2 with the mirror image.
+        echo: Function that shows a line.
+
+    Returns:
+        float32 [N, F].
+
+    Raises:
+        ValueError: if the features have no such shape.
+        OSError: if the folder cannot be written to.
+    """
+    arguments.choice("views", views, (1, 2))
+    folder = files.make_folder(folder, "cache_dir")
+    data = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:12]
+    stem = f"{model.name}-{model_digest(model)}-{pixels.name}-{data}"
+    total = 0.0
+    for view in VIEWS[:views]:
+        path = folder / f"{stem}-{view.replace(' ', '_')}.npy"
+        total = total + _kept(path, model, images, pixels, view, echo)
+    return np.asarray(total / views, np.float32)
+
+
+def model_digest(model):
+    """Returns twelve digits that the architecture and the weights of a model decide."""
+    digest = hashlib.sha256(json.dumps(_config(model), sort_keys=True, default=str).encode())
+    for weight in model.get_weights():
+        digest.update(np.ascontiguousarray(weight))
+    return digest.hexdigest()[:12]
+
+
+def _config(model):
+    try:
+        return model.get_config()
+    except NotImplementedError:  # A subclassed model without one.
+        return [type(model).__qualname__, [list(w.shape) for w in model.weights]]
+
+
+def _kept(path, model, images, pixels, view, echo):
+    """The features of one view: read, or computed in pieces that are kept until all are there."""
+    if not path.exists():
+        pieces = path.with_suffix(".pieces")
+        pieces.mkdir(exist_ok=True)
+        with files.locked_folder(pieces, echo):
+            if not path.exists():
+                _compute(path, pieces, model, images, pixels, view, echo)
+        if path.exists() and pieces.exists():
+            _remove(pieces)
+    return np.load(path)
+
+
+def _compute(path, pieces, model, images, pixels, view, echo):
+    run = tf.function(lambda x: model(x, training=False), autograph=False)
+    started, new, found = time.perf_counter(), 0, []
+    for start in range(0, len(images), _ROWS):
+        piece = pieces / f"{start:08d}.npy"
+        rows = images[start : start + _ROWS]
+        if not piece.exists():
+            features = np.concatenate(
+                [
+                    run(pixels.prepared(rows[i : i + _ROWS_AT_ONCE], view)).numpy()
+                    for i in range(0, len(rows), _ROWS_AT_ONCE)
+                ]
+            )
+            if features.ndim != 2:
+                raise ValueError(
+                    "Expected features [rows, F] of the model, got outputs of shape "
+                    f"{list(features.shape)}. Pool them over height and width."
+                )
+            _save(piece, features.astype(np.float32))
+            new += len(rows)
+            rate = new / (time.perf_counter() - started)
+            echo(f"  features, {view}: {start + len(rows):,} of {len(images):,}, {rate:.0f} a s")
+        found.append(piece)
+    _save(path, np.concatenate([np.load(piece) for piece in found]))
+
+
+def _save(path, array):
+    with files.scratch_file(path) as partial:
+        np.save(partial, array)
+        os.replace(partial, path)
+
+
+def _remove(pieces):
+    for piece in pathlib.Path(pieces).iterdir():
+        piece.unlink()
+    pieces.rmdir()
+
+
+class Pixels:
+    """How images in [0, 1] become what a model takes: resized, and (255 x - mean) / scale.
+
+    Args:
+        image_size: Height and width, in pixels; None for those of the images.
+        mean: Subtracted from values of 0 to 255.
+        scale: What these are then divided by; 255 with mean 0 leaves images in [0, 1].
+    """
+
+    def __init__(self, image_size=None, mean=0.0, scale=255.0):
+        if image_size is not None:
+            image_size = arguments.integer("image_size", image_size, at_least=1)
+        self.image_size = image_size
+        self.mean = arguments.finite("mean", mean)
+        self.scale = arguments.positive("scale", scale)
+
+    @property
+    def name(self):
+        """For names of files, such as "128px-mean127-scale128"."""
+        return f"{self.image_size or 'own'}px-mean{self.mean:g}-scale{self.scale:g}"
+
+    def prepared(self, images, view=VIEWS[0]):
+        """[rows, height, width, channels] in [0, 1] to float32 of the model's size and values."""
+        if self.image_size is not None:
+            shape = (self.image_size, self.image_size, images.shape[-1])
+            images = match_images(images, shape)
+        if view == VIEWS[1]:
+            images = images[:, :, ::-1]
+        return np.asarray((255.0 * images - self.mean) / self.scale, np.float32)
+
+    def layers(self):
+        """List of Keras layers that do the same to images in [0, 1] within a model."""
+        found = []
+        if self.image_size is not None:
+            found.append(keras.layers.Resizing(self.image_size, self.image_size, name="resizing"))
+        found.append(
+            keras.layers.Rescaling(
+                255.0 / self.scale, offset=-self.mean / self.scale, name="rescaling"
+            )
+        )
+        return found

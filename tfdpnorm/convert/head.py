@@ -1,0 +1,90 @@
+"""The trunk of an imported model, which gives features, and a new last layer on it."""
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.models.normalization import normalization_layer
+
+_ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU)
+
+
+def trunk_of(model):
+    """Returns the part of an image model that gives features, without its classifier.
+
+    The classifier is the last dense layer, with an activation or Dropout after it, if the model ends
+    with these. Features with height and width are averaged over both. Weights are shared.
+
+    Args:
+        model: A Sequential or functional model with one input and one output, built.
+
+    Returns:
+        A model from its input to features [rows, F]; itself if there is nothing to leave out.
+
+    Raises:
+        ValueError: for other models.
+    """
+    if not is_functional(model) or len(model.inputs) != 1 or len(model.outputs) != 1:
+        raise ValueError(
+            "Expected a Sequential or functional model with one input and one output, got "
+            f"{type(model).__name__} {model.name!r}. Build and train a model of your own around it "
+            "with make_private(..., convert=...)."
+        )
+    layers = list(model.layers)
+    while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
+        layers.pop()
+    ends_with_classifier = isinstance(layers[-1], keras.layers.Dense)
+    features = layers[-1].input if ends_with_classifier else model.output
+    pooled = features
+    if len(features.shape) == 4:
+        pooled = keras.layers.GlobalAveragePooling2D(name="features_pooling")(features)
+    elif len(features.shape) != 2:
+        raise ValueError(
+            "Expected features [rows, F] or [rows, height, width, channels], got shape "
+            f"{tuple(features.shape)} of model {model.name!r}."
+        )
+    if pooled is model.output:
+        return model
+    return keras.Model(model.input, pooled, name=f"{model.name}_trunk")
+
+
+def head_layers(num_classes, norm, features, statistics="public", statistics_gradient="full"):
+    """Returns the new layers after the features: normalisation, if any, and the logits from 0.
+
+    Args:
+        num_classes: Number of logits.
+        norm: Normalisation of the features, as in `tfdpnorm.models`.
+        features: F, the number of features.
+        statistics: For "public_batch".
+        statistics_gradient: For "public_batch".
+    """
+    before = normalization_layer(
+        norm,
+        features,
+        statistics=statistics,
+        statistics_gradient=statistics_gradient,
+        name="features_norm",
+    )
+    logits = keras.layers.Dense(num_classes, kernel_initializer="zeros", name="logits")
+    return [*([] if before is None else [before]), logits]
+
+
+def whole_model(trunk, layers, pixels, image_shape, views=1):
+    """Returns the model from images in [0, 1] to logits.
+
+    Args:
+        trunk: From what it takes to features; frozen or not.
+        layers: Those after the features.
+        pixels: `tfdpnorm.convert.Pixels`.
+        image_shape: (height, width, channels) of the images that come.
+        views: 2 averages the features of each image and its mirror image.
+    """
+    inputs = keras.Input(image_shape, name="image")
+    x = inputs
+    for layer in pixels.layers():
+        x = layer(x)
+    features = trunk(x)
+    if views == 2:
+        features = keras.layers.Average(name="views")([features, trunk(x[:, :, ::-1])])
+    for layer in layers:
+        features = layer(features)
+    return keras.Model(inputs, features, name=f"{trunk.name}_finetuned")

@@ -1,0 +1,64 @@
+"""The model of a finished fine-tuning, exported with its card."""
+
+from tfdpnorm.convert.card import write_card
+from tfdpnorm.convert.export import export
+from tfdpnorm.data import match_images, take_public_batch
+from tfdpnorm.data.images import load_labelled
+from tfdpnorm.experiments.runs.finetune import deployed_model
+
+_ROWS = 64
+
+
+def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
+    """Writes the model from images to logits in all formats, and its card.
+
+    Args:
+        spec: `FinetuneSpec` of the run.
+        result: Its `RunResult`.
+        folder: Folder of the files.
+        data_dir: TFDS directory.
+        echo: Function that shows a line.
+
+    Returns:
+        List of `tfdpnorm.convert.export.ExportedFile`.
+
+    Raises:
+        ValueError: without a public set that is known by name: the ranges of int8 have to come from
+            images that are not private.
+    """
+    if spec.public_dataset == "split":
+        raise ValueError(
+            "Expected public_dataset to be a set of its own with export_dir, got 'split'. Name "
+            "one, such as cifar100."
+        )
+    private = load_labelled(spec.dataset, "test", data_dir, image_size=spec.image_size)
+    shape = private.x.shape[1:]  # of test images the shape alone
+    public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
+    rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
+    model = deployed_model(spec, result.model, shape)
+    exported = export(model, folder, rows)
+    about = {
+        "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
+        f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
+        f"{private.num_classes} classes. Resizing and scaling are in the model.",
+        "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
+        f"({result.record['scale']}). Compared, and ranged for int8, on {_ROWS} images of "
+        f"{spec.public_dataset}, which are public.",
+        "What the guarantee does not cover": "The imported weights, which are taken for public, "
+        f"and the search for settings ({spec.search}).",
+    }
+    card, _ = write_card(
+        folder,
+        name=model.name,
+        statement=result.model.privacy_statement(),
+        exported=exported,
+        record=result.record,
+        about=about,
+    )
+    for entry in exported:
+        echo(
+            f"Exported: {entry.path}, {entry.bytes:,} bytes, changed by {entry.relative:.1e}, "
+            f"{entry.same_class:.1%} of the rows as before"
+        )
+    echo(f"Model card: {card}")
+    return exported

@@ -1,0 +1,52 @@
+"""Private training of an imported Keras model on one's own images.
+
+    python -m trainers.finetune --model=model.keras --dataset=cifar10 --image_size=128 --epsilon=8
+    python -m trainers.finetune --model=model.keras --dataset=photos/ --trainable=last:4 \\
+        --batch_norm=public_batch --image_size=96 --epsilon=4 --export_dir=outputs/export
+    python -m trainers.finetune --model=model.keras --dataset=photos.csv --epsilon=4 --dry_run
+
+Trains the head on features of the frozen model, or more of it. Writes a record into --output_dir,
+and with --export_dir the trained model in all formats, with a model card.
+"""
+
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+
+from absl import flags
+
+from tfdpnorm.experiments.finetune import cells
+from tfdpnorm.experiments.spec import FinetuneSpec
+
+FLAGS = flags.FLAGS
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_string(
+        "dataset",
+        "cifar10",
+        "Private images: a set that is known by name, a folder with train/<class>/*.png and "
+        "test/<class>/*.png, or a .csv file with the columns image, label and split.",
+    )
+    flags.DEFINE_string(
+        "export_dir", None, "Folder for the trained model and its card; default: none written."
+    )
+    spec_flags.define(FinetuneSpec, required=("epsilon", "model"))
+    common.define_private_run_flags()
+
+
+def main():
+    """Trains the run that the flags describe."""
+    given = spec_flags.given(FinetuneSpec)
+    if "model" not in given:
+        raise ValueError("Expected --model, the path of a Keras model, got none.")
+    spec = cells.spec(FLAGS.dataset, **given)
+    result = common.train(spec)
+    if FLAGS.export_dir is not None and result is not None:
+        from tfdpnorm.experiments.runs.export import export_finetuned
+
+        export_finetuned(spec, result, FLAGS.export_dir, data_dir=FLAGS.data_dir)
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
