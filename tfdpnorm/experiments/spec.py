@@ -39,7 +39,7 @@ from tfdpnorm.experiments.parts import (
 
 
 def check_trainable(name, value):
-    """Refuses what `tfdpnorm.convert.freeze` does not take, of the strings; loads no TensorFlow."""
+    """Refuses the strings that `tfdpnorm.convert.freeze` does not take, without TensorFlow."""
     number = value.removeprefix("last:")
     if value not in ("all", "head") and (
         number == value or not number.isdecimal() or number == "0"
