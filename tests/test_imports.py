@@ -49,6 +49,7 @@ PROGRAMS = [
     "demo",
     "ermis_accountants",
     "ermis_variational_dropout",
+    "finetune",
     "method_mismatch",
     "search",
     "sweep",

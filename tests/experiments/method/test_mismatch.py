@@ -30,13 +30,13 @@ def test_each_way_of_altering_rows(altered):
     own, made = altered
     first = own[:512]
     np.testing.assert_array_equal(made["own"], first)
-    assert len(made["own, 16 rows"]) == 16 and len(made["own, 2048 rows"]) == 2048
+    assert len(made["own (16 rows)"]) == 16 and len(made["own (2048 rows)"]) == 2048
     np.testing.assert_allclose(made["own + 0.25"] - first, 0.25, atol=1e-6)
     # Another image's pixel: the same numbers at each place, and nothing else in common.
-    mixed = made["own, each pixel of another image"]
+    mixed = made["own (each pixel of another image)"]
     np.testing.assert_array_equal(np.sort(mixed, axis=0), np.sort(first, axis=0))
     assert not np.array_equal(mixed, first)
-    moved = made["own, pixels in another order"].reshape(512, -1)
+    moved = made["own (pixels in another order)"].reshape(512, -1)
     assert not np.array_equal(moved, first.reshape(512, -1))
     np.testing.assert_array_equal(np.sort(moved), np.sort(first.reshape(512, -1)))
     assert all(rows.shape[1:] == (6, 6, 1) and len(rows) >= 16 for rows in made.values())
@@ -44,7 +44,7 @@ def test_each_way_of_altering_rows(altered):
 
 def test_a_record_and_its_table(tiny_spec, tiny_data):
     spec = dataclasses.replace(
-        tiny_spec(norm="public_batch", noise_multiplier=0.5), experiment="method_mismatch"
+        tiny_spec(norm="public_batch", epsilon=8.0), experiment="method_mismatch"
     )
     own = np.random.default_rng(1).random((400, 12, 12, 1), np.float32)
     rows = {"own": own, "own x 3": 3 * own}

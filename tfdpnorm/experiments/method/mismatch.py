@@ -29,16 +29,16 @@ def altered_rows(own, *, seed, data_dir=None):
     mixed = rng.permuted(rows.reshape(ROWS, size), axis=0)
     return {
         "own": rows,
-        **{f"own, {count} rows": own[:count] for count in _COUNTS},
+        **{f"own ({count} rows)": own[:count] for count in _COUNTS},
         "own + 0.25": rows + 0.25,
         "own + 1": rows + 1,
         "own x 0.5": 0.5 * rows,
         "own x 0.1": 0.1 * rows,
         "own x 3": 3 * rows,
-        "own, inverted": 1 - rows,
-        "own, each pixel of another image": mixed.reshape(rows.shape),
-        "own, pixels in another order": rows.reshape(ROWS, size)[:, places].reshape(rows.shape),
-        "own, blurred": ndimage.gaussian_filter(rows, (0, 1.5, 1.5, 0)),
+        "own (inverted)": 1 - rows,
+        "own (each pixel of another image)": mixed.reshape(rows.shape),
+        "own (pixels in another order)": rows.reshape(ROWS, size)[:, places].reshape(rows.shape),
+        "own (blurred)": ndimage.gaussian_filter(rows, (0, 1.5, 1.5, 0)),
         **{
             name: take_public_batch(
                 match_images(load_examples(name, "train", data_dir).x, shape), ROWS, seed=seed
