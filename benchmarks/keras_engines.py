@@ -15,8 +15,11 @@ from tfdpnorm.data import Lot
 _MANY = 1_000_000  # updates and examples, so that no budget ends within a measurement
 
 
-def prepare(engine, model_name, x, y):
-    """Prepares the step of "keras" or of one of `tfdpnorm.training.ENGINES`."""
+def prepare(engine, model_name, x, y, physical_batch_size=None):
+    """Prepares the step of "keras" or of one of `tfdpnorm.training.ENGINES`.
+
+    Private steps have all rows at once, or so many of them.
+    """
     workload = WORKLOADS[model_name]
     x, y = tf.constant(x), tf.constant(y)
     if engine == "keras":
@@ -36,8 +39,9 @@ def prepare(engine, model_name, x, y):
             delta=1e-7,
             engine=engine,
         )
-        ones = tf.ones([1, len(x)])
-        data = Lot(x[tf.newaxis], y[tf.newaxis], ones, ones)
+        rows = (x, y, tf.ones([len(x)]), tf.ones([len(x)]))
+        size = physical_batch_size or len(x)
+        data = Lot(*(tf.reshape(t, [-1, size, *t.shape[1:]]) for t in rows))
     trained.compile(
         optimizer=keras.optimizers.SGD(LEARNING_RATE),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from absl import app, flags
 
-from benchmarks import first_step, report, step_time, turns, worker
+from benchmarks import first_step, lots, report, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
 
@@ -435,3 +435,11 @@ def test_the_first_step_of_both_sides_is_measured():
     parts = first_step.measure("private", "lenet5", 4)
     assert 0 < parts["probe"] <= parts["make_private"] and 0 < parts["trace"] < parts["first_step"]
     assert parts["proof"] > 0
+
+
+@pytest.mark.slow
+def test_a_lot_is_measured_in_physical_batches():
+    row = lots._in_a_process("lenet5", 16, 4, 1)
+    assert (row["lot"], row["physical_batch_size"]) == (16, 4)
+    assert row["rows_per_second"] == pytest.approx(16 / row["seconds"], rel=0.1)
+    assert "lots of 16 in 4s" in lots.text_of(row)

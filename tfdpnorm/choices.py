@@ -23,6 +23,7 @@ MODELS = (
     "lenet5",
     "lenet_300_100",
     "mlp",
+    "random_features",
     "resnet18",
     "resnet50",
     "resnet9",
@@ -44,11 +45,36 @@ BATCH_NORMS = ("public_batch", "group", "layer", "frozen")
 STATISTICS = ("public", "blend", "example", "lot")
 STATISTICS_GRADIENTS = ("full", "stop")
 
+# How much of the gradient through public statistics is taken (`tfdpnorm.make_private`).
+PULL_BACKS = ("whole", "shrunk")
+
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
 
 # Methods of Ermis & Cemgil (2017), Table 1.
 VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
+# Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
+READINGS = ("sound", "as_printed")
 
 # Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
+
+# Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number
+# of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
+TUNERS = ("private_random", "random", "bayesian", "hyperband")
+SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
+
+# Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
+SYNTHETIC_KINDS = (
+    "uniform",
+    "gaussian",
+    "sparse",
+    "hadamard",
+    "blurred",
+    "strokes",
+    "fractal",
+    "shapes",
+    "cosine",
+    "tokens",
+    "zipf",
+)

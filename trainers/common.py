@@ -24,6 +24,11 @@ def define_run_flags():
     # Not results/, whose records are kept and averaged into the papers' tables.
     flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
     flags.DEFINE_string(
+        "save_model",
+        None,
+        "Keras file (.keras) for the trained model; its privacy statement goes beside it.",
+    )
+    flags.DEFINE_string(
         "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
     )
     flags.DEFINE_string(
@@ -46,7 +51,7 @@ def define_private_run_flags():
 
 
 def train(spec):
-    """Trains a spec, or with --dry_run says what that would take; returns the `RunResult`."""
+    """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
     if FLAGS.mixed_precision:
         from tensorflow import keras
 
@@ -69,6 +74,7 @@ def train(spec):
         output_dir=FLAGS.output_dir,
         run_dir=FLAGS.run_dir,
         resume=FLAGS.resume,
+        model_file=FLAGS.save_model,
         **places,
         **private,
     )

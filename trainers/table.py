@@ -28,7 +28,7 @@ def define_flags():
 
 def main():
     """Prints the table, and writes it and the plot beside the records."""
-    from tfdpnorm.experiments.report import plots, tables, variational
+    from tfdpnorm.experiments.report import plots, searches, tables, variational
     from tfdpnorm.experiments.report.audits import sensitivity_column
 
     folder = pathlib.Path(FLAGS.results_dir)
@@ -43,6 +43,8 @@ def main():
     more = sensitivity_column(records, _audited(folder / "audits"))
     form = cells.table_form(FLAGS.experiment)
     table = tables.experiment_table(records, networks, more, form)
+    if any(map(searches.has_search, records)):
+        table += f"\n\n{searches.searches_table(records)}"
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     kind = records[0]["kind"]
@@ -54,6 +56,8 @@ def main():
     )
     draw = plots.PLOTS.get(kind, plots.plot_experiment)
     draw = variational.PLOTS.get(FLAGS.experiment, draw)
+    if any(map(searches.has_search, records)):
+        draw = searches.plot_searches
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
     if FLAGS.curves and kind == "weight_noise":
         made += _curves(records, folder)

@@ -3,6 +3,7 @@
 from tests.mutants import (
     accounting,
     clipping,
+    dpvd,
     ledger,
     noise,
     noised_statistics,
@@ -11,6 +12,7 @@ from tests.mutants import (
     rounding,
     rules,
     sampling,
+    searches,
     statistics,
     validation,
 )
@@ -26,8 +28,10 @@ _SUBJECTS = (
     ledger,
     resuming,
     validation,
+    searches,
     rules,
     rounding,
+    dpvd,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

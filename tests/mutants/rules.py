@@ -346,6 +346,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "depthwise-places-are-rows",
+        "tfdpnorm/gradients/contributions/depthwise.py",
+        (("tf.stack(gradients, axis=1)", "tf.stack(gradients, axis=0)"),),
+        "An example gets the gradients of other examples, a place of the kernel each.",
+        tests_in(
+            "tests/gradients/rules/test_convolution_like_rules.py",
+            "test_convolutions_equal_the_loop",
+        ),
+    ),
+    Mutant(
         "attention-shares-its-scale",
         "tfdpnorm/gradients/rules/attention.py",
         (

@@ -49,9 +49,31 @@ MUTANTS = (
     Mutant(
         "pull-back-of-sums-without-noise",
         _RELEASE,
-        (("zip(measured, released, strict=True)}", "zip(measured, sums, strict=True)}"),),
+        (("zip(measured, released, weights, strict", "zip(measured, sums, weights, strict"),),
         "The gradient through the public statistics is released without noise.",
         ("tests/training/step/test_release.py",),
+    ),
+    Mutant(
+        "shrunk-by-sums-without-noise",
+        _RELEASE,
+        (
+            (
+                "return shrunk(gradient, stddev / weight) if shrinks else gradient",
+                "exact = {v.ref(): s / w for v, s, w in zip(measured, sums, weights)}\n"
+                "            share = shrunk(exact[variable.ref()], stddev / weight)\n"
+                "            share = tf.norm(share) / tf.norm(exact[variable.ref()])\n"
+                "            return share * gradient if shrinks else gradient",
+            ),
+        ),
+        "The share of the pull-back that is taken tells of the sums without noise.",
+        ("tests/training/step/test_shrinkage.py",),
+    ),
+    Mutant(
+        "shrunk-by-noise-before-the-weights",
+        _RELEASE,
+        (("return shrunk(gradient, stddev / weight)", "return shrunk(gradient, stddev * weight)"),),
+        "The pull-back is shrunk to nothing.",
+        ("tests/training/step/test_shrinkage.py",),
     ),
     Mutant(
         "clip-weights-not-undone",

@@ -86,6 +86,7 @@ def test_zcdp_as_printed_is_refuted_by_one_update():
     assert 4 * claim < certified
 
 
+@pytest.mark.slow_cases("0.5-30.0-5-*")
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
     "rate, noise, updates",
@@ -128,7 +129,7 @@ CALIBRATED = [
 ]
 
 
-@pytest.mark.slow_cases("0.1-lots0-row0", "0.1-lots1-row1")
+@pytest.mark.slow_cases("0.1-*", "10-*")
 @pytest.mark.parametrize("lots, row", CALIBRATED)
 @pytest.mark.parametrize("epsilon", [10, 1, 0.1])
 def test_calibrated_sigmas(lots, row, epsilon):

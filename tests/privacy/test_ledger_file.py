@@ -35,7 +35,11 @@ def test_what_was_written_is_read(path):
     assert read.tail == ledger.tail and read.epsilon() == memory.epsilon()
     ledger.void("a reason")
     ledger.finish()
+    trials = [[PLAN.sampling_rate, PLAN.noise_multiplier, PLAN.steps]]
+    ledger.record_search(expected_trials=8, shape="inf", trials=trials, score_noise_multiplier=3.0)
+    ledger.record_trial(0)
     read = read_ledger(path)
+    assert read.search == ledger.search and read.trials == (0,)
     assert read.no_guarantee_because == ("a reason",) and read.is_finished
     assert read.place == (2049, 1234567) and read.foreign == ("Loaded.",)
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]

@@ -63,6 +63,7 @@ def test_no_other_gradients_are_worse():
             assert delta <= pair_delta(epsilon, rate, z) + 1e-6
 
 
+@pytest.mark.slow_cases("0.01-1.0", "0.2-0.7")
 @pytest.mark.parametrize("rate, z", [(0.01, 1.0), (0.2, 0.7), (0.6, 5.0)])
 def test_renyi_divergences_by_integration(rate, z):
     for order, found in zip(RDP_ORDERS, _rdp(rate, z), strict=True):

@@ -21,6 +21,7 @@ from trainers import (
     finetune,
     klause_scalenorm,
     prepare_tiny_imagenet,
+    search,
     sweep,
     table,
 )
@@ -36,6 +37,7 @@ PROGRAMS = {
     "finetune": finetune,
     "klause_scalenorm": klause_scalenorm,
     "prepare_tiny_imagenet": prepare_tiny_imagenet,
+    "search": search,
     "sweep": sweep,
     "table": table,
 }

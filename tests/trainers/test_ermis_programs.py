@@ -52,6 +52,14 @@ def spec_of(main, monkeypatch):
             ("--epsilon=10", "--dataset=mnist", "--accountant=pld", "--hidden_units=500"),
             ("mnist", "dpsgd", 10.0, {"accountant": "pld", "hidden_units": 500}),
         ),
+        (
+            ("--epsilon=1", "--method=dpvd", "--accountant=ac", "--reading=as_printed"),
+            ("digits", "dpvd", 1.0, {"calibrated_by": "ac", "reading": "as_printed"}),
+        ),
+        (
+            ("--epsilon=1", "--method=dpvd", "--model=random_features", "--kl_weight=0.5"),
+            ("digits", "dpvd", 1.0, {"model": "random_features", "kl_weight": 0.5}),
+        ),
         (("--epsilon=inf", "--method=none"), ("digits", "none", math.inf, {})),
         (
             ("--epsilon=1", "--clipping=per_layer", "--learning_rate_round=update", "--epochs=9"),
@@ -69,11 +77,12 @@ def test_flags_reach_the_spec(spec_of, flags, expected):
     assert spec_of(*flags) == ermis.spec(dataset, method, epsilon, **fields)
 
 
-def test_dpvd_is_not_there_yet(main, tmp_path):
-    result = main(
-        "ermis_variational_dropout", "--method=dpvd", "--epsilon=1", f"--output_dir={tmp_path}"
-    )
-    assert result.code == 2 and "no run yet" in result.err
+def test_as_printed_cannot_be_planned(main):
+    flags = ("--method=dpvd", "--epsilon=1", "--accountant=zcdp", "--reading=as_printed")
+    result = main("ermis_variational_dropout", *flags, "--dry_run")
+    assert result.code == 2 and "Expected --dry_run with --reading=sound" in result.err
+    result = main("ermis_variational_dropout", "--method=dpvd", "--epsilon=1", flags[-1])
+    assert result.code == 2 and "calibrated_by='ac' or 'zcdp'" in result.err
 
 
 @pytest.mark.slow_cases("none-inf")

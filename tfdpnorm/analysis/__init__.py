@@ -5,6 +5,11 @@ Nothing here is private: it reads whatever data it is given, and its results dep
 
 from tfdpnorm.analysis.activations import BlockActivations, block_activations, residual_additions
 from tfdpnorm.analysis.hessian import Hessian
+from tfdpnorm.analysis.public_moments import (
+    LayerMismatch,
+    moment_mismatch,
+    noise_through_statistics,
+)
 from tfdpnorm.analysis.spectrum import (
     Estimate,
     RitzValues,
@@ -18,10 +23,13 @@ __all__ = [
     "BlockActivations",
     "Estimate",
     "Hessian",
+    "LayerMismatch",
     "RitzValues",
     "block_activations",
     "extreme_eigenvalues",
     "lanczos",
+    "moment_mismatch",
+    "noise_through_statistics",
     "power_iteration",
     "residual_additions",
     "trace",

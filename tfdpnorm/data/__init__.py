@@ -5,6 +5,7 @@ from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.public import check_public_batch, match_images, split_public, take_public_batch
 from tfdpnorm.data.sources import known_names, load_examples
+from tfdpnorm.data.synthetic import SyntheticRows, synthetic_rows
 from tfdpnorm.data.text import common_words, hash_tokens, word_ids
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Examples",
     "Lot",
     "PoissonBatches",
+    "SyntheticRows",
     "check_public_batch",
     "common_words",
     "hash_tokens",
@@ -21,6 +23,7 @@ __all__ = [
     "match_images",
     "poisson_batches",
     "split_public",
+    "synthetic_rows",
     "take_public_batch",
     "word_ids",
 ]

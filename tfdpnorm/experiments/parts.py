@@ -15,9 +15,13 @@ from tfdpnorm.choices import (
     ENGINES,
     GENERATORS,
     NORMS,
+    PULL_BACKS,
     STATISTICS,
     STATISTICS_GRADIENTS,
+    SYNTHETIC_KINDS,
+    TUNERS,
 )
+from tfdpnorm.choices import SEARCH_DISTRIBUTIONS as DISTRIBUTIONS
 from tfdpnorm.experiments.knobs import Part, again, knob
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
@@ -45,6 +49,12 @@ def _has_public_statistics(settings):
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
+
+
+def _known_if_synthetic(name, value):
+    start, colon, kind = value.partition(":")
+    if start == "synthetic" and colon:
+        arguments.choice(f"the kind in {name}", kind, SYNTHETIC_KINDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -404,14 +414,23 @@ class PublicRows(Statistics):
 
     public_dataset: str = knob(
         "kmnist",
-        "Where the public rows come from: a data set, or split for a part of the private one, "
-        "which is taken out of it first.",
+        "Where the public rows come from: a data set; split for a part of the private one, which "
+        "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
+        check=_known_if_synthetic,
         only_if=_has_public_rows,
     )
     pull_back_weight: float = knob(
         1.0,
         "Weight of public-batch gammas' and betas' gradients in the clip.",
         check=arguments.positive,
+        make_private=True,
+        only_if=_has_public_statistics,
+    )
+    pull_back: str = knob(
+        "whole",
+        "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
+        "noise.",
+        choices=PULL_BACKS,
         make_private=True,
         only_if=_has_public_statistics,
     )
@@ -460,3 +479,55 @@ class Evaluation(Part):
         at_least=1,
         measured=False,
     )
+
+
+def _chooses_number(settings):
+    return settings["tuner"] == "private_random"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search(Noise):
+    """A search for settings, whose budget is the epsilon of the spec: that of all trials."""
+
+    tuner: str = knob(
+        "private_random",
+        "How trials get their settings. private_random: at random, so many trials as is drawn in "
+        "secret, of which the best is released; random, bayesian, hyperband: Keras Tuner's, with "
+        "all trials composed.",
+        choices=TUNERS,
+    )
+    over: str = knob(
+        help="What is searched: names such as learning_rate,norm, with values or without: "
+        "learning_rate=0.1:0.3:1,l2_norm_clip.",
+    )
+    expected_trials: float = knob(
+        8.0, "Number of trials; of private_random the expected one.", check=arguments.positive
+    )
+    distribution: str = knob(
+        "poisson",
+        "Of the number of trials.",
+        choices=tuple(DISTRIBUTIONS),
+        only_if=_chooses_number,
+    )
+    score_examples: int = knob(
+        500,
+        "Training examples left out to score the trials on, which noise protects.",
+        at_least=2,
+    )
+    recorded_trials: str = knob(
+        "winner",
+        "Whether the record has the winner alone, or all trials, which is NOT FOR RELEASE where "
+        "the data are private.",
+        choices=("winner", "all"),
+        measured=False,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.epsilon is None or self.is_unclipped:
+            raise ValueError(
+                f"Expected a finite epsilon for a search, got {self.epsilon!r}. It is the budget "
+                "of all trials together."
+            )
+        if self.accountant != "rdp":
+            raise ValueError(f'Expected accountant="rdp" in a search, got {self.accountant!r}.')

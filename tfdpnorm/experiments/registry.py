@@ -9,11 +9,11 @@ listed without it.
 
 import functools
 
-from tfdpnorm.experiments import davody, ermis, finetune, klause
+from tfdpnorm.experiments import davody, ermis, finetune, klause, method, search
 from tfdpnorm.experiments.knobs import Part
 from tfdpnorm.experiments.table_form import TableForm
 
-_PAPERS = (davody, klause, ermis, finetune)
+_PAPERS = (davody, klause, ermis, finetune, method, search)
 
 _CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
 EXPERIMENTS = tuple(_CELLS)

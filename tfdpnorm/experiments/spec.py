@@ -120,13 +120,23 @@ def _has_prior(settings):
     return settings["method"] == "svi"
 
 
+def _has_dropout(settings):
+    return settings["method"] == "dpvd"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariationalSpec(PowerSchedule, ExperimentSpec):
     """A cell of Ermis & Cemgil (2017): one of their methods, private or not."""
 
     kind: ClassVar[str] = "variational"
 
-    model: str = again(Network, "model", "mlp", flag=False)
+    model: str = again(
+        Network,
+        "model",
+        "mlp",
+        help="mlp: the paper's; random_features: fixed features and trained logits.",
+        choices=("mlp", "random_features"),
+    )
     method: str = knob(
         "dpsgd",
         "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
@@ -154,6 +164,12 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         check=arguments.positive,
         only_if=_has_prior,
     )
+    kl_weight: float = knob(
+        0.0,
+        "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
+        check=arguments.nonnegative,
+        only_if=_has_dropout,
+    )
 
     @property
     def at_any_noise(self):
@@ -178,6 +194,39 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
                 "Expected prior_stddev with method='svi' and optimizer='sgd', got "
                 f"method={self.method!r} and optimizer={self.optimizer!r}."
             )
+        plain = self.optimizer == "sgd" and not self.momentum
+        if self.method == "dpvd" and not plain:
+            raise ValueError(
+                "Expected optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that "
+                f"of such updates, got {self.optimizer!r} and {self.momentum!r}."
+            )
+        if self.kl_weight and self.method != "dpvd":
+            raise ValueError(
+                f"Expected kl_weight with method='dpvd', got method={self.method!r}. Leave it out."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrintedSpec(VariationalSpec):
+    """A cell that is trained by Algorithm 1 of Ermis & Cemgil (2017) as printed: not private."""
+
+    kind: ClassVar[str] = "as_printed"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.method != "dpvd" or self.calibrated_by is None:
+            raise ValueError(
+                "Expected method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as "
+                f"printed, got method={self.method!r} and calibrated_by={self.calibrated_by!r}."
+            )
+        ours = {
+            "learning_rate_schedule": "power",
+            "learning_rate_round": "update",
+            "clipping": "per_layer",
+        }
+        other = {name: getattr(self, name) for name in ours if getattr(self, name) != ours[name]}
+        if other:
+            raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")
 
 
 def _trains_imported_layers(settings):
@@ -278,6 +327,7 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     expected_batch_size: int = again(ClippedLots, "expected_batch_size", 64)
     physical_batch_size: int | None = again(ClippedLots, "physical_batch_size", None, flag=False)
     public_batch_size: int = again(Statistics, "public_batch_size", 32, flag=False)
+    public_dataset: str = again(PublicRows, "public_dataset", "split", flag=False)
     clipping: str = knob("flat", "See `make_private`.", flag=False, make_private=True)
     clip_function: str = knob("abadi", "See `make_private`.", flag=False, make_private=True)
     augmentation_multiplicity: int = knob(
@@ -291,7 +341,10 @@ class AuditSpec(Statistics, Claim, ClippedLots, Network, Dataset):
     @property
     def path(self):
         """The normalisation, and where its statistics come from, in words."""
-        return path_name(self.norm, self.statistics, self.statistics_gradient)
+        name = path_name(self.norm, self.statistics, self.statistics_gradient)
+        if not self.needs_public_rows or self.public_dataset == "split":
+            return name
+        return f"{name}, public rows {self.public_dataset}"
 
 
 def path_name(norm, statistics, statistics_gradient):

@@ -23,6 +23,7 @@ _MODULES = {
     "PublicCentering": "tfdpnorm.layers",
     "PublicRowsModel": "tfdpnorm.training.public_rows_model",
     "RandomCropAndFlip": "tfdpnorm.layers",
+    "RandomPatchFeatures": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.transformer",
     "VariationalDropoutConv2D": "tfdpnorm.layers",

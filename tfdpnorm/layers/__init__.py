@@ -14,6 +14,7 @@ from tfdpnorm.layers.public_statistics import (
     use_pass,
 )
 from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
+from tfdpnorm.layers.random_patch_features import RandomPatchFeatures
 from tfdpnorm.layers.scale_norm import ScaleNorm
 from tfdpnorm.layers.sparsity import prune, sparsity_report
 from tfdpnorm.layers.variational_dropout import (
@@ -23,6 +24,7 @@ from tfdpnorm.layers.variational_dropout import (
 )
 from tfdpnorm.layers.weight_noise import WeightNoise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
+from tfdpnorm.layers.with_variational_dropout import with_variational_dropout
 from tfdpnorm.layers.with_weight_noise import with_weight_noise
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "PublicMomentsLayer",
     "PublicStatistics",
     "RandomCropAndFlip",
+    "RandomPatchFeatures",
     "ScaleNorm",
     "VariationalDropout",
     "VariationalDropoutConv2D",
@@ -46,5 +49,6 @@ __all__ = [
     "record_pass",
     "sparsity_report",
     "use_pass",
+    "with_variational_dropout",
     "with_weight_noise",
 ]

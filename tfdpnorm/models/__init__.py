@@ -5,6 +5,7 @@ from tfdpnorm.models import (
     lenet5,
     lenet_300_100,
     mlp,
+    random_features,
     resnet9,
     resnet18,
     resnet50,
@@ -29,5 +30,5 @@ __all__ = [
 ]
 
 # Imported to register themselves.
-del bilstm, lenet5, lenet_300_100, mlp, resnet9, resnet18, resnet50, tf_tutorial, transformer, vgg
-del wide_resnet
+del bilstm, lenet5, lenet_300_100, mlp, random_features, resnet9, resnet18, resnet50, tf_tutorial
+del transformer, vgg, wide_resnet

@@ -13,6 +13,7 @@ from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.queries import ValidationQueries
 from tfdpnorm.privacy.repetitions import Repetitions
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.search import SearchPlan
 
 
 class BudgetExhaustedError(RuntimeError):
@@ -66,6 +67,7 @@ class PrivacyLedger:
         self._sentences |= {"exclude": (), "foreign": (), "establish": (), "hold": ()}
         self._place = None
         self._is_finished = False
+        self._search, self._trials = None, ()
 
         updates = arguments.whole("updates", updates, at_least=0)
         for reason in arguments.reasons("no_guarantee_because", no_guarantee_because):
@@ -171,6 +173,16 @@ class PrivacyLedger:
     def held_to_plan_because(self):
         """Why epsilon is that of the whole plan, a tuple; empty if it is that of the updates."""
         return self._sentences["hold"]
+
+    @property
+    def search(self):
+        """The `SearchPlan` of the search that this run is a trial of, or None."""
+        return self._search
+
+    @property
+    def trials(self):
+        """The numbers of the trials that were begun, a tuple, in the ledger of a search."""
+        return self._trials
 
     @property
     def queries(self):
@@ -371,6 +383,71 @@ class PrivacyLedger:
         """
         return self._queries.answer(name, self.position)
 
+    def record_search(self, *, expected_trials, shape, trials, score_noise_multiplier):
+        """Records that this run is a trial of a search, or that the ledger is that of the search.
+
+        From then on every epsilon is that of the whole search, however many updates this run makes.
+        The same search again changes nothing.
+
+        Args:
+            expected_trials: As the others, the fields of a `SearchPlan`, as its `entry` has them.
+            shape: See there.
+            trials: See there.
+            score_noise_multiplier: See there.
+
+        Raises:
+            ValueError: if they are no search, it is not accounted by Renyi DP, this run may cost
+                more than its trials, or it is of another search already.
+        """
+        search = SearchPlan(
+            expected_trials,
+            math.inf if shape == "inf" else shape,
+            tuple(map(tuple, trials)),
+            score_noise_multiplier,
+        )
+        if self._search is not None:
+            if search != self._search:
+                raise ValueError(
+                    f"Expected the search that the run is of, {self._search}, got {search}. "
+                    "Restore its settings, or name another folder."
+                )
+            return
+        if self._plan.accountant != "rdp":
+            raise ValueError(
+                f'Expected accountant="rdp" in a search, got {self._plan.accountant!r}: what a '
+                "search costs is known in terms of Renyi DP. Leave the accountant out."
+            )
+        if not search.covers(self._plan):
+            plan = self._plan
+            raise ValueError(
+                "Expected a run that costs at most what a trial of the search may, one of "
+                f"(sampling rate, noise multiplier, updates) {search.trials}, got "
+                f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its lot among "
+                "those that are searched."
+            )
+        self._append({"kind": "search", **search.entry()})
+        self._search = search
+
+    def record_trial(self, number):
+        """Records, in the ledger of a search, that a trial is about to begin; twice is as once.
+
+        Raises:
+            ValueError: if `number` is not a whole one >= 0, or no search was recorded.
+            BudgetExhaustedError: if there are as many trials as are composed.
+        """
+        number = arguments.whole("number", number, at_least=0)
+        if self._search is None:
+            raise ValueError("Expected the ledger of a search, got that of a run.")
+        if number in self._trials:
+            return
+        if self._search.is_composed and len(self._trials) >= self._search.expected_trials:
+            raise BudgetExhaustedError(
+                f"Expected at most {self._search.in_words}, got another one: the budget is spent. "
+                "Release the best of those that were made."
+            )
+        self._append({"kind": "trial", "number": number})
+        self._trials = (*self._trials, number)
+
     def void(self, reason):
         """Declares that no guarantee holds, for a `reason` found at run time.
 
@@ -406,7 +483,8 @@ class PrivacyLedger:
 
         Args:
             accountant: "rdp" or "pld"; None for the plan's. Before the last update "pld" reports
-                that of a slightly later one, never less (see `EpsilonCurve`).
+                that of a slightly later one, never less (see `EpsilonCurve`). Of a search, both
+                are by Renyi DP, the only one that knows what a choice costs.
 
         Returns:
             Epsilon, a float; infinite if no guarantee holds.
@@ -432,8 +510,25 @@ class PrivacyLedger:
         if not self.guarantee_holds:
             return math.inf
         plan = self._plan_by(accountant)
+        if self._search is not None:
+            asked = self._queries.mechanisms(disjoint=True, whole_plan=True)
+            return self._search.score_epsilon(plan.delta, asked)
         asked = self._queries.mechanisms(disjoint=True, whole_plan=bool(self.held_to_plan_because))
         return composed_epsilon(asked, plan.delta, plan.accountant)
+
+    def spent(self, at_least=0):
+        """Returns the Gaussian mechanisms that looked at training examples so far.
+
+        Args:
+            at_least: The number of updates on lots of their own that are counted at least.
+
+        Returns:
+            A tuple of (sampling rate, noise multiplier, count).
+        """
+        rate, noise = self._plan.sampling_rate, self._plan.noise_multiplier
+        updates = [(rate, noise, max(self._lots.single, at_least))]
+        updates += [(rate, noise / math.sqrt(m), lots) for m, lots in self._lots.shared]
+        return (*updates, *self._queries.mechanisms(disjoint=False, whole_plan=at_least > 0))
 
     def _check_affordable(self, count):
         """Raises BudgetExhaustedError if `count` more updates are too many."""
@@ -473,6 +568,8 @@ class PrivacyLedger:
             self._sentences[kind] = (*self._sentences[kind], sentence)
 
     def _formula(self, plan, *, whole_plan):
+        if self._search is not None:
+            return self._search.epsilon(plan.delta, self._more_than_planned())
         asked = self._queries.mechanisms(disjoint=False, whole_plan=whole_plan)
         spent = run_epsilon(plan, self._lots.single, self._lots.shared, asked)
         return max(spent, self._planned_formula(plan)) if whole_plan else spent
@@ -480,6 +577,13 @@ class PrivacyLedger:
     def _planned_formula(self, plan):
         asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
         return run_epsilon(plan, plan.steps, (), asked)
+
+    def _more_than_planned(self):
+        """As `spent`, where that is more than the updates planned; else nothing."""
+        if self._lots.shared or self._lots.single > self._plan.steps:
+            return self.spent(at_least=self._plan.steps)
+        asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
+        return self.spent(at_least=self._plan.steps) if asked else ()
 
     def _asked_and_planned(self):
         """The queries about training examples, those asked and those planned, where they differ."""

@@ -36,6 +36,8 @@ ENTRIES = {
     "foreign": PrivacyLedger.declare_foreign,
     "hold": PrivacyLedger.hold_to_plan,
     "finish": PrivacyLedger.finish,
+    "search": PrivacyLedger.record_search,
+    "trial": PrivacyLedger.record_trial,
 }
 """The call that records each kind of entry. Reading a file makes the calls again."""
 

@@ -21,6 +21,10 @@ _LEFT_OUT = (
     "Whatever else was computed from private data and went into the run: preprocessing, a "
     "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
 )
+_OTHER_SEARCHES = (
+    "Any other search: every further run on the same data, kept or thrown away, adds to this "
+    "epsilon."
+)
 _VALIDATION_LEFT_OUT = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
 )
@@ -97,8 +101,10 @@ def privacy_statement(ledger, *, excluded=(), foreign=()):
 
 def _left_out(ledger):
     generator = ledger.settings.get("noise_generator")
+    first = _LEFT_OUT[0] if ledger.search is None else _OTHER_SEARCHES
     return [
-        *_LEFT_OUT,
+        first,
+        *_LEFT_OUT[1:],
         _OTHER_VALIDATION_LEFT_OUT if ledger.queries else _VALIDATION_LEFT_OUT,
         *_floating_point(ledger),
         _GENERATORS.get(generator, _GENERATORS[None]),
@@ -137,8 +143,9 @@ def _guaranteed(ledger, foreign):
                 "began with have seen is not known to it."
             )
     else:
+        of_search = "" if ledger.search is None else ", with the search that it is part of,"
         first = (
-            f"Training satisfies (epsilon, delta)-differential privacy with epsilon = "
+            f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
             f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."
         )
     lines = [
@@ -160,23 +167,11 @@ def _guaranteed(ledger, foreign):
             "exported models)."
         ),
         *map(_item, ledger.established),
+        *map(_item, _search(ledger)),
         *map(_item, _validation(ledger)),
     ]
-    if ledger.held_to_plan_because:
-        lines.append(
-            _item(
-                f"This is the epsilon of the whole plan of {plan.steps} updates, however many "
-                f"were made, because: {'; '.join(ledger.held_to_plan_because)}."
-            )
-        )
-    elif 0 < ledger.updates < plan.steps:
-        lines.append(
-            _item(
-                f"The run was planned for {plan.steps} updates. If the decision to stop earlier "
-                "looked at the model or at private data, state the epsilon of the whole plan "
-                f"instead: {ceil_text(ledger.whole_plan_epsilon())} (rounded up)."
-            )
-        )
+    if ledger.search is None:  # The epsilon of a search is that of all updates planned.
+        lines += map(_item, _stopped_early(ledger))
     if plan.delta >= 1 / plan.num_examples:
         lines.append(
             _item(
@@ -187,12 +182,68 @@ def _guaranteed(ledger, foreign):
     return lines
 
 
+def _stopped_early(ledger):
+    """What the plan has to do with the epsilon of a run that did not reach its end."""
+    steps = ledger.plan.steps
+    if ledger.held_to_plan_because:
+        return [
+            f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
+            f"because: {'; '.join(ledger.held_to_plan_because)}."
+        ]
+    if 0 < ledger.updates < steps:
+        return [
+            f"The run was planned for {steps} updates. If the decision to stop earlier looked at "
+            "the model or at private data, state the epsilon of the whole plan instead: "
+            f"{ceil_text(ledger.whole_plan_epsilon())} (rounded up)."
+        ]
+    return []
+
+
+def _search(ledger):
+    """What the search is that the run was part of, and what its epsilon presumes."""
+    search, delta = ledger.search, ledger.plan.delta
+    if search is None:
+        return []
+    alone = ceil_text(search.trial_epsilon(delta))
+    lines = []
+    if search.is_composed:
+        lines.append(
+            f"Search: this run is one of at most {search.in_words}, whose settings may follow from "
+            "the scores of those before. The epsilon is that of all of them composed, so that all "
+            "their weights and noised scores may be released. One trial alone would have epsilon "
+            f"{alone}."
+        )
+    else:
+        composed = ceil_text(search.composed_epsilon(delta))
+        lines.append(
+            "Search: this run is the best of a random number of trials with random settings "
+            f"({search.in_words}), drawn in secret and independently of the data (Papernot and "
+            "Steinke 2022). The epsilon includes the choice. It presumes that nothing of the other "
+            "trials is released: no weights, no scores, not how many there were. One trial alone "
+            f"would have epsilon {alone}, and {search.expected_trials:g} of them, all released, "
+            f"{composed}."
+        )
+    if search.score_noise_multiplier is None:
+        lines.append(
+            "Scores: of public examples. If they are not public, this epsilon does not protect "
+            "them."
+        )
+    return lines
+
+
 def _validation(ledger):
     """The second guarantee, for validation examples, and what they add to the first."""
     lines = []
     epsilon = ledger.validation_epsilon()
     apart = ledger.queries_of(disjoint=True)
-    if apart:
+    if apart and ledger.search is not None:
+        lines.append(
+            "Validation: a second guarantee holds for any one validation example. It covers the "
+            "noisy scores of the trials and the choice by them, with epsilon = "
+            f"{ceil_text(epsilon)} (rounded up) and delta = {ledger.plan.delta!r}. It assumes that "
+            "no validation example is a training example."
+        )
+    elif apart:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
             f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "

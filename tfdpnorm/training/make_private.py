@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.audit import check_known_layers
+from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
@@ -41,6 +42,7 @@ from tfdpnorm.training.step.noised_statistics import (
 )
 from tfdpnorm.training.step.streams import Streams
 from tfdpnorm.training.step.views import Views
+from tfdpnorm.training.synthetic_batch import synthetic_batch
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -63,6 +65,7 @@ def make_private(
     physical_batch_size=None,
     loss_scale=None,
     pull_back_weight=1.0,
+    pull_back="whole",
     clipping="flat",
     clip_function="abadi",
     augmentation_multiplicity=1,
@@ -92,7 +95,10 @@ def make_private(
             clipped gradients, over C. 0 trains without noise, and without a guarantee.
         delta: With `noise_multiplier`.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
-            They must be chosen without looking at the private data, and not be part of it.
+            They must be chosen without looking at the private data, and not be part of it. Or
+            "synthetic", "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows
+            that are made up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in
+            [0, 1], token ids, or numbers of mean 0 and variance 1.
         convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
             "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
             is the `model` of what is returned, and what was done is its `conversion`.
@@ -114,6 +120,10 @@ def make_private(
             before clipping, undone after the noise. They are small beside the kernels' and the
             pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
             the clipping norm. The guarantee is the same for any factor.
+        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
+            they are pulled back through the public statistics, each layer's by its own ratio of
+            signal to noise (`tfdpnorm.training.step.shrinkage`). It helps where lots are small or
+            the noise is large. The guarantee is the same.
         clipping: "flat": the gradient by all weights is clipped as one vector, to C. "per_layer":
             that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
         clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
@@ -170,6 +180,7 @@ def make_private(
         augmentation_multiplicity=augmentation_multiplicity,
         augmentation=augmentation,
         pull_back_weight=pull_back_weight,
+        pull_back=pull_back,
         statistics_budget_share=statistics_budget_share,
         validate=validate,
     )
@@ -212,6 +223,7 @@ def make_private(
         "clip_function": clip_function,
         "augmentation_multiplicity": augmentation_multiplicity,
         "pull_back_weight": float(pull_back_weight),
+        **({} if pull_back == "whole" else {"pull_back": pull_back}),
         "loss_scale": checked.clipping.loss_scale,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
@@ -236,6 +248,8 @@ def make_private(
         checkpoint_every=checkpoint_every,
     )
     private.conversion = conversion
+    if checked.said_of_public_rows is not None:
+        private.ledger.establish(checked.said_of_public_rows)
     private.row_checks.check_model()
     if price is not None:
         warnings.warn(price, stacklevel=2)
@@ -259,6 +273,8 @@ def _converted(model, convert, public_batch):
         raise ValueError(
             f"Expected convert to have arguments of convert_model, {OPTIONS}, got {unknown}."
         )
+    if isinstance(public_batch, (str, SyntheticRows)):
+        public_batch = None  # They are made for the converted model, and tell nothing of this one.
     if public_batch is not None:
         tf.nest.map_structure(lambda x: check_public_rows(np.asarray(x)), public_batch)
     return convert_model(model, **{"public_rows": public_batch, **given})
@@ -286,6 +302,7 @@ class _Checked(NamedTuple):
         views: `Views`.
         noised_layers: The number of layers whose running averages are released with noise.
         statistics_budget_share: Their share of the budget; 0 without any.
+        said_of_public_rows: What the statement says of the public rows, or None.
     """
 
     streams: Streams
@@ -294,6 +311,7 @@ class _Checked(NamedTuple):
     views: Views
     noised_layers: int
     statistics_budget_share: float
+    said_of_public_rows: str | None
 
 
 def _check(
@@ -308,17 +326,21 @@ def _check(
     augmentation_multiplicity,
     augmentation,
     pull_back_weight,
+    pull_back,
     statistics_budget_share,
     validate,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     engine = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True)
+    said_of_public_rows = None
+    if isinstance(public_batch, (str, SyntheticRows)):
+        public_batch, said_of_public_rows = synthetic_batch(model, public_batch)
     if public_batch is not None:
         public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
-    streams = Streams(model, public_batch, pull_back_weight)
+    streams = Streams(model, public_batch, pull_back_weight, pull_back)
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = default_engine(**asked) if engine is None else engine
     if loss_scale is None:
@@ -337,6 +359,7 @@ def _check(
         Views(augmentation_multiplicity, augmentation),
         len(noised),
         statistics_budget_share or 0.0,
+        said_of_public_rows if streams.layers else None,
     )
 
 

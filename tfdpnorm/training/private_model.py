@@ -27,6 +27,7 @@ from tfdpnorm.training.fit_data import (
     prepared_lots,
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
+from tfdpnorm.training.noticed_searches import noticed_trial
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import (
     described_model,
@@ -215,7 +216,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
-
+        self._layer_draws.make_variables()
         self.train_function = recorded_in_ledger(
             train_function, self, self._noise, self._update_metrics.epsilon
         )
@@ -283,6 +284,11 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         for callback in callbacks:
             if isinstance(callback, PrivateValidation):
                 check_validation_rows(callback, batches, self._streams.public_batch)
+        trial = noticed_trial(callbacks)
+        if trial is not None:
+            is_public = validation_is_public or kwargs.get("validation_data") is None
+            trial.declare(self.ledger, validation_is_public=is_public)
+        self.weights_of_run.of_trial(trial)
         if not self.restore_run(callbacks):
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)

@@ -15,12 +15,14 @@ from tfdpnorm.layers import PublicMomentsLayer
 
 # The variables that private models have trained in this process, by id, while they live.
 _trained = weakref.WeakValueDictionary()
+# The trials of searches that left weights, by the digest of these.
+_left_by_trials = {}
 
 _REPLACED = (
     "Weights that come from elsewhere: {when}, others than this run left were put in their place "
-    "(by load_weights, set_weights or the like). What private data these have seen is not known "
-    "here, and adds to this epsilon."
+    "(by load_weights, set_weights or the like). {known}"
 )
+_UNKNOWN = "What private data these have seen is not known here, and adds to this epsilon."
 _OPTIMIZED = (
     "Weights that come from elsewhere: when this run began, the model was trained already (its "
     "optimizer had made {steps} steps). What private data it has seen is not known here, and adds "
@@ -56,6 +58,11 @@ class WeightsOfRun:
         self._known = set()
         self._is_marked = False
         self.unrecorded = ()
+        self._trial = None
+
+    def of_trial(self, trial):
+        """Notes that the weights from now on are those of a `NoticedTrial`; None for no trial."""
+        self._trial = trial
 
     def declare_earlier_training(self):
         """Declares what is known of the weights that the run begins with."""
@@ -77,7 +84,10 @@ class WeightsOfRun:
     def note(self):
         """Notes that the present weights are of this run."""
         if self._model.built:
-            self._known.add(self._digest())
+            digest = self._digest()
+            self._known.add(digest)
+            if self._trial is not None:
+                _left_by_trials[digest] = self._trial
 
     def check(self, *, replaced=False):
         """Declares the present weights to come from elsewhere, unless they are known.
@@ -92,7 +102,7 @@ class WeightsOfRun:
             return
         digest = self._digest()
         if digest not in self._known and (self._known or replaced):
-            self._declare_replaced()
+            self._declare_replaced(_left_by_trials.get(digest))
         self._known.add(digest)
 
     def erase(self, optimizer):
@@ -103,10 +113,12 @@ class WeightsOfRun:
             variable.assign(tf.fill(tf.shape(variable), tf.cast(nothing, variable.dtype)))
         self.note()
 
-    def _declare_replaced(self):
+    def _declare_replaced(self, trial=None):
+        """Declares others' weights; if a `NoticedTrial` left them, it is named."""
         position = self._ledger.position
         when = f"after update {position}" if position else "before the first update"
-        self._declare(_REPLACED.format(when=when))
+        known = _UNKNOWN if trial is None else trial.in_words()
+        self._declare(_REPLACED.format(when=when, known=known))
 
     def _declare(self, sentence):
         try:

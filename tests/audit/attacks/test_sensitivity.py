@@ -100,6 +100,12 @@ def test_private_statistics_keep_the_bound(statistics, data):
     assert found.holds and 0.9 < found.add_remove
 
 
+def test_synthetic_public_rows_keep_the_bound(data):
+    private = compiled(dense_model("public"), public_batch="synthetic")
+    found = measure_sensitivity(private, *data, ascent_steps=2)
+    assert found.holds and 0.9 < found.add_remove
+
+
 def test_the_lots_own_statistics_break_it(data):
     private = compiled(dense_model("lot"), public_batch=public_rows())
     found = measure_sensitivity(private, *data)

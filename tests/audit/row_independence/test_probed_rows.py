@@ -8,7 +8,7 @@ from tensorflow import keras
 from tests.audit.row_independence.sound_models import FEATURES, SOUND, sequential
 from tfdpnorm import audit
 from tfdpnorm.audit.row_independence.compare import moved
-from tfdpnorm.audit.row_independence.rows import rows_like, splits, synthetic_rows
+from tfdpnorm.audit.row_independence.rows import made_up_rows, rows_like, splits
 
 layers = keras.layers
 pytestmark = pytest.mark.usefixtures("nothing_unchecked")
@@ -82,7 +82,7 @@ class TestRows:
             "c": tf.TensorSpec([None, None], tf.string),
             "d": tf.TensorSpec([None, 3], tf.uint8),
         }
-        rows = synthetic_rows(specs, rows=6)
+        rows = made_up_rows(specs, rows=6)
         assert rows.count == 6
         for part in rows:
             for name, spec in specs.items():

@@ -8,7 +8,7 @@ from tensorflow import keras
 from tests.audit.row_independence.sound_models import FEATURES, sequential
 from tfdpnorm import audit
 from tfdpnorm.audit.row_independence import unusual_rows
-from tfdpnorm.audit.row_independence.rows import synthetic_rows
+from tfdpnorm.audit.row_independence.rows import made_up_rows
 
 layers = keras.layers
 pytestmark = pytest.mark.usefixtures("nothing_unchecked")
@@ -48,7 +48,7 @@ def test_huge_and_missing_numbers_are_both_inside_and_outside():
 
 @pytest.mark.parametrize("count", [2, 5, 19])
 def test_a_batch_begins_with_the_probe_s_rows(count):
-    rows = synthetic_rows(tf.TensorSpec([None, 2]))
+    rows = made_up_rows(tf.TensorSpec([None, 2]))
     found = unusual_rows.batch_of(rows, count)
     assert found.shape == (count, 2)
     np.testing.assert_array_equal(found[:4], rows.base[:count])

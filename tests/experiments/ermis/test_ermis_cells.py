@@ -10,10 +10,13 @@ from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.ermis import cells as ermis
 from tfdpnorm.experiments.ermis import published
 from tfdpnorm.experiments.ermis.readings import NEAREST
-from tfdpnorm.experiments.report import tables
+from tfdpnorm.experiments.report import tables, variational
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.optimizers import PowerDecay, make_optimizer
 from tfdpnorm.experiments.sweep.runs import is_done
+from tfdpnorm.layers import VariationalDropoutDense
+from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.rounding import ceil_text
 
 ERMIS = [name for name in registry.EXPERIMENTS if name.startswith("ermis")]
 
@@ -28,7 +31,7 @@ def test_there_are_the_table_and_the_figures():
 def test_cells_have_names_of_their_own(name):
     specs = registry.cells(name)
     assert len({spec.cell for spec in specs}) == len(specs)
-    assert {spec.kind for spec in specs} == {"variational"}
+    assert {spec.kind for spec in specs} <= {"variational", "as_printed"}
 
 
 def test_the_figures_are_the_papers():
@@ -36,6 +39,8 @@ def test_the_figures_are_the_papers():
     assert found["digits-dpsgd/eps=1"] == 92.65
     assert found["digits-svi-zcdp/eps=0.1"] == found["digits-svi/eps=0.1"] == 87.12
     assert found["mnist-none/eps=inf"] == 97.8
+    assert found["digits-dpvd-as_printed-ac/eps=10"] == found["digits-dpvd-ac/eps=10"] == 93.61
+    assert found["mnist-dpvd-random_features/eps=1"] == found["mnist-dpvd/eps=1"] == 93.27
     assert ermis.spec("mnist", "dpsgd", 1.0, hidden_units=500).paper_value is None
     assert ermis.spec("mnist", "dpsgd", 1.0, delta=1e-6).paper_value is None
     assert published.TABLE1["digits"]["dpvd-zcdp"][1.0] == 92.78
@@ -43,9 +48,9 @@ def test_the_figures_are_the_papers():
 
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
-    spec = ermis.spec("mnist", "svi", 1.0)
+    spec = ermis.spec("mnist", "svi", 1.0, calibrated_by="zcdp")
     assert spec.clipping == "per_layer" and spec.l2_norm_clip == pytest.approx(2 * math.sqrt(2))
-    assert ermis.spec("mnist", "dpsgd", 1.0).l2_norm_clip == 2
+    assert ermis.spec("mnist", "dpsgd", noise_multiplier=1.0).l2_norm_clip == 2
 
 
 @pytest.mark.parametrize(
@@ -59,6 +64,11 @@ def test_each_layer_is_clipped_as_in_the_paper():
         dict(method="svi", epsilon=1.0, prior_stddev=1.0, optimizer="adam"),
         dict(method="svi", epsilon=1.0, learning_rate_round="step"),
         dict(method="svi", epsilon=1.0, learning_rate_power=-1.0),
+        dict(method="svi", epsilon=1.0, kl_weight=0.1),
+        dict(method="dpvd", epsilon=1.0, momentum=0.9),
+        dict(method="dpvd", epsilon=1.0, optimizer="adam"),
+        dict(method="dpvd", epsilon=1.0, reading="loose"),
+        dict(method="dpvd", epsilon=1.0, model="lenet5"),
     ],
 )
 def test_what_contradicts_itself_is_refused(fields):
@@ -102,6 +112,9 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
         assert record["noise_multiplier"] == pytest.approx(2 * sigma)
         assert record["epsilon_claimed"] == 1 and record["epsilon"] != 1
         assert "no guarantee of that" in "".join(said)
+    draw = variational.PLOTS["ermis_table1"]
+    plot = draw([record], tmp_path / "a.png", "Table 1", [record["network"]])
+    assert plot.stat().st_size > 10_000
     entry = tables.experiment_table([record], [])
     assert ("NOT A GUARANTEE" in entry) == (claimed_by is not None)
 
@@ -112,11 +125,77 @@ def test_without_privacy():
     assert not record["guarantee_holds"] and record["epsilon"] == math.inf
 
 
-def test_dpvd_is_to_come():
-    with pytest.raises(ValueError, match="got 'dpvd', for which there is no run yet"):
-        registry.run_cell(short("dpvd", 1.0), echo=lambda line: None)
+def test_sound_dpvd_has_the_noise_of_its_updates(tmp_path):
+    """Each layer clipped by itself, the guarantee that of DP-SGD, the divergence over N."""
+    spec = short("dpvd", 1.0, kl_weight=0.5, clipping="per_layer", l2_norm_clip=2.8)
+    result = registry.run_cell(spec, output_dir=tmp_path, echo=lambda line: None)
+    record, network = result.record, result.model.model
+    assert record["guarantee_holds"] and 0.9 < record["epsilon"] <= 1
+    assert record["epsilon_claimed"] is None and is_done(spec, [record])
+    rate = 0.3 * (1 - 2 / 3)  # that of the third update of three, falling linearly
+    expected = rate * record["noise_multiplier"] * 2.8 / record["expected_batch_size"]
+    for name in ("dense1", "logits"):
+        layer = network.get_layer(name)
+        assert isinstance(layer, VariationalDropoutDense)
+        assert float(layer.noise_stddev) == pytest.approx(expected, rel=1e-5)
+        assert (layer.num_examples, layer.kl_weight) == (1437, 0.5)
 
 
-def test_digits_are_64_numbers_here():
-    data = load_experiment_data(short("dpsgd", 1.0))
+def test_dpvd_as_printed_guarantees_nothing(tmp_path):
+    spec = ermis.spec(
+        "digits",
+        "dpvd",
+        1.0,
+        calibrated_by="zcdp",
+        reading="as_printed",
+        epochs=1,
+        expected_batch_size=479,
+        hidden_units=16,
+    )
+    said = []
+    record = registry.run_cell(
+        spec, output_dir=tmp_path, run_dir=tmp_path / "run", echo=said.append
+    ).record
+    assert not (tmp_path / "run").exists()
+    assert record["kind"] == "as_printed" and is_done(spec, [record])
+    assert not record["guarantee_holds"] and record["epsilon_claimed"] == 1
+    assert record["epsilon"] == record["epsilon_rdp"] == record["epsilon_pld"] == math.inf
+    because, beside = record["no_guarantee_because"]
+    assert because.startswith("NO GUARANTEE") and "claims epsilon = 1.0" in because
+    # What DP-SGD with 2 C sigma spends where each of two layers is clipped to C.
+    sigma = NEAREST.sigma("zcdp", 1.0, 479 / 1437, 3)
+    event = dp_sgd_event(479 / 1437, math.sqrt(2) * sigma, 3)
+    assert record["noise_multiplier"] == pytest.approx(math.sqrt(2) * sigma)
+    assert f"would spend epsilon {ceil_text(epsilon_of(event, 1e-5, 'rdp'))} (RDP)" in beside
+    assert "NO GUARANTEE" in said[0] and "NO GUARANTEE" in said[-2]
+    assert "NOT A GUARANTEE" in tables.experiment_table([record], [])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(method="svi", calibrated_by="zcdp"),
+        dict(method="dpvd"),
+        dict(method="dpvd", calibrated_by="ac", learning_rate_schedule="linear"),
+        dict(method="dpvd", calibrated_by="ac", clipping="flat"),
+        dict(method="dpvd", calibrated_by="ac", learning_rate_round="epoch"),
+    ],
+)
+def test_what_is_not_as_printed_is_refused(fields):
+    with pytest.raises(ValueError, match="^Expected .*as printed"):
+        ermis.spec("digits", epsilon=1.0, reading="as_printed", **fields)
+
+
+def test_the_same_care_for_each_method():
+    """Valid rows of one network differ in the method, and in nothing that is tuned."""
+    for model in ("mlp", "random_features"):
+        for epsilon in (10.0, 1.0, 0.1):
+            rows = [ermis.spec("digits", m, epsilon, model=model) for m in ("dpvd", "svi", "dpsgd")]
+            for name in ("learning_rate", "epochs", "steps", "expected_batch_size", "accountant"):
+                assert len({getattr(row, name) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("model", ["mlp", "random_features"])
+def test_digits_are_64_numbers_here(model):
+    data = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, model=model))
     assert data.train_x.shape == (1437, 8, 8, 1) and 0.9 < data.train_x.max() <= 1

@@ -26,6 +26,13 @@ DEPTHWISE = [
     ((8, 7, 2), lambda: layers.DepthwiseConv2D(3, strides=2, depth_multiplier=3)),
     ((9, 8, 2), lambda: layers.DepthwiseConv2D(3, dilation_rate=2)),
     ((8, 7, 1), lambda: layers.DepthwiseConv2D(3, dilation_rate=(1, 2), padding="same")),
+    # Kernels whose gradients are sums over their places: large ones, and those beyond the images.
+    ((8, 7, 3), lambda: layers.DepthwiseConv2D(5, strides=2, padding="same")),
+    ((9, 8, 2), lambda: layers.DepthwiseConv2D((4, 2), strides=2, depth_multiplier=2)),
+    ((9, 10, 2), lambda: layers.DepthwiseConv2D((4, 3), dilation_rate=(2, 1), padding="same")),
+    ((1, 2, 3), lambda: layers.DepthwiseConv2D(3, depth_multiplier=2, padding="same")),
+    ((9, 2), lambda: layers.DepthwiseConv1D(5, dilation_rate=2, padding="same")),
+    ((9, 2), lambda: layers.DepthwiseConv1D(5, strides=2, activation="tanh")),
     ((9, 3), lambda: layers.DepthwiseConv1D(3, depth_multiplier=2, activation="relu")),
     ((9, 2), lambda: layers.DepthwiseConv1D(4, strides=3, padding="same")),
     ((9, 2), lambda: layers.DepthwiseConv1D(3, dilation_rate=2, padding="same")),
@@ -38,6 +45,7 @@ SEPARABLE = [
     ((9, 3), lambda: layers.SeparableConv1D(4, 3, strides=2, depth_multiplier=2)),
     ((9, 3), lambda: layers.SeparableConv1D(2, 3, dilation_rate=3, padding="same")),
     ((9, 3), lambda: layers.SeparableConv1D(2, 3, dilation_rate=2, padding="causal")),
+    ((9, 3), lambda: layers.SeparableConv1D(2, 4, dilation_rate=2, padding="causal")),
     # Keras pads the whole reach of a causal kernel, strided or not.
     ((8, 3), lambda: layers.SeparableConv1D(2, 2, strides=2, padding="causal")),
 ]

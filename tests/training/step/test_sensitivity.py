@@ -38,6 +38,14 @@ def largest_change(run, one_lot, data):
     return max(changes)
 
 
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_one_row_changes_the_sum_by_at_most_the_clip_with_synthetic_public_rows(
+    engine, private, step_sum, one_lot, data, cross_entropy
+):
+    run = sum_without_noise(private, step_sum, "synthetic", cross_entropy, "public", engine)
+    assert 0.5 < largest_change(run, one_lot, data) <= 1 + 1e-5
+
+
 @pytest.mark.slow_cases("example-*", "public-per_example")
 @pytest.mark.parametrize(
     ("statistics", "engine"),

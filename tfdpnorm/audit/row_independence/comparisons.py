@@ -13,7 +13,7 @@ _SEEDS = 30
 # So near to 1 that what is not linear in the loss moves a hundredth of what it moves between parts
 # of the rows, and far enough for every number to be rounded otherwise.
 _FACTORS = (0.9991, 1.0007, 1.0013)
-_FAR = 10
+_FAR = 100
 
 # The larger batch: as many rows, unless another number is asked for; and as many floats at most in
 # the tensors of one run, if that leaves enough rows.

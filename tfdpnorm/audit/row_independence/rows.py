@@ -61,7 +61,7 @@ def splits(count):
         yield from (mask, ~mask)
 
 
-def synthetic_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
+def made_up_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
     """Makes rows up, without looking at data.
 
     Args:

@@ -12,8 +12,8 @@ from tfdpnorm.audit.row_independence.rows import (
     ProbeRows,
     input_specs,
     integer_bound,
+    made_up_rows,
     rows_like,
-    synthetic_rows,
 )
 from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.walk import sublayers
@@ -161,7 +161,7 @@ def _rows(like, **settings):
     if isinstance(like, ProbeRows):
         return like
     if all(isinstance(t, tf.TensorSpec) for t in tf.nest.flatten(like)):
-        return synthetic_rows(like, **settings)
+        return made_up_rows(like, **settings)
     return rows_like(like)
 
 

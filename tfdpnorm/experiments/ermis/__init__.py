@@ -7,6 +7,7 @@ __all__ = ["EXPERIMENTS", "kinds"]
 
 def kinds():
     """Returns the kinds of run that the specs are of; loads TensorFlow."""
+    from tfdpnorm.experiments.runs.as_printed import PrintedRun
     from tfdpnorm.experiments.runs.variational import VariationalRun
 
-    return (VariationalRun,)
+    return VariationalRun, PrintedRun

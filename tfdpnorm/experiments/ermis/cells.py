@@ -2,15 +2,30 @@
 
 import math
 
+from tfdpnorm import arguments
+from tfdpnorm.choices import CLAIMING_ACCOUNTANTS, READINGS
 from tfdpnorm.experiments.cells import column_of_privacy, settled
 from tfdpnorm.experiments.ermis import published as paper
-from tfdpnorm.experiments.ermis.settings import CLIP, HIDDEN_UNITS, PAPER, private_settings
-from tfdpnorm.experiments.spec import VariationalSpec
+from tfdpnorm.experiments.ermis.settings import (
+    CLIP,
+    FEATURES,
+    HIDDEN_UNITS,
+    private_settings,
+)
+from tfdpnorm.experiments.spec import PrintedSpec, VariationalSpec
 
-# Rows of Table 1: the method, and the accountant whose claim the noise is calibrated to. None is
-# Renyi accounting, which holds: of Abadi et al.'s row that is the paper's own.
-# DPVD comes here with its layers: ("dpvd", "ac"), ("dpvd", "zcdp"), ("dpvd", None).
-_ROWS = (("svi", "zcdp"), ("svi", None), ("dpsgd", None))
+_EPSILONS = (10.0, 1.0, 0.1)
+_METHODS = ("dpvd", "svi", "dpsgd")
+# Rows of Table 1. First the paper's, whose noise is calibrated to a claim; then the same methods,
+# and Abadi et al.'s, with the noise that holds; then these with fixed random features.
+_ROWS = (
+    *(dict(method="dpvd", calibrated_by=c, reading="as_printed") for c in CLAIMING_ACCOUNTANTS),
+    *(dict(method="dpvd", calibrated_by=c) for c in CLAIMING_ACCOUNTANTS),
+    dict(method="svi", calibrated_by="zcdp"),
+    *(dict(method=method) for method in _METHODS),
+    *(dict(method=method, model="random_features") for method in _METHODS),
+)
+_NOT_PRIVATE = (dict(method="none"), dict(method="none", model="random_features"))
 
 # Figure 5: one knob at a time, MNIST at epsilon 1.
 _FIGURE5 = {
@@ -22,7 +37,15 @@ _FIGURE5 = {
 
 
 def spec(
-    dataset, method, epsilon=None, *, calibrated_by=None, hidden_units=HIDDEN_UNITS, **settings
+    dataset,
+    method,
+    epsilon=None,
+    *,
+    calibrated_by=None,
+    reading="sound",
+    model="mlp",
+    hidden_units=HIDDEN_UNITS,
+    **settings,
 ):
     """The `VariationalSpec` of a cell, with our settings.
 
@@ -32,20 +55,28 @@ def spec(
         epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
             the settings.
         calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
-        hidden_units: Of the one hidden layer; None for the paper's.
+        reading: One of `tfdpnorm.choices.READINGS`; "as_printed" needs a claim.
+        model: "mlp", the paper's, or "random_features".
+        hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
         **settings: Fields of `VariationalSpec` that replace ours; None leaves ours in place.
     """
     hidden_units = HIDDEN_UNITS if hidden_units is None else hidden_units
-    ours = private_settings(dataset, method, epsilon)
+    printed = arguments.choice("reading", reading, READINGS) == "as_printed"
+    row = (f"{method}-as_printed" if printed else method, model, calibrated_by)
+    ours = private_settings(dataset, *row, epsilon)
     settings = {"delta": paper.DELTA, **settled(ours, settings)}
-    settings.setdefault("reduced", _reduced(dataset, settings))
+    if settings.get("steps") is not None:
+        settings.pop("epochs", None)
     marks = [
+        "as_printed" if printed else "",
         calibrated_by,
+        "" if model == "mlp" else model,
         "" if hidden_units == HIDDEN_UNITS else f"{hidden_units}_units",
         "held_out" if settings.get("held_out") else "",
     ]
     as_in_the_paper = settings["delta"] == paper.DELTA and hidden_units == HIDDEN_UNITS
-    return VariationalSpec(
+    options = {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES[dataset]
+    return (PrintedSpec if printed else VariationalSpec)(
         **{
             "experiment": "ermis_table1",
             "network": "-".join([dataset, method, *(mark for mark in marks if mark)]),
@@ -53,9 +84,10 @@ def spec(
             "paper_value": _figure(dataset, method, calibrated_by, epsilon)
             if as_in_the_paper
             else None,
-            "model_options": (("hidden_units", (hidden_units,)),),
+            "model_options": tuple(options.items()),
             **settings,
         },
+        model=model,
         dataset=dataset,
         method=method,
         norm="none",
@@ -65,30 +97,28 @@ def spec(
 
 
 def table1_cells(dataset=None):
-    """The specs of Table 1, each row at three budgets, and the one without privacy.
+    """The specs of Table 1, each row at three budgets, and those without privacy.
 
     Args:
         dataset: Only of this one.
     """
     return [
-        spec(one, method, epsilon, calibrated_by=claimed_by)
+        spec(one, epsilon=epsilon, **row)
         for one in paper.DATASETS
         if dataset in (None, one)
-        for method, claimed_by, epsilons in [
-            *((*row, (10.0, 1.0, 0.1)) for row in _ROWS),
-            ("none", None, (math.inf,)),
-        ]
+        for rows, epsilons in ((_ROWS, _EPSILONS), (_NOT_PRIVATE, (math.inf,)))
+        for row in rows
         for epsilon in epsilons
     ]
 
 
-def figure5_cells(method="dpsgd"):
-    """The specs of Figure 5, at epsilon 1 by Renyi accounting; the paper's is DPVD-zCDP.
+def figure5_cells(method="dpvd"):
+    """The specs of Figure 5, at epsilon 1 by Renyi accounting, in place of zCDP.
 
     Args:
         method: That is trained.
     """
-    scale = private_settings("mnist", method, 1.0)["l2_norm_clip"] / CLIP
+    scale = private_settings("mnist", method, "mlp", None, 1.0)["l2_norm_clip"] / CLIP
     specs = []
     for name, values in _FIGURE5.items():
         for value in values:
@@ -119,13 +149,6 @@ def _figure(dataset, method, calibrated_by, epsilon):
         return paper.NON_PRIVATE[dataset] if epsilon == math.inf else None
     row = method if method == "dpsgd" else f"{method}-{calibrated_by or 'zcdp'}"
     return paper.TABLE1[dataset].get(row, {}).get(epsilon)
-
-
-def _reduced(dataset, settings):
-    epochs, theirs = settings.get("epochs"), PAPER[dataset]["epochs"]
-    if epochs is None:
-        return f"updates {settings['steps']} for {theirs} epochs"
-    return f"epochs {epochs:g} for {theirs}" if epochs < theirs else ""
 
 
 EXPERIMENTS = {

@@ -7,6 +7,9 @@ Older records have neither kind nor network and column: their cells are named "n
 _BEFORE = {
     "epsilon_claimed": None,
     "epsilon_validation": None,
+    "epsilon_of_a_trial": None,
+    "epsilon_of_trials_composed": None,
+    "trials": None,
     "noise_generator": "philox",
     "insecure_seed": None,
     "resumes": 0,

@@ -117,7 +117,11 @@ def _over_target(records):
 
 def _is_as_promised(record):
     """Whether a run gives the privacy that its column says; only private ones say any."""
-    return record["guarantee_holds"] or record["kind"] not in ("private", "variational")
+    return record["guarantee_holds"] or record["kind"] not in (
+        "private",
+        "variational",
+        "as_printed",
+    )
 
 
 def by_cell(records, networks=()):

@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdpnorm import files, models
 from tfdpnorm.data import (
+    SyntheticRows,
     common_words,
     hash_tokens,
     load_examples,
@@ -15,6 +16,7 @@ from tfdpnorm.data import (
     take_public_batch,
     word_ids,
 )
+from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.parts import HeldOut, Plateau, Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
 
@@ -33,7 +35,8 @@ class ExperimentData:
         num_classes: Number of labels.
         test_x: [N_test, ...]; None where nothing is tested.
         test_y: [N_test].
-        public_x: [M, ...] public rows, or None.
+        public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
+            None.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
         validation_x: [N_validation, ...] rows held out of the training rows, or None.
@@ -48,7 +51,7 @@ class ExperimentData:
     num_classes: int
     test_x: np.ndarray | None = None
     test_y: np.ndarray | None = None
-    public_x: np.ndarray | None = None
+    public_x: np.ndarray | SyntheticRows | None = None
     scale: str = "full"
     public_source: str | None = None
     validation_x: np.ndarray | None = None
@@ -63,8 +66,9 @@ class ExperimentData:
         return len(self.train_x)
 
 
-# LeNet-5 needs at least 12x12; DIGITS has 8x8, which "mlp" takes as they are.
+# LeNet-5 needs at least 12x12; DIGITS has 8x8.
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
+_TAKE_SMALL_IMAGES = ("mlp", "random_features")
 
 
 def load_experiment_data(
@@ -95,9 +99,12 @@ def load_experiment_data(
     if prepare is None:
         _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
-    public = source = None
-    if isinstance(spec, PublicRows):
-        public, train, source = _public_rows(spec, train, data_dir)
+    public = public_source = None
+    made_up = None
+    if isinstance(spec, PublicRows) and is_synthetic(spec.public_dataset):
+        made_up, public_source = _made_up(spec)
+    elif isinstance(spec, PublicRows):
+        public, train, public_source = _public_rows(spec, train, data_dir)
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
@@ -116,8 +123,10 @@ def load_experiment_data(
         "validation_x": None if held_out is None else held_out.x,
     }
     if prepare is None:
-        arrays, more = _prepared(spec, train, raw, data_dir, cache_dir, echo)
+        arrays, more = _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo)
     else:
+        if made_up is not None:
+            raw["public_x"] = made_up.rows(train.x.shape[1:])
         arrays, more = prepare(raw)
     return ExperimentData(
         **arrays,
@@ -127,20 +136,20 @@ def load_experiment_data(
         validation_y=None if held_out is None else held_out.y,
         num_classes=train.num_classes,
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
-        public_source=source,
+        public_source=public_source,
     )
 
 
-def _prepared(spec, train, raw, data_dir, cache_dir, echo):
+def _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo):
     """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
     rows, more = _row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if _is_pretrained(spec):
-        arrays, what = frozen_features(
-            spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo
-        )
-        more = {"model_options": {"part": "head"}, "pretrained": what}
-    return arrays, more
+    if not _is_pretrained(spec):
+        return arrays if made_up is None else arrays | {"public_x": made_up}, more
+    if made_up is not None:
+        arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
+    arrays, what = frozen_features(spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo)
+    return arrays, {"model_options": {"part": "head"}, "pretrained": what}
 
 
 def _validation_examples(spec):
@@ -191,11 +200,19 @@ def _public_rows(spec, train, data_dir):
     return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
 
 
+def _made_up(spec):
+    """Pair (`SyntheticRows` or None, where the public rows come from)."""
+    if not spec.needs_public_rows:
+        return None, None
+    rows = SyntheticRows.named(spec.public_dataset, count=spec.public_batch_size, seed=spec.seed)
+    return rows, str(rows)
+
+
 def _row_maker(spec, train):
     """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
     if train.x.dtype != object:
         own = train.x.shape[1:]
-        shape = own if spec.model == "mlp" else _IMAGE_SHAPES.get(spec.dataset, own)
+        shape = own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
         return (lambda x: match_images(x, shape)), {}
     more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
     if spec.vocabulary == "hashed":
@@ -237,7 +254,8 @@ def load_audit_data(spec, count, data_dir=None):
     Models of words get images as 64 words: the brightness of each pixel, in steps of a sixteenth.
 
     Args:
-        spec: `AuditSpec`.
+        spec: `AuditSpec`. Its public rows are split off whatever they are, so that the private
+            rows are the same.
         count: How many private examples.
         data_dir: TFDS directory, or None for its default.
 
@@ -253,11 +271,12 @@ def load_audit_data(spec, count, data_dir=None):
             "smaller lot, or fewer canaries."
         )
     shape = _AUDIT_SHAPES.get(spec.model, _IMAGE)
+    made_up = _made_up(spec)[0] if is_synthetic(spec.public_dataset) else None
     return ExperimentData(
         train_x=_inputs(private.x[:count], shape),
         train_y=private.y[:count],
         num_classes=examples.num_classes,
-        public_x=_inputs(public.x, shape),
+        public_x=made_up if made_up is not None else _inputs(public.x, shape),
         model_options=_AUDIT_OPTIONS.get(spec.model, {}),
     )
 

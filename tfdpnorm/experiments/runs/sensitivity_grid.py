@@ -45,6 +45,7 @@ def sensitivity_grid(names):
                 (public, {"engine": "per_example", "physical_batch_size": lot // 4}),
                 (public, {"statistics_gradient": "stop"}),
                 (public, {"statistics": "blend"}),
+                (public, {"public_dataset": "synthetic"}),
                 (public, {"statistics": "example"}),
                 (public, {"statistics": "lot"}),
                 (public, {"statistics": "lot", "statistics_gradient": "stop"}),

@@ -14,6 +14,7 @@ from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
+from tfdpnorm.experiments.runs.saved import check_model_file, save_model
 from tfdpnorm.experiments.runs.settings import settings
 
 
@@ -73,9 +74,17 @@ class Run:
         """Returns the fields of the record that this kind of run fills in, a dict."""
         raise NotImplementedError
 
+    def shown_seconds(self, seconds):
+        """Returns what the record says of how long it took, where it took so many seconds."""
+        return seconds
+
     def spent(self, record):
         """Returns in words what the run cost in privacy; "" for nothing to say."""
         return ""
+
+    def released(self):
+        """Returns the Keras model that is saved, and what holds of its privacy, in words."""
+        return self.model, "Trained without privacy: no epsilon holds for this model."
 
     def close(self):
         """Ends the run, once its record is written."""
@@ -93,6 +102,7 @@ def run(
     echo=print,
     run_dir=None,
     resume=False,
+    model_file=None,
     **more,
 ):
     """Trains one cell and writes its record.
@@ -107,6 +117,8 @@ def run(
         echo: Function that shows a line.
         run_dir: Folder from which the run can be resumed after a crash; None keeps none.
         resume: Resume the run that `run_dir` holds.
+        model_file: Keras file for the trained model; its privacy statement goes beside it. None
+            saves none.
         **more: What the kind takes besides, such as `callbacks`.
 
     Returns:
@@ -114,10 +126,13 @@ def run(
 
     Raises:
         ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
-        OSError: before training, if `output_dir` cannot be written to.
+        OSError: before training, if `output_dir` or the folder of `model_file` cannot be written
+            to.
     """
     if output_dir is not None:
         files.make_folder(output_dir, "output_dir")
+    if model_file is not None:
+        check_model_file(model_file)
     with claim_run_dir(run_dir, spec, resume):
         data = data or kind.load(spec, data_dir, cache_dir=cache_dir, echo=echo)
         training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
@@ -125,11 +140,13 @@ def run(
     training.restore()
     started = time.perf_counter()
     examples = training.train()
-    seconds = time.perf_counter() - started
+    seconds = training.shown_seconds(time.perf_counter() - started)
     record = make_record(training, seconds, examples)
     echo(_summary(training, record))
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
+    if model_file is not None:
+        echo("Model: {}, {}".format(*save_model(model_file, *training.released())))
     training.close()
     return RunResult(record, training.model, training.curve)
 

@@ -3,14 +3,15 @@
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import VariationalSpec
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training import PrivacyNoiseAsDropout
 
 
 class VariationalRun(PrivateRun):
     """A run of a `VariationalSpec`.
 
     "dpsgd" and "none" train the plain network; "svi" adds the gradient of a normal prior behind the
-    noise, by the optimizer. "dpvd" is to replace the dense layers of the network by variational
-    ones here, and, as printed, the step.
+    noise, by the optimizer. The network of "dpvd" has layers of variational dropout, which get the
+    noise of each update, in the sound reading; the other one is `PrintedRun`.
 
     Args:
         spec: `VariationalSpec`.
@@ -21,12 +22,9 @@ class VariationalRun(PrivateRun):
     spec_class = VariationalSpec
 
     def __init__(self, spec, *arguments, **more):
-        if spec.method == "dpvd":
-            raise ValueError(
-                "Expected method to be one of 'svi', 'dpsgd', 'none', got 'dpvd', for which there "
-                "is no run yet."
-            )
         super().__init__(spec, *arguments, **more)
+        if spec.method == "dpvd":
+            self.callbacks.append(PrivacyNoiseAsDropout())
 
     def describe(self):
         """As `PrivateRun`."""

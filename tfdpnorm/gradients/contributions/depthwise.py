@@ -1,16 +1,18 @@
 """Per-example gradients of depthwise convolutions in one or two dimensions."""
 
+import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 
+# Up to here TensorFlow's filter gradient is quick, if the images are no smaller than the kernel.
+# Otherwise it takes up to a hundred times as long as sums over the places of the kernel.
+_QUICK_KERNEL_SIZE = 3
+
 
 def depthwise_gradients(images, b, window, kernel_shape):
     """The contribution of a depthwise kernel.
-
-    To a depthwise convolution rows are channels: one ordinary filter gradient, of a single image
-    that has the channels of all rows, gives the gradients of all rows apart.
 
     Args:
         images: [rows, *sizes, channels].
@@ -18,11 +20,48 @@ def depthwise_gradients(images, b, window, kernel_shape):
         window: `Window` of the convolution.
         kernel_shape: [*kernel_size, channels, multiplier].
     """
+    by_place = _is_slow_in_tensorflow(window, images.shape[1:-1])
+    gradients = _place_by_place if by_place else _with_rows_as_channels
+    return Instantiated(gradients(widened(images), widened(b), window, kernel_shape))
+
+
+def _is_slow_in_tensorflow(window, sizes):
+    if None in sizes:
+        return False  # Sums over places need the sizes.
+    smaller = any(size < kernel for size, kernel in zip(sizes, window.kernel_size, strict=True))
+    return smaller or max(window.kernel_size) > _QUICK_KERNEL_SIZE
+
+
+def _place_by_place(images, b, window, kernel_shape):
+    """[rows, *kernel_shape]: the outputs' gradients times the pixels that a place goes over."""
+    images, counts = window.padded(images), b.shape[1:-1]
+    channels, multiplier = kernel_shape[-2:]
+    b = tf.reshape(b, [-1, *counts, channels, multiplier])
+    gradients = []
+    for place in np.ndindex(*window.kernel_size):
+        pixels = images[(slice(None), *map(_met, place, counts, *window[1:3]))]
+        products = pixels[..., tf.newaxis] * b
+        gradients.append(tf.reduce_sum(products, axis=range(1, window.rank + 1)))
+    return tf.reshape(tf.stack(gradients, axis=1), [-1, *kernel_shape])
+
+
+def _met(place, count, stride, dilation):
+    """The pixels that a place of the kernel goes over, along one dimension."""
+    begin = place * dilation
+    return slice(begin, begin + (count - 1) * stride + 1, stride)
+
+
+def _with_rows_as_channels(images, b, window, kernel_shape):
+    """[rows, *kernel_shape].
+
+    To a depthwise convolution rows are channels: one ordinary filter gradient, of a single image
+    that has the channels of all rows, gives the gradients of all rows apart.
+    """
     rank, rows = window.rank, tf.shape(images)[0]
     channels, multiplier = kernel_shape[-2:]
 
     def as_one_image(x):
-        x = tf.transpose(widened(x), [*range(1, rank + 1), 0, rank + 1])
+        x = tf.transpose(x, [*range(1, rank + 1), 0, rank + 1])
         return tf.reshape(x, tf.concat([[1], tf.shape(x)[:rank], [rows * x.shape[-1]]], 0))
 
     images, b = as_one_image(images), as_one_image(b)
@@ -33,7 +72,7 @@ def depthwise_gradients(images, b, window, kernel_shape):
         outputs = depthwise_convolution(images, kernel, window)
     gradients = tape.gradient(outputs, kernel, output_gradients=b)
     gradients = tf.reshape(gradients, [*window.kernel_size, rows, channels, multiplier])
-    return Instantiated(tf.transpose(gradients, [rank, *range(rank), rank + 1, rank + 2]))
+    return tf.transpose(gradients, [rank, *range(rank), rank + 1, rank + 2])
 
 
 def depthwise_convolution(images, kernel, window):

@@ -158,6 +158,33 @@ class PrivateValidation(keras.callbacks.Callback):
                 "well."
             )
 
+    def measure(self, private):
+        """Asks once, outside of `fit`, and returns the noised accuracy, a float.
+
+        What the ledger holds an answer to for the present weights is not asked again.
+
+        Args:
+            private: `PrivateModel`.
+
+        Raises:
+            ValueError: as in `fit`.
+            BudgetExhaustedError: if all `queries` were asked.
+        """
+        self.set_model(private)
+        self.on_train_begin()
+        ledger = private.ledger
+        answer = ledger.answer(self.name)
+        if answer is None:
+            asked = ledger.asked(self.name)
+            if self.queries is not None and asked >= self.queries:
+                raise BudgetExhaustedError(
+                    f"Expected at most {self.queries} queries of {self.name}, got another one. "
+                    "Nothing was spent. Plan for more of them with queries=...."
+                )
+            self._planned = self.queries or asked + 1
+            answer = self._ask(ledger)
+        return answer / self.examples
+
     def on_train_begin(self, logs=None):
         ledger = getattr(self.model, "ledger", None)
         if not isinstance(ledger, PrivacyLedger):

@@ -48,6 +48,13 @@ class LayerDraws:
         self._keys = None
         self._generators = []  # Those made here. Plain objects: no checkpoint may hold them.
 
+    def make_variables(self):
+        """Makes the variables of the layers that the model has by now.
+
+        Made within the first trace of the training step, they would have it traced a second time.
+        """
+        self._made_for(self._sources(), self._held())
+
     # AutoGraph would convert it in a function of the user's.
     @as_written
     @contextlib.contextmanager
@@ -58,9 +65,7 @@ class LayerDraws:
             update: Scalar int64, the number of the update.
         """
         sources, held = self._sources(), self._held()
-        with tf.init_scope():
-            self._make(len(sources), len(sources) + len(held))
-        generators = self._generators[: len(sources)]
+        generators = self._made_for(sources, held)
         counter = tf.stack([tf.zeros_like(update), update])
         for number, generator in enumerate([*generators, *held]):
             # The lower word counts what is drawn within the update.
@@ -83,6 +88,12 @@ class LayerDraws:
     def _held(self):
         views, layers = self._layers()
         return held_generators([*views, *layers])
+
+    def _made_for(self, sources, held):
+        """The generators of `sources`, made unless they are there, as are the keys of both."""
+        with tf.init_scope():
+            self._make(len(sources), len(sources) + len(held))
+        return self._generators[: len(sources)]
 
     def _make(self, generators, keys):
         """Makes variables for so many generators and keys, unless there are enough."""

@@ -171,6 +171,7 @@ class LotGradients:
             noise=noise,
             update=update,
             pulls_back=self._streams.pulls_back,
+            shrinks=self._streams.shrinks,
             noised_statistics=self._noised_statistics,
         )
 

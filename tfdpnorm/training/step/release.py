@@ -3,9 +3,12 @@
 import tensorflow as tf
 
 from tfdpnorm.layers import pull_back
+from tfdpnorm.training.step.shrinkage import shrunk
 
 
-def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, noised_statistics):
+def private_gradients(
+    clipped, trained, *, plan, noise, update, pulls_back, noised_statistics, shrinks=False
+):
     """Noises a clipped sum and turns it into the gradients for the optimizer.
 
     (sum + N(0, (z S)^2)) / expected_batch_size, where the sum is over all measured variables taken
@@ -23,6 +26,7 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
             added, from the noised numbers (`tfdpnorm.layers.pull_back`).
         noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
             for them.
+        shrinks: Whether the noised numbers are shrunk before they are pulled back.
 
     Returns:
         List of tensors like `trained`, and None for the gradient of a variable that the loss does
@@ -31,8 +35,8 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
     """
     sums, measured = clipped.sums, clipped.measured
     sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]
-    if plan.noise_multiplier > 0:
-        stddev = plan.noise_multiplier * clipped.sensitivity
+    stddev = plan.noise_multiplier * clipped.sensitivity if plan.noise_multiplier > 0 else 0.0
+    if stddev:
         released = noise.noised(sums, stddev, update)
     else:
         noise.record(sums, update)
@@ -46,10 +50,14 @@ def private_gradients(clipped, trained, *, plan, noise, update, pulls_back, nois
         for v, g in zip(trained, released[: len(trained)], strict=True)
     ]
     if pulls_back:
-        by_variable = {v.ref(): g for v, g in zip(measured, released, strict=True)}
-        through = pull_back(
-            clipped.tape, clipped.statistics, lambda v: by_variable[v.ref()], trained
-        )
+        weights = clipped.weights or [1.0] * len(measured)
+        read = {v.ref(): (g, w) for v, g, w in zip(measured, released, weights, strict=True)}
+
+        def gradient_of(variable):
+            gradient, weight = read[variable.ref()]
+            return shrunk(gradient, stddev / weight) if shrinks else gradient
+
+        through = pull_back(clipped.tape, clipped.statistics, gradient_of, trained)
         gradients = [g + tf.cast(t, g.dtype) for g, t in zip(gradients, through, strict=True)]
     elif unreached:
         pairs = zip(trained, gradients, strict=True)

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfdpnorm import arguments
+from tfdpnorm.choices import PULL_BACKS
 from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import (
@@ -22,16 +24,19 @@ class Streams:
         public_batch: [M, ...] public rows, a structure like the model's input; None without such
             layers.
         pull_back_weight: See `make_private`.
+        pull_back: See `make_private`.
 
     Attributes:
+        shrinks: Whether what is pulled back is shrunk first.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
             "example" or "lot".
         statistics: The layers' own word for it, for records and statements.
     """
 
-    def __init__(self, model, public_batch, pull_back_weight=1.0):
+    def __init__(self, model, public_batch, pull_back_weight=1.0, pull_back="whole"):
         self.model = model
         self._pull_back_weight = float32_factor("pull_back_weight", pull_back_weight)
+        self.shrinks = arguments.choice("pull_back", pull_back, PULL_BACKS) == "shrunk"
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"

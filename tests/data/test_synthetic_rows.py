@@ -1,0 +1,131 @@
+"""Synthetic public rows: what they are made of, their statistics, and what is refused."""
+
+import numpy as np
+import pytest
+
+from tfdpnorm.choices import SYNTHETIC_KINDS
+from tfdpnorm.data import SyntheticRows, synthetic_rows
+from tfdpnorm.data.synthetic import rows as registry
+
+OF_TOKENS = ("tokens", "zipf")
+OF_IMAGES = ("blurred", "strokes", "fractal", "shapes", "cosine")
+OF_ANY_SHAPE = ("uniform", "gaussian", "sparse", "hadamard")
+OF_NUMBERS = OF_IMAGES + OF_ANY_SHAPE
+
+
+def test_every_kind_is_known_by_its_name():
+    assert tuple(registry._KINDS) == SYNTHETIC_KINDS
+    assert {*OF_NUMBERS, *OF_TOKENS} == set(SYNTHETIC_KINDS)
+
+
+@pytest.mark.parametrize("kind", OF_NUMBERS)
+@pytest.mark.parametrize("shape", [(12, 9, 1), (8, 8, 3)], ids=str)
+def test_rows_are_in_their_range_and_the_seeds_own(kind, shape):
+    made = synthetic_rows(shape, 40, kind=kind, value_range=(-3, 5), seed=1)
+    assert made.shape == (40, *shape) and made.dtype == np.float32
+    np.testing.assert_array_equal(
+        made, synthetic_rows(shape, 40, kind=kind, value_range=(-3, 5), seed=1)
+    )
+    other = synthetic_rows(shape, 40, kind=kind, value_range=(-3, 5), seed=2)
+    assert np.any(made != other)
+    unit = synthetic_rows(shape, 40, kind=kind, value_range=(0, 1), seed=1)
+    np.testing.assert_allclose(made, 8 * unit - 3, atol=1e-5)
+    if kind != "gaussian":
+        assert unit.min() >= 0 and unit.max() <= 1 and unit.max() - unit.min() > 0.5
+    # A channel without variance would be divided by epsilon alone.
+    assert unit.reshape(40, -1).std(axis=0).max() > 0.05
+    assert unit.std(axis=(0, 1, 2)).min() > 0.05
+
+
+@pytest.mark.parametrize("kind", OF_ANY_SHAPE)
+def test_tables(kind):
+    made = synthetic_rows((7,), 64, kind=kind)
+    assert made.shape == (64, 7) and made.std(axis=0).min() > 0.1
+
+
+def test_default_kinds():
+    np.testing.assert_array_equal(
+        synthetic_rows((9, 9, 1), 4), synthetic_rows((9, 9, 1), 4, kind="strokes")
+    )
+    table = synthetic_rows((3,), 20_000)
+    np.testing.assert_allclose([table.mean(), table.std()], [0, 1], atol=0.02)
+
+
+def test_columns_of_a_whole_hadamard_design_are_uncorrelated():
+    signs = 2 * synthetic_rows((4, 4, 2), 32, kind="hadamard").reshape(32, -1) - 1
+    np.testing.assert_allclose(signs.T @ signs, 32 * np.eye(32), atol=1e-4)
+
+
+def test_neighbours_resemble_each_other_in_textures_alone():
+    def correlation(kind):
+        made = synthetic_rows((28, 28, 1), 64, kind=kind)[..., 0]
+        return np.corrcoef(made[:, :, 1:].ravel(), made[:, :, :-1].ravel())[0, 1]
+
+    assert all(correlation(kind) > 0.7 for kind in ("blurred", "strokes", "fractal", "shapes"))
+    assert all(abs(correlation(kind)) < 0.05 for kind in ("uniform", "sparse", "hadamard"))
+
+
+def test_channels_of_textures_resemble_each_other():
+    made = synthetic_rows((16, 16, 3), 64, kind="fractal").reshape(-1, 3)
+    assert 0.6 < np.corrcoef(made.T)[0, 1] < 0.9
+
+
+def test_fractal_noise_falls_with_frequency():
+    made = synthetic_rows((64, 64, 1), 32, kind="fractal")[..., 0]
+    power = np.mean(np.abs(np.fft.fft2(made - made.mean())) ** 2, axis=0)
+    # Amplitude 1 / f: eight times the frequency has a 64th of the power, and cutting adds some.
+    assert 30 < power[2, 0] / power[16, 0] < 130
+
+
+@pytest.mark.parametrize("kind", OF_TOKENS)
+def test_token_ids(kind):
+    made = synthetic_rows((50,), 200, kind=kind, value_range=(1, 9))
+    assert made.dtype == np.int32 and set(made.ravel()) == set(range(1, 10))
+    counts = np.bincount(made.ravel())[1:]
+    least = {"tokens": 0.85, "zipf": 0.85 * 9}[kind]
+    assert least < counts[0] / counts[-1] < least * 1.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (dict(kind="strokes", shape=(5,)), r"shape \(height, width, channels\).*got \(5,\)"),
+        (dict(kind="stripes"), "kind to be one of .*'stripes'"),
+        (dict(n=1), "n to be an integer >= 2"),
+        (dict(seed=-1), "seed"),
+        (dict(shape=(0, 3, 1)), "entry of shape"),
+        (dict(value_range=(1, 1)), "value_range to be a pair"),
+        (dict(value_range=(0, float("inf"))), "value_range to be a pair"),
+        (dict(value_range=3), "value_range to be a pair"),
+        (dict(kind="zipf", shape=(5,)), "value_range to be a pair.*zipf"),
+        (dict(kind="zipf", shape=(5,), value_range=(0.0, 3.0)), "value_range to be a pair"),
+        (dict(kind="tokens", shape=(5,), value_range=(-1, 3)), "value_range to be a pair"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(settings, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        synthetic_rows(**{"shape": (4, 4, 1), "n": 3, **settings})
+
+
+def test_names_of_synthetic_rows():
+    assert SyntheticRows.named("synthetic") == SyntheticRows()
+    named = SyntheticRows.named("synthetic:fractal", count=3, seed=2)
+    assert named == SyntheticRows("fractal", 3, None, 2)
+    np.testing.assert_array_equal(
+        named.rows((6, 6, 1)), synthetic_rows((6, 6, 1), 3, kind="fractal", seed=2)
+    )
+    assert str(named.settled((6, 6, 1))) == ('3 synthetic ones of kind "fractal" in [0, 1], seed 2')
+    assert SyntheticRows(count=5).rows((4,), num_tokens=7).max() <= 6
+
+
+@pytest.mark.parametrize("name", ["synthetic:", "kmnist", "synthetic:stripes", "synthetics"])
+def test_other_names_are_refused(name):
+    with pytest.raises(ValueError, match="Expected"):
+        SyntheticRows.named(name)
+
+
+def test_numbers_for_token_ids_and_the_reverse_are_refused():
+    with pytest.raises(ValueError, match="a kind of token ids for rows of token ids.*'uniform'"):
+        SyntheticRows("uniform").rows((4,), num_tokens=7)
+    with pytest.raises(ValueError, match="a kind of numbers for rows of numbers.*'zipf'"):
+        SyntheticRows("zipf").rows((4,))

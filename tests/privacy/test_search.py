@@ -1,0 +1,303 @@
+"""What a whole search costs: by the published formulas, by simulation, and in the ledger."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tfdpnorm.privacy import (
+    BudgetExhaustedError,
+    PrivacyBudget,
+    PrivacyLedger,
+    create_ledger,
+    make_plan,
+    privacy_statement,
+    read_ledger,
+)
+from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
+
+DELTA = 1e-5
+FULL = (1.0, 6.0, 10)  # Full lots: ten Gaussian mechanisms, whose divergence has a formula.
+PLAN = dict(num_examples=100, expected_batch_size=100, l2_norm_clip=1.0, delta=DELTA)
+ORDERS = np.geomspace(1.01, 2000, 4000)
+
+
+def divergence(order, noise=6.0, count=10):
+    """Of Gaussian mechanisms, alpha / (2 sigma^2) each (Mironov 2017)."""
+    return count * order / (2 * noise**2)
+
+
+def converted(rdp, orders=ORDERS, delta=DELTA):
+    """Epsilon of Renyi bounds (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    return np.min(rdp + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1))
+
+
+def test_a_geometric_number_of_trials_by_the_theorem():
+    """Papernot and Steinke (2022), Theorem 2: eta = 1, gamma = 1 / E[K]."""
+    mean, eta = 8.0, 1.0
+    gamma = 1 / mean
+    hats = np.geomspace(1.01, 5000, 20_000)
+    at_hat = (1 + eta) * np.min((1 - 1 / hats) * divergence(hats) - np.log(gamma) / hats)
+    by_hand = converted(divergence(ORDERS) + at_hat + math.log(mean) / (ORDERS - 1))
+    found = SearchPlan(mean, eta, (FULL,)).epsilon(DELTA)
+    assert by_hand * (1 - 1e-6) <= found <= 1.01 * by_hand
+
+
+def test_a_poisson_number_of_trials_by_the_theorem():
+    """The same, Theorem 6: delta-hat at epsilon-hat = log(1 + 1 / (order - 1)), by Renyi DP."""
+    mean = 8.0
+    hats = np.log1p(1 / (ORDERS - 1))
+    orders = ORDERS[:, None]
+    log_delta = (orders - 1) * (divergence(orders) - hats + np.log1p(-1 / orders)) - np.log(orders)
+    deltas = np.minimum(1, np.exp(log_delta.min(axis=0)))
+    by_hand = converted(divergence(ORDERS) + mean * deltas + math.log(mean) / (ORDERS - 1))
+    found = SearchPlan(mean, math.inf, (FULL,)).epsilon(DELTA)
+    assert by_hand * (1 - 1e-6) <= found <= 1.03 * by_hand
+
+
+def test_all_trials_composed_by_hand():
+    by_hand = converted(8 * divergence(ORDERS))
+    found = SearchPlan(8, None, (FULL,)).epsilon(DELTA)
+    assert by_hand * (1 - 1e-6) <= found <= 1.01 * by_hand
+    assert found == SearchPlan(8, math.inf, (FULL,)).composed_epsilon(DELTA)
+
+
+@pytest.mark.parametrize("shape, mean", [(1.0, 64), (math.inf, 8)])
+def test_a_simulated_search_keeps_the_bound_and_breaks_that_of_one_trial(shape, mean):
+    """A trial is a noised number, and its own score; the best of K of them is released."""
+    rng, runs, delta = np.random.default_rng(1), 400_000, 0.05
+    plan = SearchPlan(mean, shape, ((1.0, 1.0, 1),))
+    number = rng.poisson(mean, runs) if math.isinf(shape) else rng.geometric(1 / mean, runs)
+    # The largest of k normal numbers: that with distribution function u^(1/k).
+    best = stats.norm.ppf(rng.random(runs) ** (1 / np.maximum(number, 1)))
+    best = np.where(number > 0, best, -np.inf)
+    without, with_one = best[::2], best[1::2] + 1.0
+    proved = 0.0
+    for threshold in np.quantile(without, [0.03, 0.1, 0.2, 0.3, 0.5, 0.9]):
+        for inside in (lambda x, t=threshold: x <= t, lambda x, t=threshold: x > t):
+            low, high = _interval(inside(without)), _interval(inside(with_one))
+            for less, more in ((low, high), (high, low)):
+                if more[0] > delta:
+                    proved = max(proved, math.log((more[0] - delta) / less[1]))
+    assert proved <= plan.epsilon(delta)
+    # One trial has less, so that a search that was stated to cost no more would be caught.
+    assert proved > 1.1 * _gaussian_epsilon(1.0, delta)
+
+
+def _interval(hits):
+    """Clopper and Pearson's, at 99.9 %."""
+    k, n = hits.sum(), len(hits)
+    low = stats.beta.ppf(0.0005, k, n - k + 1) if k else 0.0
+    return low, stats.beta.ppf(0.9995, k + 1, n - k)
+
+
+def _gaussian_epsilon(mu, delta):
+    """Balle and Wang (2018), Theorem 8, by bisection."""
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        reached = stats.norm.cdf(mu / 2 - middle / mu)
+        reached -= math.exp(middle) * stats.norm.cdf(-mu / 2 - middle / mu)
+        low, high = (middle, high) if reached > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("shape", [None, 0.0, 1.0, math.inf])
+def test_trials_that_differ_cost_what_the_dearest_does_at_each_order(shape):
+    many, large = (1.0, 9.0, 30), (1.0, 5.0, 8)
+    alone = [SearchPlan(4, shape, (trial,)).epsilon(DELTA) for trial in (many, large)]
+    both = SearchPlan(4, shape, (many, large)).epsilon(DELTA)
+    assert both >= max(alone) * (1 - 1e-12)
+
+
+def test_what_a_trial_spent_beyond_its_plan_counts():
+    plan = SearchPlan(4, math.inf, (FULL,))
+    assert plan.epsilon(DELTA, [(1.0, 6.0, 10)]) == plan.epsilon(DELTA)
+    assert plan.epsilon(DELTA, [(1.0, 6.0, 12)]) > plan.epsilon(DELTA)
+    assert plan.epsilon(DELTA, [(1.0, 0.0, 1)]) == math.inf
+
+
+def test_scores_cost_validation_examples_the_same_way():
+    plan = SearchPlan(4, math.inf, (FULL,), score_noise_multiplier=5.0)
+    assert plan.score_epsilon(DELTA) == SearchPlan(4, math.inf, ((1.0, 5.0, 1),)).epsilon(DELTA)
+    assert dataclasses.replace(plan, score_noise_multiplier=None).score_epsilon(DELTA) == 0
+    assert plan.score_epsilon(DELTA, [(1.0, 5.0, 2)]) > plan.score_epsilon(DELTA)
+
+
+def test_which_runs_a_search_covers():
+    plan = SearchPlan(4, math.inf, ((0.1, 2.0, 50), (0.2, 3.0, 30)))
+
+    def run(size, noise, steps):
+        return make_plan(
+            **{**PLAN, "expected_batch_size": size}, noise_multiplier=noise, steps=steps
+        )
+
+    assert plan.covers(run(10, 2.0, 50)) and plan.covers(run(10, 2.5, 20))
+    assert plan.covers(run(20, 3.0, 30))
+    assert not plan.covers(run(10, 1.99, 50)) and not plan.covers(run(10, 2.0, 51))
+    assert not plan.covers(run(11, 2.0, 50)) and not plan.covers(run(20, 2.0, 30))
+    assert plan.noise_for(0.1, 50) == plan.noise_for(0.1, 7) == 2.0
+    for lot in ((0.1, 51), (0.15, 20)):
+        with pytest.raises(ValueError, match="planned for"):
+            plan.noise_for(*lot)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(expected_trials=0.5),
+        dict(expected_trials=math.nan),
+        dict(expected_trials=2.5, shape=None),
+        dict(shape=-1.0),
+        dict(trials=()),
+        dict(trials=((0.0, 1.0, 1),)),
+        dict(trials=((0.5, -1.0, 1),)),
+        dict(trials=((0.5, 1.0, 0),)),
+        dict(score_noise_multiplier=0.0),
+    ],
+)
+def test_what_is_no_search(fields):
+    with pytest.raises(ValueError, match="Expected"):
+        SearchPlan(**{"expected_trials": 4, "shape": 1.0, "trials": (FULL,), **fields})
+
+
+# --- from a budget ---
+
+
+@pytest.mark.parametrize("shape", [None, 1.0, math.inf])
+@pytest.mark.parametrize("lots", [[(100, 10)], [(100, 10), (100, 40)]])
+def test_the_search_costs_the_budget(shape, lots):
+    budget = PrivacyBudget(3.0, DELTA)
+    plan = calibrate_search(budget, num_examples=100, lots=lots, expected_trials=4, shape=shape)
+    assert 0.98 * 3 <= plan.epsilon(DELTA) <= 3 and 0.98 * 3 <= plan.score_epsilon(DELTA) <= 3
+    assert [(rate, updates) for rate, _, updates in plan.trials] == [(s / 100, t) for s, t in lots]
+    assert plan.trial_epsilon(DELTA) < 3 < plan.composed_epsilon(DELTA) or shape is None
+    text = describe_search(plan, budget)
+    assert "no search" in text and "public" in text and "of one trial alone" in text
+    public = calibrate_search(
+        budget,
+        num_examples=100,
+        lots=lots,
+        expected_trials=4,
+        shape=shape,
+        score_is_private=False,
+    )
+    assert public == dataclasses.replace(plan, score_noise_multiplier=None)
+
+
+@pytest.mark.parametrize("lots", [[], [(101, 10)], [(0, 10)]])
+def test_lots_that_cannot_be(lots):
+    with pytest.raises(ValueError, match="Expected lots"):
+        calibrate_search(PrivacyBudget(3.0, DELTA), num_examples=100, lots=lots, expected_trials=4)
+
+
+def test_a_search_without_privacy_is_none():
+    with pytest.raises(ValueError, match="epsilon"):
+        calibrate_search(
+            PrivacyBudget(math.inf, DELTA), num_examples=9, lots=[(9, 1)], expected_trials=4
+        )
+
+
+# --- in the ledger and the statement ---
+
+SEARCH = SearchPlan(8, math.inf, (FULL,), score_noise_multiplier=7.0)
+
+
+def trial(search=SEARCH, **changes):
+    ledger = PrivacyLedger(make_plan(**{**PLAN, "noise_multiplier": 6.0, "steps": 10, **changes}))
+    ledger.record_search(**search.entry())
+    return ledger
+
+
+def test_every_epsilon_of_a_trial_is_that_of_the_search():
+    ledger, epsilon = trial(), SEARCH.epsilon(DELTA)
+    assert ledger.epsilon() == epsilon  # before the first update: the others may have been made
+    ledger.record_updates(4)
+    for found in (ledger.epsilon(), ledger.epsilon("pld"), ledger.whole_plan_epsilon()):
+        assert found == epsilon
+    assert ledger.validation_epsilon() == SEARCH.score_epsilon(DELTA)
+    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    assert ledger.validation_epsilon() == SEARCH.score_epsilon(DELTA)
+    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    assert ledger.validation_epsilon() > SEARCH.score_epsilon(DELTA)
+    ledger.record_query("own", noise_multiplier=9.0, examples=9, disjoint=False)
+    assert ledger.epsilon() > epsilon
+    ledger.void("a reason")
+    assert ledger.epsilon() == ledger.validation_epsilon() == math.inf
+
+
+def test_updates_counted_again_count_in_the_search():
+    ledger = trial()
+    ledger.record_updates(3)
+    ledger.record_made(1)
+    ledger.resume(0, same_randomness=False)
+    ledger.record_updates(7)
+    assert ledger.epsilon() == SEARCH.epsilon(DELTA)
+    assert ledger.spent() == ((1.0, 6.0, 10),)
+
+
+def test_a_search_is_recorded_once_and_not_replaced():
+    ledger = trial()
+    ledger.record_search(**SEARCH.entry())
+    with pytest.raises(ValueError, match="Expected the search that the run is of"):
+        ledger.record_search(**dataclasses.replace(SEARCH, expected_trials=4).entry())
+    assert ledger.search == SEARCH
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        (dict(noise_multiplier=5.9), "costs at most what a trial"),
+        (dict(steps=11), "costs at most what a trial"),
+        (dict(accountant="pld"), 'accountant="rdp"'),
+    ],
+)
+def test_runs_that_are_no_trials_of_it(changes, message):
+    with pytest.raises(ValueError, match=message):
+        trial(**changes)
+
+
+def test_the_file_has_it(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    with pytest.raises(ValueError, match="ledger of a search"):
+        PrivacyLedger(make_plan(**PLAN, noise_multiplier=6.0, steps=10)).record_trial(0)
+    for search in (SEARCH, SearchPlan(2, None, (FULL,))):
+        path.unlink(missing_ok=True)
+        ledger = create_ledger(path, make_plan(**PLAN, noise_multiplier=6.0, steps=10))
+        ledger.record_search(**search.entry())
+        for number in (0, 1, 1, 0):
+            ledger.record_trial(number)
+        read = read_ledger(path)
+        assert read.search == search and read.trials == (0, 1)
+        assert read.epsilon() == search.epsilon(DELTA)
+        if search.is_composed:
+            with pytest.raises(BudgetExhaustedError, match="at most 2 trials"):
+                ledger.record_trial(2)
+        else:
+            ledger.record_trial(2)
+        ledger.close()
+
+
+def test_the_statement_says_what_was_searched():
+    ledger = trial()
+    ledger.record_updates(10)
+    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    text = privacy_statement(ledger)
+    stated = float(re.search(r"epsilon = ([\d.]+) \(rounded up\)", text)[1])
+    assert stated >= SEARCH.epsilon(DELTA) and stated < 1.001 * SEARCH.epsilon(DELTA)
+    for part in (
+        "with the search that it is part of",
+        "8 expected trials, Poisson distribution",
+        "not how many there were",
+        "Any other search",
+        "noisy scores of the trials and the choice by them",
+    ):
+        assert part in text
+    assert "Hyperparameter search:" not in text and "state the epsilon of the whole" not in text
+    composed = privacy_statement(trial(SearchPlan(8, None, (FULL,))))
+    assert "at most 8 trials" in composed and "may be released" in composed
+    assert "Scores: of public examples" in composed

@@ -1,0 +1,134 @@
+"""public_batch="synthetic": rows that fit the model's inputs, and what is said of them."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.data import SyntheticRows, synthetic_rows
+from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.training.synthetic_batch import synthetic_batch
+
+layers = keras.layers
+
+
+def sequential(*between, shape=(5,)):
+    norm = PublicBatchNormalization()
+    return keras.Sequential([keras.Input(shape), *between, layers.Dense(4), norm, layers.Dense(3)])
+
+
+def words(**settings):
+    model = keras.Sequential([layers.Embedding(20, 4, **settings), layers.Flatten()])
+    model.add(layers.Dense(3))
+    model.build((None, 6))
+    return model
+
+
+def test_kinds_follow_the_inputs():
+    images, of_images = synthetic_batch(sequential(layers.Flatten(), shape=(8, 8, 1)), "synthetic")
+    np.testing.assert_array_equal(images, synthetic_rows((8, 8, 1), 512, kind="strokes"))
+    assert 'Public rows: 512 synthetic ones of kind "strokes" in [0, 1], seed 0' in of_images
+    table, of_table = synthetic_batch(sequential(), SyntheticRows(count=9, seed=3))
+    np.testing.assert_array_equal(table, synthetic_rows((5,), 9, kind="gaussian", seed=3))
+    assert "9 synthetic" in of_table and '"gaussian" in [-2, 2], seed 3' in of_table
+    # Keras declares the inputs of such a model as floats.
+    ids, of_words = synthetic_batch(words(input_length=6), "synthetic:tokens")
+    assert ids.shape == (512, 6) and (ids.min(), ids.max()) == (1, 19)
+    assert ids.dtype == np.int32 and '"tokens" in [1, 19]' in of_words
+
+
+def test_every_input_gets_its_rows():
+    inputs = {"ids": keras.Input((6,), dtype="int32"), "x": keras.Input((5,))}
+    embedded = layers.Flatten()(layers.Embedding(9, 2)(inputs["ids"]))
+    model = keras.Model(inputs, layers.Dense(3)(layers.Concatenate()([embedded, inputs["x"]])))
+    batch, sentence = synthetic_batch(model, "synthetic")
+    assert batch["ids"].shape == (512, 6) and batch["ids"].max() <= 8
+    np.testing.assert_array_equal(batch["x"], synthetic_rows((5,), 512))
+    assert "zipf" in sentence and "gaussian" in sentence
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "match"),
+    [
+        (lambda: sequential(layers.Flatten(), shape=(8, 8, 1)), "digits", "'synthetic:kind'"),
+        (lambda: sequential(), "synthetic:strokes", r"kind='strokes', got \(5,\)"),
+        (lambda: sequential(), "synthetic:zipf", "a kind of numbers"),
+        (lambda: words(input_length=6), "synthetic:uniform", "a kind of token ids"),
+        (
+            lambda: keras.Sequential([keras.Input((None, 5)), layers.LSTM(3)]),
+            "synthetic",
+            "an input of known shape.*Make the rows by",
+        ),
+        (
+            lambda: keras.Sequential([layers.Dense(3)]),
+            "synthetic",
+            "a model whose inputs are known.*not built",
+        ),
+        (
+            lambda: keras.Sequential(
+                [keras.Input((5,), dtype="int32"), layers.Rescaling(0.1), layers.Dense(3)]
+            ),
+            "synthetic",
+            "a model with an embedding",
+        ),
+        (
+            lambda: keras.Sequential(
+                [keras.Input((1,), dtype="string"), layers.StringLookup(vocabulary=["a"])]
+            ),
+            "synthetic",
+            "an input of numbers.*got string",
+        ),
+    ],
+)
+def test_what_no_rows_can_be_made_for_is_refused(model, asked, match):
+    with pytest.raises(ValueError, match=match):
+        synthetic_batch(model(), asked)
+
+
+def test_training_says_so_and_its_saved_model_needs_no_rows(private, data, cross_entropy, tmp_path):
+    trained = private(sequential(), public_batch="synthetic", steps=2)
+    trained.compile("sgd", cross_entropy)
+    trained.fit(*data, verbose=0)
+    assert "- Public rows: 512 synthetic ones of kind" in trained.privacy_statement()
+    trained.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    predicted = trained.predict(data[0], verbose=0)
+    np.testing.assert_allclose(loaded.predict(data[0], verbose=0), predicted, rtol=1e-5, atol=1e-6)
+
+
+def test_it_is_the_training_on_these_rows(private, data, cross_entropy):
+    def weights(public_batch):
+        keras.utils.set_random_seed(3)
+        trained = private(sequential(), public_batch=public_batch, steps=2, insecure_seed=1)
+        trained.compile("sgd", cross_entropy)
+        trained.fit(*data, verbose=0)
+        return trained.get_weights()
+
+    rows = synthetic_rows((5,), 512)
+    pairs = zip(weights("synthetic"), weights(rows), strict=True)
+    assert all(np.array_equal(*pair) for pair in pairs)
+    others = zip(weights("synthetic"), weights(SyntheticRows(seed=1)), strict=True)
+    assert not all(np.array_equal(*pair) for pair in others)
+
+
+def test_a_model_without_public_moments_takes_none(private):
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(3)])
+    assert "Public rows" not in private(model, public_batch="synthetic").privacy_statement()
+
+
+def test_a_resumed_run_compares_the_rows(private, data, cross_entropy, tmp_path):
+    def run(public_batch, epochs):
+        keras.utils.set_random_seed(3)
+        trained = private(
+            sequential(), public_batch=public_batch, steps=4, run_dir=tmp_path / "run", resume=True
+        )
+        trained.compile("sgd", cross_entropy)
+        try:
+            trained.fit(*data, epochs=epochs, steps_per_epoch=2, verbose=0)
+        finally:
+            trained.ledger.close()
+        return trained
+
+    run("synthetic", 1)
+    with pytest.raises(ValueError, match="public_batch is .* there and .* here"):
+        run(SyntheticRows(seed=1), 2)
+    assert run("synthetic", 2).ledger.updates == 4

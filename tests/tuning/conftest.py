@@ -1,0 +1,126 @@
+"""Searches whose trials train nothing: only ledgers, answers and folders are real."""
+
+import types
+
+import keras_tuner
+import numpy as np
+import pytest
+
+from tfdpnorm.privacy import PrivacyBudget, create_ledger, make_plan, reopen_ledger
+from tfdpnorm.privacy.selection import NumberOfRuns
+from tfdpnorm.tuning import PrivateHyperModel, PrivateRandomSearch
+
+EXAMPLES, STEPS = 100, 10
+
+
+class FakePrivate:
+    """What a search asks of a private model: a ledger, and predictions, right with some rate."""
+
+    def __init__(self, ledger, right):
+        self.ledger, self._right = ledger, right
+
+    def finish(self):
+        self.ledger.finish()
+
+    def predict(self, x, **_):
+        # The label is in the first column of x.
+        labels = x[:, 0].astype(int)
+        wrong = np.arange(len(x)) >= round(self._right * len(x))
+        return np.eye(10)[(labels + wrong) % 10]
+
+
+class FakeHyperModel(PrivateHyperModel):
+    """Answers right with the rate that is searched; `before` is called before a trial trains."""
+
+    def __init__(self, before=lambda number, hp: None, lots=((100, STEPS),)):
+        super().__init__()
+        self.before, self._lots, self.trained = before, list(lots), []
+
+    def build(self, hp):
+        hp.Choice("right", [0.1, 0.3, 0.5, 0.7, 0.9])
+
+    def settings(self, hp):
+        size, steps = self._lots[hp.Choice("lot", list(range(len(self._lots))))]
+        return dict(num_examples=EXAMPLES, expected_batch_size=size, steps=steps, l2_norm_clip=1.0)
+
+    def lots(self):
+        return self._lots
+
+    def train(self, hp, trial, x, y, **_):
+        self.trained.append((trial.run_dir, dict(hp.values)))
+        private = self.restore(hp, trial)
+        try:
+            self.before(len(self.trained), hp)
+        except BaseException:
+            private.ledger.close()
+            raise
+        if private.ledger.remaining_updates:
+            private.ledger.record_updates(private.ledger.remaining_updates)
+        return private
+
+    def restore(self, hp, trial):
+        settings = self.settings(hp)
+        plan = make_plan(
+            **settings, noise_multiplier=trial.noise_multiplier(settings), delta=trial.delta
+        )
+        trial.run_dir.mkdir(parents=True, exist_ok=True)
+        path = trial.run_dir / "ledger.jsonl"
+        if path.exists():
+            ledger = reopen_ledger(path, plan)
+            ledger.resume(ledger.updates, same_randomness=True)
+        else:
+            ledger = create_ledger(path, plan)
+        ledger.record_search(**trial.search.entry())
+        return FakePrivate(ledger, hp.get("right"))
+
+
+@pytest.fixture
+def data():
+    """Training rows, and 200 others whose label is in their first column."""
+    rng = np.random.default_rng(3)
+
+    def rows(count, shift):
+        y = rng.integers(10, size=count)
+        x = rng.random((count, 4), np.float32) + shift
+        x[:, 0] = y
+        return x, y
+
+    train, other = rows(EXAMPLES, 0.0), rows(200, 5.0)
+    return types.SimpleNamespace(x=train[0], y=train[1], other=other)
+
+
+@pytest.fixture
+def draw(monkeypatch):
+    """Returns a function that makes every search draw so many trials."""
+    return lambda count: monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: count)
+
+
+@pytest.fixture
+def tuner(tmp_path):
+    """Returns a function to a `PrivateRandomSearch` in one folder."""
+
+    def make(hypermodel=None, **changes):
+        settings = dict(budget=PrivacyBudget(3.0, 1e-5), expected_trials=4, directory=str(tmp_path))
+        hypermodel = FakeHyperModel() if hypermodel is None else hypermodel
+        return PrivateRandomSearch(hypermodel, **{**settings, **changes})
+
+    return make
+
+
+@pytest.fixture
+def run(data):
+    """Returns a function that runs a tuner's search on the data."""
+
+    def search(made, **changes):
+        made.search(data.x, data.y, **{"validation_data": data.other, "verbose": 0, **changes})
+        return made
+
+    return search
+
+
+@pytest.fixture
+def oracle():
+    """A Keras Tuner oracle that chooses by scores."""
+    return keras_tuner.oracles.BayesianOptimizationOracle(
+        keras_tuner.Objective("score", "max"), max_trials=3, num_initial_points=2, seed=1
+    )

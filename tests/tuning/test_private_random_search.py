@@ -1,0 +1,418 @@
+"""A random search that is paid for: how many trials, which, what survives, what gets out."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
+from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
+from tfdpnorm.training import PrivateValidation
+
+FOLDER = "private_search"
+
+
+def ledger_of(tmp_path):
+    return read_ledger(tmp_path / FOLDER / "ledger.jsonl")
+
+
+def test_the_winner_has_the_epsilon_of_the_search(tuner, run, draw, tmp_path):
+    draw(5)
+    made = run(tuner())
+    assert len(made.hypermodel.trained) == 5 and ledger_of(tmp_path).trials == (0, 1, 2, 3, 4)
+    (best,) = made.get_best_models()
+    ledger = best.ledger
+    assert 2.9 < ledger.epsilon() <= 3 and 2.9 < ledger.validation_epsilon() <= 3
+    assert ledger.epsilon() == ledger_of(tmp_path).epsilon() == made.search_plan.epsilon(1e-5)
+    alone = made.search_plan.trial_epsilon(1e-5)
+    assert alone < ledger.epsilon() < made.search_plan.composed_epsilon(1e-5)
+    text = privacy_statement(ledger)
+    assert "the best of a random number of trials" in text
+    # Nothing that is released tells how many trials there were, or which one has won.
+    released = (tmp_path / FOLDER / "winner" / "ledger.jsonl").read_text()
+    assert "trial_" not in text + released and '"kind":"trial"' not in released
+    scores = [trial.score for trial in made.get_best_trials(None)]
+    assert scores == sorted(scores, reverse=True) and len(scores) == 5
+    (hp,) = made.get_best_hyperparameters()
+    assert hp.values == made.get_best_trials()[0].hyperparameters.values
+
+
+def test_the_score_is_noised_and_paid_for(tuner, run, draw, data):
+    draw(12)
+    made = run(tuner())
+    trials = made.get_best_trials(None)
+    noise = made.search_plan.score_noise_multiplier
+    off = [200 * (t.score - t.hyperparameters.get("right")) for t in trials]
+    assert all(value == pytest.approx(round(value)) for value in off) and any(off)
+    assert 0.4 * noise < np.std(off) < 1.9 * noise
+    for trial in trials:
+        ledger = read_ledger(made.run_dir_of(trial) / "ledger.jsonl")
+        assert ledger.queries_of(disjoint=True) == 1
+
+
+def test_public_scores_are_exact_and_free(tuner, run, draw):
+    draw(4)
+    made = run(tuner(validation_is_public=True))
+    for trial in made.get_best_trials(None):
+        assert trial.score == pytest.approx(trial.hyperparameters.get("right"))
+    (best,) = made.get_best_models()
+    assert best.ledger.validation_epsilon() == 0
+    assert "Scores: of public examples" in privacy_statement(best.ledger)
+
+
+def test_settings_are_drawn_with_replacement_and_whatever_the_scores(tuner, run, draw):
+    draw(30)
+    made = run(tuner())
+    drawn = [values["right"] for _, values in made.hypermodel.trained]
+    assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
+
+
+def test_ties_go_to_the_first_drawn(tuner, run, draw):
+    class Same(FakeHyperModel):
+        def build(self, hp):
+            hp.Choice("right", [0.5])
+
+    draw(12)
+    made = run(tuner(Same(), validation_is_public=True))
+    assert made.get_best_trials()[0].trial_id == "0000"
+    # Ten and more: numbers, not text.
+    assert [t.trial_id for t in made.get_best_trials(None)] == [f"{i:04d}" for i in range(12)]
+
+
+# --- how many ---
+
+
+def test_the_number_of_trials_is_drawn_once(tuner, run, tmp_path):
+    numbers = set()
+    for _ in range(3):
+        made = tuner()
+        with made._folder.opened() as folder:
+            numbers.add((folder.number_of_trials(), folder.seed_of("0000", "right")))
+    assert len(numbers) == 1
+    key = tmp_path / FOLDER / "secret.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    # In the ledger, there is a digest of the secret and nothing that tells the number.
+    assert key.read_text() not in (tmp_path / FOLDER / "ledger.jsonl").read_text()
+
+
+def test_numbers_of_searches_have_the_distribution(tuner):
+    made = tuner(expected_trials=8)
+    numbers = []
+    for _ in range(2000):
+        made._folder._key = os.urandom(32)
+        numbers.append(made._folder.number_of_trials())
+    assert abs(np.mean(numbers) - 8) < 5 * np.sqrt(8 / 2000)
+    assert abs(np.var(numbers) - 8) < 1.5
+
+
+def test_a_search_without_its_secret_is_refused(tuner, run, draw, tmp_path):
+    draw(3)
+
+    def killed(number, hp):
+        if number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tuner(FakeHyperModel(killed)))
+    (tmp_path / FOLDER / "secret.key").unlink()
+    with pytest.raises(ValueError, match="drawn is not known"):
+        run(tuner())
+    (tmp_path / FOLDER / "secret.key").write_text("00" * 32)
+    with pytest.raises(ValueError, match="secret is"):
+        run(tuner())
+    (tmp_path / FOLDER / "ledger.jsonl").unlink()
+    with pytest.raises(ValueError, match="beside the trials"):
+        run(tuner())
+
+
+def test_no_trial_at_all(tuner, run, draw, tmp_path):
+    draw(0)
+    made = run(tuner())
+    assert made.hypermodel.trained == [] and ledger_of(tmp_path).trials == ()
+    with pytest.raises(ValueError, match="no trial was drawn"):
+        made.get_best_models()
+    assert ledger_of(tmp_path).epsilon() == made.search_plan.epsilon(1e-5)
+
+
+# --- crashes ---
+
+
+def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path):
+    draw(4)
+
+    def killed(number, hp):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tuner(FakeHyperModel(killed)))
+    first = ledger_of(tmp_path)
+    assert first.trials == (0, 1, 2) and not first.is_finished
+    with pytest.raises(ValueError, match="it goes on"):
+        tuner().get_best_models()
+    made = run(tuner())
+    assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and ledger_of(tmp_path).is_finished
+    assert ledger_of(tmp_path).settings == first.settings
+    assert [path.parent.name for path, _ in made.hypermodel.trained] == ["trial_0002", "trial_0003"]
+    assert len(made.get_best_trials(None)) == 4
+    # Once more does nothing, and the secret is gone.
+    assert run(tuner()).hypermodel.trained == []
+    assert not (tmp_path / FOLDER / "secret.key").exists()
+    assert tuner().get_best_models()[0].ledger.epsilon() <= 3
+
+
+def test_the_same_trial_after_a_crash_has_the_same_settings(tuner, run, draw, tmp_path):
+    draw(1)
+    seen = []
+
+    def killed(number, hp):
+        seen.append(dict(hp.values))
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            run(tuner(FakeHyperModel(killed)))
+        for state in ("oracle.json", "tuner0.json"):  # lost, too
+            (tmp_path / FOLDER / state).unlink()
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_path):
+    draw(4)
+
+    def fails(number, hp):
+        if number in (1, 3):
+            raise MemoryError("too large")
+
+    with pytest.warns(UserWarning, match="A trial has failed, and counts: too large"):
+        made = run(tuner(FakeHyperModel(fails)))
+    assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
+
+
+def test_a_full_disk_ends_the_search_and_no_trial(tuner, run, draw, tmp_path):
+    def full(number, hp):
+        raise OSError("no space left")
+
+    draw(2)
+    with pytest.raises(RuntimeError, match="no space left"):
+        run(tuner(FakeHyperModel(full)))
+    made = run(tuner())
+    assert len(made.get_best_trials(None)) == 2 and ledger_of(tmp_path).trials == (0, 1)
+
+
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_if_all_fail_there_is_no_winner(tuner, run, draw):
+    def fails(number, hp):
+        raise MemoryError("too large")
+
+    draw(2)
+    made = run(tuner(FakeHyperModel(fails)))
+    with pytest.raises(ValueError, match="all have failed"):
+        made.get_best_models()
+    draw(5)
+    with pytest.raises(RuntimeError, match="consecutive failures"):
+        run(tuner(FakeHyperModel(fails), project_name="more"))
+
+
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_a_trial_that_spent_more_than_planned_is_not_released(tuner, run, draw, data):
+    class Recounts(FakeHyperModel):
+        def train(self, hp, trial, x, y, **more):
+            private = super().train(hp, trial, x, y, **more)
+            if len(self.trained) == 1:
+                type(private.ledger).recounted = property(lambda self: 1)
+            else:
+                type(private.ledger).recounted = original
+            return private
+
+    from tfdpnorm.privacy.ledger_file import LedgerFile
+
+    original = LedgerFile.recounted
+    draw(2)
+    try:
+        made = run(tuner(Recounts()))
+    finally:
+        LedgerFile.recounted = original
+    assert [trial.trial_id for trial in made.get_best_trials(None)] == ["0001"]
+
+
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_a_score_that_is_no_number_loses(tuner, run, draw, monkeypatch):
+    draw(2)
+    scores = iter([float("nan"), 0.1])
+    monkeypatch.setattr(PrivateValidation, "measure", lambda self, private: next(scores))
+    made = run(tuner())
+    assert [trial.trial_id for trial in made.get_best_trials(None)] == ["0001"]
+
+
+def test_what_voids_one_trial_voids_the_winner(tuner, run, draw):
+    class Voids(FakeHyperModel):
+        def train(self, hp, trial, x, y, **more):
+            private = super().train(hp, trial, x, y, **more)
+            if len(self.trained) == 1:
+                private._right = 0.0  # it loses
+                private.ledger.void("it leaks")
+                private.ledger.declare_foreign("Weights from elsewhere.")
+            return private
+
+    draw(2)
+    made = run(tuner(Voids()))
+    (best,) = made.get_best_models()
+    assert best.ledger.epsilon() == float("inf")
+    text = privacy_statement(best.ledger)
+    assert text.startswith("NO GUARANTEE") and "of another trial of its search, it leaks" in text
+    assert "In another trial of its search. Weights from elsewhere." in text
+
+
+# --- what differs between trials, and between programs ---
+
+
+def test_lots_that_differ_are_paid_for_as_the_dearest(tuner, run, draw):
+    draw(6)
+    lots = ((100, STEPS), (100, 4 * STEPS))
+    made = run(tuner(FakeHyperModel(lots=lots)))
+    kinds = {
+        read_ledger(made.run_dir_of(t) / "ledger.jsonl").plan.steps
+        for t in made.get_best_trials(None)
+    }
+    assert made.search_plan.epsilon(1e-5) <= 3 and kinds <= {STEPS, 4 * STEPS}
+    short, long = (noise for _, noise, _ in made.search_plan.trials)
+    assert long > 1.5 * short
+
+
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_a_lot_that_was_not_planned_fails_before_it_costs(tuner, run, draw):
+    class Other(FakeHyperModel):
+        def settings(self, hp):
+            return {**super().settings(hp), "steps": 2 * STEPS if self.trained else STEPS}
+
+    draw(1)
+    made = run(tuner(Other()))
+    assert made.get_best_trials(None) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(expected_trials=5),
+        dict(budget=PrivacyBudget(2.0, 1e-5)),
+        dict(budget=PrivacyBudget(3.0, 1e-6)),
+        dict(distribution="geometric"),
+        dict(validation_is_public=True),
+    ],
+)
+def test_another_search_in_the_folder_is_refused(tuner, run, draw, changes):
+    draw(2)
+
+    def killed(number, hp):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tuner(FakeHyperModel(killed)))
+    with pytest.raises(ValueError, match="Expected the (run|search)"):
+        run(tuner(**changes))
+
+
+def test_another_space_in_the_folder_is_refused(tuner, run, draw):
+    class Other(FakeHyperModel):
+        def build(self, hp):
+            hp.Choice("right", [0.9, 0.95])
+
+    draw(2)
+
+    def killed(number, hp):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tuner(FakeHyperModel(killed)))
+    with pytest.raises(ValueError, match="space is"):
+        run(tuner(Other()))
+
+
+def test_two_processes_on_one_search(tuner, run, draw, monkeypatch):
+    draw(2)
+
+    def second(number, hp):
+        with pytest.raises(BlockingIOError, match="no process has open"):
+            run(tuner())
+
+    run(tuner(FakeHyperModel(second)))
+    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+    with pytest.raises(ValueError, match="in one process"):
+        tuner()
+
+
+# --- what gets out, and what is refused ---
+
+
+def test_only_the_winner(tuner, run, draw, capsys):
+    draw(3)
+    made = run(tuner(), verbose=1)
+    shown = capsys.readouterr().out
+    assert "epsilon of the search" in shown and "no search" in shown
+    scores = [trial.score for trial in made.get_best_trials(None)]
+    assert "core" not in shown.replace("scored on", "") and str(scores[0]) not in shown
+    for ask in (made.get_best_models, made.get_best_hyperparameters):
+        with pytest.raises(ValueError, match="releases nothing of the others"):
+            ask(2)
+    made.results_summary()
+    assert capsys.readouterr().out.startswith("NOT FOR RELEASE")
+    notice = pathlib.Path(made.project_dir) / "NOT_FOR_RELEASE.txt"
+    assert "winner/" in notice.read_text()
+
+
+def test_private_questions_in_a_trial_are_refused(tuner, run, data):
+    validation = PrivateValidation(*data.other, noise_multiplier=5.0, queries=3)
+    with pytest.raises(ValueError, match="without PrivateValidation"):
+        run(tuner(), callbacks=[keras.callbacks.TerminateOnNaN(), validation])
+
+
+def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
+    with pytest.raises(ValueError, match="no training rows"):
+        run(tuner(), validation_data=(data.x[:50], data.y[:50]))
+
+
+def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
+    class Public(FakeHyperModel):
+        def settings(self, hp):
+            return {**super().settings(hp), "public_batch": data.other[0][:9]}
+
+    with pytest.raises(ValueError, match="public"):
+        run(tuner(Public()))
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(budget=1), "without budget"),
+        (dict(noise_multiplier=1.0), "without noise_multiplier"),
+        (dict(run_dir="x"), "without run_dir"),
+        (dict(lr=1.0), "lr unknown"),
+        (dict(steps=None), "steps missing"),
+    ],
+)
+def test_settings_that_the_search_decides(tuner, settings, message):
+    given = dict(num_examples=EXAMPLES, expected_batch_size=100, steps=STEPS, l2_norm_clip=1.0)
+    given |= settings
+    given = {name: value for name, value in given.items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        tuner(lambda hp: None, settings=given)
+
+
+def test_settings_go_with_functions_only(tuner):
+    with pytest.raises(ValueError, match="Expected settings with a function"):
+        tuner(FakeHyperModel(), settings={})
+    with pytest.raises(ValueError, match="Expected settings with a function"):
+        tuner(lambda hp: None)
+    with pytest.raises(ValueError, match="distribution"):
+        tuner(distribution="fixed")
+
+
+def test_the_state_of_the_search_is_json(tuner, run, draw, tmp_path):
+    draw(2)
+    run(tuner())
+    state = json.loads((tmp_path / FOLDER / "oracle.json").read_text())
+    assert "max_trials" not in state

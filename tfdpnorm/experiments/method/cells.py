@@ -1,0 +1,71 @@
+"""Ours: public-batch normalisation with other public rows, and on small data."""
+
+import dataclasses
+
+from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.method.settings import (
+    DIGITS,
+    DIGITS_RATES,
+    EPSILONS,
+    FEW_SMALL_LOTS,
+    MISMATCH,
+    PUBLIC_ROWS,
+    STATISTICS,
+)
+
+
+def public_rows_cells():
+    """The same training with different public rows: real ones first, then synthetic ones."""
+    return [
+        _ours(
+            davody.spec(dataset, "public_batch", epsilon, **settings, public_dataset=source),
+            "method_public_rows",
+            f"{dataset}-{source.removeprefix('synthetic:')}",
+        )
+        for dataset, columns in PUBLIC_ROWS.items()
+        for epsilon, (settings, sources) in columns.items()
+        for source in sources
+    ]
+
+
+def small_data_cells():
+    """Normalisations beside each other on 1,437 images, and on 400 lots of 32."""
+    digits = [
+        _ours(
+            davody.spec("digits", norm, epsilon, **_of_digits(name, epsilon), **settings),
+            "method_small_data",
+            f"digits-{name}",
+        )
+        for name, (norm, settings) in DIGITS.items()
+        for epsilon in EPSILONS
+    ]
+    mnist = [
+        _ours(
+            davody.spec("mnist", "public_batch", epsilon, **STATISTICS | settings),
+            "method_small_data",
+            f"mnist-{name}",
+        )
+        for name, settings in FEW_SMALL_LOTS.items()
+        for epsilon in EPSILONS
+    ]
+    return digits + mnist
+
+
+def mismatch_spec(epsilon, *, seed, steps):
+    """The spec of the runs of `method_mismatch`: public rows are split off, and then altered."""
+    spec = davody.spec("mnist", "public_batch", epsilon, seed=seed, **MISMATCH | {"steps": steps})
+    return _ours(spec, "method_mismatch", "lenet5")
+
+
+def _of_digits(name, epsilon):
+    """The rate of ours; the others have that of the experiment."""
+    return {"learning_rate": DIGITS_RATES[epsilon]} if name == "public_batch-synthetic" else {}
+
+
+def _ours(spec, experiment, network):
+    return dataclasses.replace(
+        spec, experiment=experiment, network=network, paper_value=None, ema_decay=None
+    )
+
+
+EXPERIMENTS = {"method_public_rows": public_rows_cells, "method_small_data": small_data_cells}

@@ -1,0 +1,13 @@
+"""Searches for settings of the papers' cells, and what such a search is worth."""
+
+from tfdpnorm.experiments.search.cells import EXPERIMENTS
+
+__all__ = ["EXPERIMENTS", "kinds"]
+
+
+def kinds():
+    """Returns the kinds of run that the specs are of; loads TensorFlow."""
+    from tfdpnorm.experiments.runs.private import PrivateRun
+    from tfdpnorm.experiments.search.run import SearchRun, VariationalSearchRun
+
+    return SearchRun, VariationalSearchRun, PrivateRun

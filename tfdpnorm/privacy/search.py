@@ -1,0 +1,191 @@
+"""What a search for hyperparameters costs: the plan of a search, fixed before its first trial.
+
+A trial is one private training with settings of its own, and a score. Two kinds of search have an
+epsilon. One draws a random number of trials in secret, with settings that are drawn independently
+of all scores, and releases the best of them and nothing else (`tfdpnorm.privacy.selection`). The
+other has a fixed number of trials, may choose the settings by the scores so far, and releases
+whatever it likes: all its trials are composed.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy.accountants import dp_sgd_event, rdp_of, rdp_to_epsilon
+from tfdpnorm.privacy.selection import NumberOfRuns, selection_epsilon
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """How the trials of a search are counted.
+
+    Attributes:
+        expected_trials: E[K] >= 1 of the random number K of trials; where all of them are composed,
+            the number of trials, a whole one.
+        shape: Of the distribution of K, as in `NumberOfRuns`: infinity for Poisson's, 1 for the
+            geometric one. None: all trials are composed.
+        trials: What a trial may be, at the dearest: a tuple of (sampling rate, noise multiplier,
+            updates). More than one where settings that change the cost are searched, such as the
+            lot. A trial costs the largest of their Renyi divergences, order by order, whichever of
+            them it is.
+        score_noise_multiplier: Standard deviation of the noise on the number of validation examples
+            that a trial answers correctly, its score, in examples; None where the validation
+            examples are public.
+
+    Raises:
+        ValueError: if a value is outside of its range.
+    """
+
+    expected_trials: float
+    shape: float | None
+    trials: tuple
+    score_noise_multiplier: float | None = None
+
+    def __post_init__(self):
+        if self.shape is None:
+            values = {
+                "expected_trials": arguments.whole("trials", self.expected_trials, at_least=1)
+            }
+        else:
+            runs = NumberOfRuns(self.expected_trials, self.shape)
+            values = {"expected_trials": runs.mean, "shape": runs.shape}
+        values["trials"] = tuple(map(_checked_trial, self.trials))
+        if not values["trials"]:
+            raise ValueError("Expected what a trial may be, got nothing. Name at least one.")
+        if self.score_noise_multiplier is not None:
+            values["score_noise_multiplier"] = arguments.positive(
+                "score_noise_multiplier", self.score_noise_multiplier
+            )
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_composed(self):
+        """Whether all trials are composed."""
+        return self.shape is None
+
+    @property
+    def number_of_trials(self):
+        """The `NumberOfRuns` that K is drawn from; None where it is fixed."""
+        return None if self.is_composed else NumberOfRuns(self.expected_trials, self.shape)
+
+    @property
+    def in_words(self):
+        """How many trials there are, in words."""
+        if self.is_composed:
+            return f"{self.expected_trials} trials"
+        kind = {math.inf: "Poisson", 1.0: "geometric", 0.0: "logarithmic"}.get(
+            self.shape, f"truncated negative binomial with shape {self.shape:g}"
+        )
+        return f"{self.expected_trials:g} expected trials, {kind} distribution"
+
+    def entry(self):
+        """Returns the fields as plain values by name, as a line of a ledger has them: a dict."""
+        return {
+            "expected_trials": self.expected_trials,
+            "shape": "inf" if self.shape == math.inf else self.shape,
+            "trials": [list(trial) for trial in self.trials],
+            "score_noise_multiplier": self.score_noise_multiplier,
+        }
+
+    def covers(self, plan):
+        """Whether a run with that `PrivacyPlan` costs at most what a trial may."""
+        return any(
+            plan.sampling_rate <= rate and plan.noise_multiplier >= noise and plan.steps <= updates
+            for rate, noise, updates in self.trials
+        )
+
+    def noise_for(self, sampling_rate, updates):
+        """The noise multiplier of a trial with that sampling rate and at most so many updates.
+
+        Raises:
+            ValueError: if no trial is planned with that sampling rate, or so many updates.
+        """
+        planned = [
+            (most, noise)
+            for rate, noise, most in self.trials
+            if math.isclose(rate, sampling_rate, rel_tol=1e-12) and most >= updates
+        ]
+        if not planned:
+            known = ", ".join(f"q = {rate:g} and {most}" for rate, _, most in self.trials)
+            raise ValueError(
+                f"Expected a sampling rate and a number of updates that the search was planned for "
+                f"({known}), got q = {sampling_rate:g} and {updates}. Name all lots in `lots`."
+            )
+        return min(planned)[1]
+
+    def epsilon(self, delta, trial=()):
+        """The epsilon of the search for every training example, by Renyi DP.
+
+        Args:
+            delta: 0 < delta < 1.
+            trial: What the released trial has in fact spent, as in `composed_rdp`: counted where it
+                is more than planned.
+        """
+        return _epsilon(self, self.trials, tuple(trial), delta)
+
+    def score_epsilon(self, delta, queries=()):
+        """The epsilon of the search for every validation example, if none is a training example.
+
+        Args:
+            delta: 0 < delta < 1.
+            queries: What was released about them in the trial, as in `composed_rdp`.
+        """
+        noise = self.score_noise_multiplier
+        planned = () if noise is None else ((1.0, noise, 1),)
+        if not planned and not queries:
+            return 0.0
+        return _epsilon(self, planned, tuple(queries), delta)
+
+    def trial_epsilon(self, delta):
+        """The epsilon of one trial by itself, the dearest, had there been no search."""
+        return rdp_to_epsilon(_largest(self.trials), delta)
+
+    def composed_epsilon(self, delta):
+        """The epsilon of as many trials as are expected, all of them released."""
+        return rdp_to_epsilon(self.expected_trials * _largest(self.trials), delta)
+
+
+def composed_rdp(parts):
+    """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
+    return sum(count * _rdp(rate, noise) for rate, noise, count in parts)
+
+
+def composed_rdp_epsilon(parts, delta):
+    """The epsilon of Gaussian mechanisms composed, by Renyi DP; 0 for none."""
+    parts = [part for part in parts if part[2]]
+    return rdp_to_epsilon(composed_rdp(parts), delta) if parts else 0.0
+
+
+def _checked_trial(trial):
+    rate, noise, updates = trial
+    return (
+        arguments.sampling_rate("sampling rate of a trial", rate),
+        arguments.nonnegative("noise multiplier of a trial", noise),
+        arguments.updates("updates of a trial", updates, at_least=1),
+    )
+
+
+def _largest(mechanisms):
+    return np.max([composed_rdp((mechanism,)) for mechanism in mechanisms], axis=0)
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon(plan, mechanisms, spent, delta):
+    """Of a search whose trials are, at the dearest, one of `mechanisms` or all of `spent`."""
+    curves = [_largest(mechanisms)] if mechanisms else []
+    curves += [composed_rdp(spent)] if spent else []
+    of_a_trial = np.max(curves, axis=0)
+    if not np.isfinite(of_a_trial).any():
+        return math.inf
+    if plan.is_composed:
+        return rdp_to_epsilon(plan.expected_trials * of_a_trial, delta)
+    return selection_epsilon(of_a_trial, plan.number_of_trials, delta)
+
+
+@functools.lru_cache(maxsize=256)
+def _rdp(sampling_rate, noise_multiplier):
+    return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1))

@@ -1,0 +1,124 @@
+"""From the budget of a whole search to the noise of its trials, and what else one could do."""
+
+import dataclasses
+import math
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.search import SearchPlan
+
+_ROUNDS = 5  # Each brings several lots nearer to the target that they reach together.
+
+
+def calibrate_search(
+    budget, *, num_examples, lots, expected_trials, shape=math.inf, score_is_private=True
+):
+    """The `SearchPlan` of a search that spends just about a budget, all of its trials together.
+
+    Args:
+        budget: `PrivacyBudget` with a finite epsilon, of the search.
+        num_examples: N, the number of training examples.
+        lots: Pairs (expected batch size, updates), all that a trial may have. Each gets a noise
+            multiplier of its own, so that all cost about the same.
+        expected_trials: See `SearchPlan`.
+        shape: See `SearchPlan`.
+        score_is_private: Whether trials are scored on validation examples to be protected. They get
+            the same epsilon.
+
+    Returns:
+        A `SearchPlan`, whose epsilons are at most the budget's.
+
+    Raises:
+        ValueError: if an argument is outside of its range, or no noise reaches the budget.
+    """
+    arguments.instance("budget", budget, PrivacyBudget)
+    arguments.positive("the epsilon of a search", budget.epsilon)
+    arguments.whole("num_examples", num_examples, at_least=1)
+    for size, _ in lots:
+        if not 0 < size <= num_examples:
+            raise ValueError(
+                f"Expected lots of more than 0 and at most num_examples={num_examples} examples, "
+                f"got {size}. Leave it out of what is searched."
+            )
+    rates = [(size / num_examples, updates) for size, updates in dict.fromkeys(lots)]
+    if not rates:
+        raise ValueError("Expected lots, got none. Name the expected batch size and the updates.")
+
+    def of(trials):
+        return SearchPlan(expected_trials, shape, tuple(trials))
+
+    def noise_for(rate, updates, target):
+        def reached(noise):
+            return of([(rate, noise, updates)]).epsilon(target.delta)
+
+        # A trial costs the search about twice, or as often as trials are composed.
+        share = math.sqrt(expected_trials) if shape is None else 2
+        alone = PrivacyBudget(target.epsilon / share, target.delta)
+        guess = calibrate_noise_multiplier(alone, rate, updates)
+        return noise_reaching(reached, target, rate, updates, "rdp", guess)
+
+    target, found = budget, None
+    for _ in range(_ROUNDS):
+        found = of((rate, noise_for(rate, updates, target), updates) for rate, updates in rates)
+        together = found.epsilon(budget.delta)
+        if together <= budget.epsilon:
+            break
+        # Lots of different lengths are dearest at different orders, and cost more together.
+        target = PrivacyBudget(0.999 * target.epsilon * budget.epsilon / together, budget.delta)
+    else:
+        raise ValueError(
+            f"Expected noise with which lots of {len(rates)} kinds cost epsilon {budget.epsilon:g} "
+            f"together, got {together:.4g}. Search over fewer of them."
+        )
+    if not score_is_private:
+        return found
+
+    def score_reached(noise):
+        return dataclasses.replace(found, score_noise_multiplier=noise).score_epsilon(budget.delta)
+
+    guess = calibrate_noise_multiplier(PrivacyBudget(budget.epsilon / 2, budget.delta), 1.0, 1)
+    noise = noise_reaching(score_reached, budget, 1.0, 1, "rdp", guess)
+    return dataclasses.replace(found, score_noise_multiplier=noise)
+
+
+def describe_search(plan, budget):
+    """Says what a search will cost, and what the same budget would give otherwise: several lines.
+
+    Args:
+        plan: `SearchPlan`.
+        budget: Its `PrivacyBudget`.
+    """
+    delta = budget.delta
+    noises = ", ".join(f"{noise:.4g}" for _, noise, _ in plan.trials)
+    alone = [calibrate_noise_multiplier(budget, rate, updates) for rate, _, updates in plan.trials]
+    scored = "public validation examples, at no cost"
+    if plan.score_noise_multiplier is not None:
+        scored = (
+            "private validation examples, whose count of right answers gets noise of standard "
+            f"deviation {plan.score_noise_multiplier:.4g}; their epsilon is "
+            f"{ceil_text(plan.score_epsilon(delta))}"
+        )
+    lines = [
+        f"Search: {plan.in_words}, delta = {delta:g}.",
+        f"  epsilon of the search {ceil_text(plan.epsilon(delta))}, of one trial alone "
+        f"{ceil_text(plan.trial_epsilon(delta))}; noise multiplier {noises}",
+        f"  scored on {scored}",
+        "  Instead, for the same budget:",
+        f"  - no search, or one on public data: noise multiplier "
+        f"{', '.join(f'{noise:.4g}' for noise in alone)}",
+    ]
+    if plan.is_composed:
+        return "\n".join(lines)
+    trials = math.ceil(plan.expected_trials)
+    composed = [
+        calibrate_noise_multiplier(budget, rate, trials * updates)
+        for rate, _, updates in plan.trials
+    ]
+    lines.append(
+        f"  - {trials} trials, all of which may be released: noise multiplier "
+        f"{', '.join(f'{noise:.4g}' for noise in composed)}. With the noise of this search, they "
+        f"would cost epsilon {ceil_text(plan.composed_epsilon(delta))}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""Searches of Keras Tuner that nobody pays for: noticed in `fit`, and named in statements.
+
+A tuner that trains private models by its own means chooses between trainings of which each ledger
+knows one. `tfdpnorm.tuning` has tuners that are accounted, and these are not noticed here.
+"""
+
+import weakref
+
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.search import composed_rdp_epsilon
+
+_PACKAGE = "keras_tuner"
+_searches = weakref.WeakKeyDictionary()  # The `NoticedSearch` of each tuner, while it lives.
+
+
+class NoticedSearch:
+    """The trials of a search, as far as this process has seen them.
+
+    Args:
+        tuner: What Keras Tuner calls it.
+        objective: Name of what its trials are compared by.
+
+    Attributes:
+        ledgers: List of pairs (trial, `PrivacyLedger`), one for each training.
+    """
+
+    def __init__(self, tuner, objective):
+        self.tuner, self.objective = tuner, objective
+        self.ledgers = []
+
+    def in_words(self):
+        """Returns what the trials have spent together, and that the choice is not covered."""
+        names = ", ".join(dict.fromkeys(name for name, _ in self.ledgers))
+        text = f"{self.tuner} chose by {self.objective} between trials {names}"
+        ledgers = [ledger for _, ledger in self.ledgers]
+        deltas = {ledger.plan.delta for ledger in ledgers}
+        if len(deltas) == 1 and all(ledger.guarantee_holds for ledger in ledgers):
+            (delta,) = deltas
+            parts = [part for ledger in ledgers for part in ledger.spent()]
+            epsilon = ceil_text(composed_rdp_epsilon(parts, delta))
+            text += (
+                f". If all were trained on the same data, they have spent epsilon {epsilon} at "
+                f"delta {delta!r} together, by Renyi DP"
+            )
+        return (
+            f"{text}. That adds to this epsilon, and none covers a choice by validation data that "
+            "are private and not noised."
+        )
+
+
+class NoticedTrial:
+    """One training of a `NoticedSearch`.
+
+    Args:
+        search: `NoticedSearch`.
+        name: Of the trial.
+    """
+
+    def __init__(self, search, name):
+        self._search, self._name = search, name
+
+    def declare(self, ledger, *, validation_is_public):
+        """Says in the ledger of the training that it is a trial, and counts it among them."""
+        self._search.ledgers.append((self._name, ledger))
+        ledger.exclude(
+            f"The search that this run was a trial of ({self._search.tuner}, trial {self._name}): "
+            "its other trials, and the choice between them. PrivateRandomSearch of tfdpnorm.tuning "
+            "has an epsilon that covers both."
+        )
+        if not validation_is_public:
+            ledger.exclude(
+                f"The validation data, by whose {self._search.objective} the search chose without "
+                "noise: its examples are not protected."
+            )
+
+    def in_words(self):
+        """Returns the sentence for a model that has the weights of this trial."""
+        return f"Trial {self._name} of a search left them. {self._search.in_words()}"
+
+
+def noticed_trial(callbacks):
+    """Returns the `NoticedTrial` that a `fit` with these callbacks is, or None."""
+    for callback in callbacks:
+        tuner, trial = getattr(callback, "tuner", None), getattr(callback, "trial", None)
+        if type(callback).__module__.split(".")[0] == _PACKAGE and None not in (tuner, trial):
+            objective = getattr(getattr(tuner, "oracle", None), "objective", None)
+            search = _searches.setdefault(
+                tuner, NoticedSearch(type(tuner).__name__, getattr(objective, "name", "a score"))
+            )
+            return NoticedTrial(search, str(trial.trial_id))
+    return None

@@ -1,0 +1,144 @@
+"""The folder of a search: its ledger, the secret that its random numbers come from, its winner."""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+
+import numpy as np
+
+from tfdpnorm import files
+from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
+from tfdpnorm.training.resume import secret_key
+from tfdpnorm.training.resume.run_folder import LEDGER
+
+RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
+
+_NOTICE = (
+    "This folder holds the trials of a search that is accounted as releasing the best of them\n"
+    "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
+    f"Release what is in {WINNER}/, and nothing besides.\n"
+)
+
+
+class SearchFolder:
+    """What a search keeps so that it may be killed and resumed.
+
+    `ledger.jsonl` has the plan of the search, and each trial before it begins. `secret.key`, mode
+    0600, decides the number of trials and their settings: they are the same after a crash, and a
+    folder without it is refused, since another number would be another search. Nobody may know it:
+    a search whose number of trials is known has no such epsilon.
+
+    Args:
+        path: Folder, made if absent.
+        search: `tfdpnorm.privacy.search.SearchPlan`.
+        plan: `PrivacyPlan` of one of its trials.
+        settings: Dict of what else must not change.
+    """
+
+    def __init__(self, path, search, plan, settings):
+        self.path = pathlib.Path(path)
+        self._search, self._plan, self._settings = search, plan, settings
+        self._key = None
+        self.ledger = None
+
+    @contextlib.contextmanager
+    def opened(self):
+        """Context in which this process, and no other, has the search.
+
+        Raises:
+            ValueError: if the folder holds another search, or one without its secret.
+            BlockingIOError: if another process has it.
+        """
+        files.make_folder(self.path, "the folder of the search")
+        exists = (self.path / LEDGER).exists()
+        self._key = secret_key.read_key(self.path)
+        if exists and self._key is None:
+            raise ValueError(
+                f"Expected {secret_key.NAME} in {self.path}, whose search has begun, got none: how "
+                "many trials were drawn is not known, and to draw again would be another search. "
+                "Bring it back, or name another folder; what was spent here adds to what another "
+                "search on the same data spends."
+            )
+        if not exists:
+            self._check_no_trials()
+            self._key = secret_key.new_key(self.path)
+        settings = {**self._settings, "secret": hashlib.sha256(self._key).hexdigest()}
+        open_ledger = reopen_ledger if exists else create_ledger
+        self.ledger = open_ledger(self.path / LEDGER, self._plan, settings)
+        try:
+            self.ledger.record_search(**self._search.entry())
+            if not self._search.is_composed:
+                files.write_whole(self.path / NOTICE, _NOTICE)
+            yield self
+        finally:
+            self.ledger.close()
+
+    @property
+    def has_ended(self):
+        """Whether all trials were made, and the winner is known."""
+        ledger = self.path / LEDGER
+        return ledger.exists() and read_ledger(ledger).is_finished
+
+    def finish(self, best):
+        """Ends the search for good, and deletes its secret.
+
+        Args:
+            best: Identifier of the trial to be released, or None.
+        """
+        if best is not None:
+            self._crown(best)
+        self.ledger.finish()
+        secret_key.delete_key(self.path)
+
+    def number_of_trials(self):
+        """K, drawn from the secret: the same whenever it is asked for."""
+        runs = self._search.number_of_trials
+        if runs is None:
+            return self._search.expected_trials
+        return runs.draw(np.random.default_rng(list(self._derived("number of trials"))))
+
+    def seed_of(self, *names):
+        """A whole number that follows from the secret and `names`, for a trial's settings."""
+        return int.from_bytes(self._derived("settings", *names)[:8], "big")
+
+    def run_dir(self, trial_id):
+        """The run folder of a trial; that of the winner, once there is one, is elsewhere."""
+        return self.path / f"trial_{trial_id}" / RUN
+
+    @property
+    def winner(self):
+        """The run folder of the winner, once the search has ended."""
+        return self.path / WINNER
+
+    def _crown(self, trial_id):
+        """Makes a trial's run that of the winner, and tells its ledger of the other trials.
+
+        What voids the guarantee of one trial voids that of the choice between all of them.
+        """
+        if self.winner.exists():
+            return
+        run = self.run_dir(trial_id)
+        others = [path for path in self.path.glob(f"trial_*/{RUN}/{LEDGER}") if path.parent != run]
+        own = read_ledger(run / LEDGER)
+        own = reopen_ledger(run / LEDGER, own.plan, own.settings)
+        try:
+            for other in map(read_ledger, others):
+                for reason in other.no_guarantee_because:
+                    own.void(f"of another trial of its search, {reason}")
+                for sentence in other.foreign:
+                    own.declare_foreign(f"In another trial of its search. {sentence}")
+        finally:
+            own.close()
+        os.rename(run, self.winner)
+        files.flush(self.path)
+
+    def _check_no_trials(self):
+        if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
+            raise ValueError(
+                f"Expected {LEDGER} beside the trials in {self.path}, got none: nobody knows what "
+                "was spent. Bring it back, or name another folder."
+            )
+
+    def _derived(self, *names):
+        return hashlib.blake2b(repr(names).encode(), key=self._key, digest_size=32).digest()

@@ -1,0 +1,209 @@
+"""The model of a search: what is built, trained privately, and restored, for given settings."""
+
+import contextlib
+import inspect
+from typing import NamedTuple
+
+import keras_tuner
+from tensorflow import keras
+
+from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.training import PrivateValidation, make_private
+
+_OF_THE_SEARCH = (
+    "accountant",
+    "budget",
+    "delta",
+    "insecure_seed",
+    "noise_multiplier",
+    "resume",
+    "run_dir",
+)
+_LOT = ("num_examples", "expected_batch_size", "steps")
+
+
+class SearchTrial(NamedTuple):
+    """What a search gives to one of its trials.
+
+    Attributes:
+        search: The `SearchPlan`.
+        delta: Of its guarantee.
+        run_dir: Folder of the trial's run, from which it is resumed.
+        callbacks: List of Keras callbacks, this trial's own.
+    """
+
+    search: SearchPlan
+    delta: float
+    run_dir: object
+    callbacks: list
+
+    def noise_multiplier(self, settings):
+        """The noise multiplier for the lots in `settings`, arguments of `make_private`."""
+        rate = settings["expected_batch_size"] / settings["num_examples"]
+        return self.search.noise_for(rate, settings["steps"])
+
+
+class PrivateHyperModel(keras_tuner.HyperModel):
+    """A Keras model with hyperparameters, in its layers, its optimizer and its private training.
+
+    Subclass it for a model of your own: `build` returns a compiled Keras model, and `settings` the
+    arguments of `make_private`.
+
+        class Mine(PrivateHyperModel):
+            def build(self, hp):
+                model = keras.Sequential([keras.layers.Dense(hp.Choice("units", [16, 64])), ...])
+                model.compile(keras.optimizers.SGD(hp.Float("rate", 0.1, 3.0, sampling="log")), ...)
+                return model
+
+            def settings(self, hp):
+                clip = hp.Choice("l2_norm_clip", [0.1, 1.0])
+                return dict(num_examples=1000, expected_batch_size=100, steps=90, l2_norm_clip=clip)
+
+    Hyperparameters, their ranges and everything else here must be chosen without looking at the
+    private data.
+    """
+
+    def settings(self, hp):
+        """Returns the arguments of `make_private` that the search does not decide, a dict."""
+        raise NotImplementedError
+
+    def lots(self):
+        """Returns all pairs (expected batch size, updates) that `settings` may give, a list.
+
+        By default the one that the default hyperparameters have.
+        """
+        given = self.settings(keras_tuner.HyperParameters())
+        return [(given["expected_batch_size"], given["steps"])]
+
+    def declare_hyperparameters(self, hp):
+        """As in Keras Tuner: the settings have hyperparameters, too."""
+        self.settings(hp)
+
+    def private_model(self, hp, trial):
+        """Returns the compiled `PrivateModel` of a `SearchTrial`, whose ledger knows the search."""
+        model = self.build(hp)
+        settings = checked_settings(self.settings(hp))
+        private = make_private(
+            model,
+            noise_multiplier=trial.noise_multiplier(settings),
+            delta=trial.delta,
+            run_dir=trial.run_dir,
+            resume=True,
+            **settings,
+        )
+        private.ledger.record_search(**trial.search.entry())
+        private.compile(**_compiled_with(model))
+        return private
+
+    def train(self, hp, trial, x, y, **fit):
+        """Trains a `SearchTrial`, from where it was; returns its `PrivateModel`.
+
+        Args:
+            hp: `keras_tuner.HyperParameters`.
+            trial: `SearchTrial`.
+            x: As in `PrivateModel.fit`.
+            y: See there.
+            **fit: Further arguments of `fit`.
+        """
+        private = self.private_model(hp, trial)
+        with closed_on_failure(private):
+            private.restore_run(trial.callbacks)
+            if private.ledger.remaining_updates:
+                private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
+        return private
+
+    def restore(self, hp, trial):
+        """Returns the `PrivateModel` of a `SearchTrial` that has ended."""
+        private = self.private_model(hp, trial)
+        private.restore_run(trial.callbacks)
+        return private
+
+
+class ModelAndSettings(PrivateHyperModel):
+    """A `PrivateHyperModel` of two functions.
+
+    Args:
+        build: Function from hyperparameters to a compiled Keras model.
+        settings: Function from hyperparameters to a dict, or a dict.
+    """
+
+    def __init__(self, build, settings):
+        # Before the base class looks for it.
+        self.build = build
+        self._given = settings
+        super().__init__()
+
+    def settings(self, hp):
+        """As `PrivateHyperModel`."""
+        return dict(self._given(hp) if callable(self._given) else self._given)
+
+
+def checked_settings(settings):
+    """Returns arguments of `make_private`, a dict; refuses those that the search decides.
+
+    Raises:
+        ValueError: naming what is missing, unknown or not for the caller to say.
+    """
+    own = [name for name in _OF_THE_SEARCH if name in settings]
+    if own:
+        raise ValueError(
+            f"Expected settings without {', '.join(own)}, which the search decides, got some. Give "
+            "the budget of the whole search to the tuner."
+        )
+    known = inspect.signature(make_private).parameters
+    unknown = [name for name in settings if name not in known or name == "model"]
+    missing = [name for name in (*_LOT, "l2_norm_clip") if name not in settings]
+    if unknown or missing:
+        raise ValueError(
+            f"Expected arguments of make_private, got {', '.join(unknown) or 'none'} unknown and "
+            f"{', '.join(missing) or 'none'} missing."
+        )
+    return settings
+
+
+@contextlib.contextmanager
+def closed_on_failure(private):
+    """Context that closes the ledger of a trial if it fails, so that it can be resumed."""
+    try:
+        yield
+    except BaseException:
+        private.ledger.close()
+        raise
+
+
+def check_trial_callbacks(callbacks):
+    """Refuses callbacks whose answers the search has not planned for."""
+    if any(isinstance(callback, PrivateValidation) for callback in callbacks):
+        raise ValueError(
+            "Expected callbacks without PrivateValidation in a search, got one: its answers would "
+            "add to what a trial costs. Pass validation_data to search(), which scores each trial "
+            "once, at its end."
+        )
+
+
+class StopAfterEpochs(keras.callbacks.Callback):
+    """Ends a trial early, after so many epochs, for tuners that try many settings for a short time.
+
+    Its whole plan is counted all the same.
+    """
+
+    def __init__(self, epochs):
+        super().__init__()
+        self._epochs = epochs
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch + 1 >= self._epochs:
+            self.model.stop_training = True
+
+
+def _compiled_with(model):
+    """The arguments of `compile` of a compiled Keras model, but for its metrics, a dict."""
+    if getattr(model, "optimizer", None) is None or not getattr(model, "loss", None):
+        raise ValueError(
+            "Expected build(hp) to return a compiled Keras model, got one without optimizer or "
+            "loss. Call model.compile(optimizer, loss) in it."
+        )
+    config = model.get_compile_config() or {}
+    names = ("loss_weights", "jit_compile", "steps_per_execution")
+    more = {name: config[name] for name in names if config.get(name) is not None}
+    return {"optimizer": model.optimizer, "loss": model.loss, **more}

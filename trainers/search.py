@@ -1,0 +1,77 @@
+"""Searches for the settings of a cell; the epsilon of the winner covers the search.
+
+    python -m trainers.search --experiment=davody_table5 --cell=layer/eps=3 \
+        --over=learning_rate,l2_norm_clip --expected_trials=8
+    python -m trainers.search --experiment=davody_table5 --cell=layer/eps=3 --dry_run \
+        --over=learning_rate=0.3:1:3,norm=layer:group --tuner=bayesian
+
+The cell's epsilon, or --epsilon, is the budget of all trials together. With
+--tuner=private_random the best of a random number of trials is released; the other tuners choose
+settings by scores, and all of their trials are composed. Writes the record of the winner, a table
+of the trials in it, and a plot of these.
+"""
+
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+
+import pathlib
+
+from absl import flags
+
+from tfdpnorm.experiments import registry
+from tfdpnorm.experiments.parts import Search
+
+FLAGS = flags.FLAGS
+# What a cell has, and the program therefore does not ask for.
+_OF_THE_CELL = ("norm", "model", "noise_multiplier", "accountant", "noise_generator")
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_enum("experiment", "davody_table5", registry.EXPERIMENTS, "Whose cell.")
+    flags.DEFINE_string("cell", None, "Which cell of it, such as layer/eps=3.", required=True)
+    flags.DEFINE_integer("seed", 0, "Seeds initial weights and what is left out; never noise.")
+    spec_flags.define(
+        Search,
+        leave_out=_OF_THE_CELL,
+        help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
+    )
+    flags.mark_flag_as_required("over")
+    common.define_private_run_flags()
+
+
+def main():
+    """Runs the search that the flags describe."""
+    from tfdpnorm.experiments.search.spec import search_spec
+
+    cells = registry.cells(FLAGS.experiment)
+    known = {cell.cell: cell for cell in cells}
+    if FLAGS.cell not in known:
+        raise ValueError(
+            f"Expected --cell to be one of {', '.join(known)}, got {FLAGS.cell!r}. Choose one."
+        )
+    spec = search_spec(known[FLAGS.cell], seed=FLAGS.seed, **spec_flags.given(Search))
+    if FLAGS.dry_run:
+        _show(spec)
+        return
+    record = common.train(spec).record
+    from tfdpnorm.experiments.report import searches
+
+    path = pathlib.Path(FLAGS.output_dir) / f"search-{searches.name_of(record)}"
+    table = searches.trials_table(record)
+    path.with_name(f"{path.name}.md").write_text(table)
+    plot = searches.plot_searches([record], path.with_name(f"{path.name}.png"), record["cell"])
+    print(f"{table}\nWritten: {path}.md, {plot}")
+
+
+def _show(spec):
+    """Says what a search would cost; trains nothing."""
+    from tfdpnorm.experiments.runs.data import load_experiment_data
+
+    data = load_experiment_data(spec, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
+    print(registry.run_class(spec.kind)(spec, data).describe())
+    print("  Nothing was trained.")
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)
