@@ -416,3 +416,13 @@ def test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples(batch_n
         model = randomized(without_chance())
     converted, _ = convert_model(model, batch_norm)
     assert_equals_the_loop(converted, counts=(0, 3), clips=(0.05, 1e6))
+
+
+def test_a_subclass_of_the_frozen_layer_is_refused():
+    class Thawed(FrozenBatchNormalization):
+        def call(self, inputs, training=None):
+            return layers.BatchNormalization.call(self, inputs, training=training)
+
+    model = keras.Sequential([keras.Input((4,)), Thawed(name="thawed"), layers.Dense(2)])
+    with pytest.raises(ValueError, match="Expected layers with per-example independence"):
+        make(model, rows_for(model))

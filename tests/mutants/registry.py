@@ -3,6 +3,7 @@
 from tests.mutants import (
     accounting,
     clipping,
+    conversion,
     dpvd,
     ledger,
     noise,
@@ -32,6 +33,7 @@ _SUBJECTS = (
     rules,
     rounding,
     dpvd,
+    conversion,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -72,7 +72,7 @@ _TAKE_SMALL_IMAGES = ("mlp", "random_features")
 
 
 def load_experiment_data(
-    spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print, source=load_examples, prepare=None
+    spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print, source=None, prepare=None
 ):
     """Loads what a spec asks for.
 
@@ -82,7 +82,8 @@ def load_experiment_data(
         data_dir: TFDS directory, or None for its default.
         cache_dir: Folder for pre-trained networks and their features.
         echo: Function that shows a line, should something have to be pre-trained.
-        source: Function from the name of a set, its split and `data_dir` to `Examples`.
+        source: Function from the name of a set, its split and `data_dir` to `Examples`; None for
+            `load_examples`.
         prepare: Function from a dict of raw arrays (train_x, test_x, public_x, validation_x; some
             are None) to the pair of such a dict and of a dict of further fields of
             `ExperimentData`; None for what the networks of `tfdpnorm.models` take.
@@ -92,6 +93,7 @@ def load_experiment_data(
         OSError: if the file of a public vocabulary cannot be read.
         ValueError: if there are too few public rows, or too few to hold any out.
     """
+    source = source or load_examples
     train = source(spec.dataset, "train", data_dir)
     test = None
     if not _is_held_out(spec):  # nobody looks at it
