@@ -37,6 +37,7 @@ _KINDS = {
     "hadamard": _Kind(designs.hadamard, "numbers"),
     "blurred": _Kind(textures.blurred, "images"),
     "strokes": _Kind(textures.strokes, "images"),
+    "ink": _Kind(textures.ink, "images"),
     "fractal": _Kind(textures.fractal, "images"),
     "shapes": _Kind(shapes.shapes, "images"),
     "cosine": _Kind(designs.cosine, "images"),
@@ -51,8 +52,8 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
     Kinds of numbers of any shape: "uniform"; "gaussian", whose mean is the middle of the range and
     whose standard deviation is a quarter of its width, not cut; "sparse", 85 % the lower end and
     15 % the upper one; "hadamard", both ends, with uncorrelated positions. Kinds of images:
-    "blurred" noise; "strokes", the highest sixth of blurred noise on the lower end; "fractal"
-    noise, with amplitude 1 / frequency; "shapes", ellipses and bars; "cosine", a wave each. Kinds
+    "blurred" noise; "strokes", the highest sixth of blurred noise on the lower end; "ink", strokes
+    of full contrast in the middle; "fractal" noise, with amplitude 1 / frequency; "shapes", ellipses and bars; "cosine", a wave each. Kinds
     of token ids: "tokens", all equally common; "zipf", id number r as common as 1 / r.
 
     Privacy:

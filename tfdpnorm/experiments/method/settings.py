@@ -17,7 +17,7 @@ _MNIST = dict(
     search="not searched: rates are those of Table 5, or between them",
 )
 _MNIST_RATES = {7.0: 8.0, 3.0: 6.0, 1.0: 4.0, 0.5: 4.0, 0.1: 1.5}
-_OF_IMAGES = ("fractal", "strokes", "uniform")
+_OF_IMAGES = ("ink", "fractal", "strokes", "uniform")
 # By data set and epsilon: the settings, and where the public rows come from. All kinds of rows are
 # compared at one budget, the real ones with one kind at the others.
 PUBLIC_ROWS = {
@@ -26,7 +26,7 @@ PUBLIC_ROWS = {
             _MNIST | dict(learning_rate=rate),
             ("kmnist", *(f"synthetic:{kind}" for kind in _OF_IMAGES))
             if epsilon == 1
-            else ("kmnist", "synthetic:fractal"),
+            else ("kmnist", "synthetic:ink"),
         )
         for epsilon, rate in _MNIST_RATES.items()
     },
