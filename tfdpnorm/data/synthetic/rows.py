@@ -53,8 +53,9 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
     whose standard deviation is a quarter of its width, not cut; "sparse", 85 % the lower end and
     15 % the upper one; "hadamard", both ends, with uncorrelated positions. Kinds of images:
     "blurred" noise; "strokes", the highest sixth of blurred noise on the lower end; "ink", strokes
-    of full contrast in the middle; "fractal" noise, with amplitude 1 / frequency; "shapes", ellipses and bars; "cosine", a wave each. Kinds
-    of token ids: "tokens", all equally common; "zipf", id number r as common as 1 / r.
+    of full contrast in the middle; "fractal" noise, with amplitude 1 / frequency; "shapes",
+    ellipses and bars; "cosine", a wave each. Kinds of token ids: "tokens", all equally common;
+    "zipf", id number r as common as 1 / r.
 
     Privacy:
         The rows depend on the arguments alone. These must be known without looking at the private
