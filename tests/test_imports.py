@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 COMPAT = "tfdpnorm.keras_compat"
 EXPERIMENTS = "tfdpnorm.experiments"
+TUNING = "tfdpnorm.tuning"
 # These engines are made of tensorflow-privacy's parts, and import it in the functions that need it.
 TFP_ENGINES = [f"tfdpnorm.gradients.engines.tfp_{name}" for name in ("model", "vectorized")]
 
@@ -48,7 +49,9 @@ PROGRAMS = [
     "demo",
     "ermis_accountants",
     "ermis_variational_dropout",
+    "finetune",
     "method_mismatch",
+    "search",
     "sweep",
     "table",
 ]
@@ -209,6 +212,8 @@ def forbidden_imports(modules):
         above = ["trainers"]
         if not within(name, EXPERIMENTS):
             above.append(EXPERIMENTS)
+            if not within(name, TUNING):
+                above.append(TUNING)
         faults += [
             f"{name} imports {m}" for m in sorted(imported) if any(within(m, a) for a in above)
         ]
@@ -316,6 +321,7 @@ def test_a_sound_package_passes(small_package):
         ("gradients/clip", "import sklearn.metrics"),
         ("training/model", "import trainers.demo"),
         ("training/model", "def f():\n    from tfdpnorm.experiments import registry"),
+        ("training/model", "def f():\n    from tfdpnorm.tuning import PrivateRandomSearch"),
         ("arguments", "import numpy"),
         ("files", "from tfdpnorm import arguments"),
         ("keras_compat/walk", "from tfdpnorm import files"),

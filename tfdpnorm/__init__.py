@@ -36,6 +36,7 @@ _PACKAGES = (
     "models",
     "privacy",
     "training",
+    "tuning",
 )
 
 __all__ = ["__version__", *_NAMES, *_PACKAGES]

@@ -202,7 +202,8 @@ class _Clock:
 
 HEADER = (
     "| architecture | pixels | became | parameters | layers exchanged (not as asked) | outputs "
-    "changed by | clipped sum beside the loop | engine | convert s | step s | save, load, fold s |\n"
+    "changed by | clipped sum beside the loop | engine | convert s | step s | save, load, fold s "
+    "|\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 

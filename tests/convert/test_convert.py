@@ -7,6 +7,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 import tfdpnorm
+from tests.gradients.looped_reference import assert_equals_the_loop, double_precision
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert import Replacement, convert_model, register_converter
 from tfdpnorm.keras_compat.walk import sublayers
@@ -135,7 +136,9 @@ def test_what_is_kept(name, batch_norm):
 def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
     converted, report = convert_model(randomized(MODELS[name]()), "public_batch")
     (layer,) = report.not_converted
-    assert layer.after == "FrozenBatchNormalization" and ("axes" in layer.note or "several" in layer.note)
+    assert layer.after == "FrozenBatchNormalization" and (
+        "axes" in layer.note or "several" in layer.note
+    )
     assert layer.note in str(report)
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 
@@ -390,3 +393,26 @@ def test_mixed_precision():
         assert converted.get_layer("norm").compute_dtype == kinds.get(batch_norm, "float16")
         if batch_norm in SAME:
             assert report.output_change.relative < 2e-3
+
+
+def without_chance():
+    return keras.Sequential(
+        [
+            keras.Input((6, 6, 2)),
+            layers.Conv2D(4, 3),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Conv2D(4, 2),
+            layers.BatchNormalization(axis=-1, scale=False),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3),
+        ]
+    )
+
+
+@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+def test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples(batch_norm):
+    with double_precision():
+        model = randomized(without_chance())
+    converted, _ = convert_model(model, batch_norm)
+    assert_equals_the_loop(converted, counts=(0, 3), clips=(0.05, 1e6))

@@ -55,6 +55,7 @@ def make_record():
             "resumes": 0,
             "seed": 0,
             "scale": "full",
+            "pretrained": None,
             "search": "on the test set",
             "trials": None,
             "curve": [{"updates": 352, "epsilon": 0.9994, "test_accuracy": 95.25}],

@@ -12,6 +12,7 @@ from tests.mutants import (
     rounding,
     rules,
     sampling,
+    searches,
     statistics,
     validation,
 )
@@ -27,6 +28,7 @@ _SUBJECTS = (
     ledger,
     resuming,
     validation,
+    searches,
     rules,
     rounding,
     dpvd,

@@ -18,8 +18,10 @@ from trainers import (
     demo,
     ermis_accountants,
     ermis_variational_dropout,
+    finetune,
     klause_scalenorm,
     prepare_tiny_imagenet,
+    search,
     sweep,
     table,
 )
@@ -32,8 +34,10 @@ PROGRAMS = {
     "demo": demo,
     "ermis_accountants": ermis_accountants,
     "ermis_variational_dropout": ermis_variational_dropout,
+    "finetune": finetune,
     "klause_scalenorm": klause_scalenorm,
     "prepare_tiny_imagenet": prepare_tiny_imagenet,
+    "search": search,
     "sweep": sweep,
     "table": table,
 }

@@ -78,7 +78,6 @@ def test_every_input_gets_its_rows():
             "an input of numbers.*got string",
         ),
     ],
-    ids=str,
 )
 def test_what_no_rows_can_be_made_for_is_refused(model, asked, match):
     with pytest.raises(ValueError, match=match):

@@ -192,6 +192,17 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
     assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 
 
+def test_a_full_disk_ends_the_search_and_no_trial(tuner, run, draw, tmp_path):
+    def full(number, hp):
+        raise OSError("no space left")
+
+    draw(2)
+    with pytest.raises(RuntimeError, match="no space left"):
+        run(tuner(FakeHyperModel(full)))
+    made = run(tuner())
+    assert len(made.get_best_trials(None)) == 2 and ledger_of(tmp_path).trials == (0, 1)
+
+
 @pytest.mark.filterwarnings("ignore:A trial has failed")
 def test_if_all_fail_there_is_no_winner(tuner, run, draw):
     def fails(number, hp):
@@ -362,6 +373,15 @@ def test_private_questions_in_a_trial_are_refused(tuner, run, data):
 def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
     with pytest.raises(ValueError, match="no training rows"):
         run(tuner(), validation_data=(data.x[:50], data.y[:50]))
+
+
+def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
+    class Public(FakeHyperModel):
+        def settings(self, hp):
+            return {**super().settings(hp), "public_batch": data.other[0][:9]}
+
+    with pytest.raises(ValueError, match="public"):
+        run(tuner(Public()))
 
 
 @pytest.mark.parametrize(

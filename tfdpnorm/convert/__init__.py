@@ -1,5 +1,6 @@
 """Other forms of a model: an imported one made trainable, a trained one made ready to serve."""
 
+from tfdpnorm.convert.card import write_card
 from tfdpnorm.convert.convert import ConvertedModel, convert_model
 from tfdpnorm.convert.converters import (
     CannotConvertError,
@@ -7,8 +8,7 @@ from tfdpnorm.convert.converters import (
     Settings,
     register_converter,
 )
-from tfdpnorm.convert.card import write_card
-from tfdpnorm.convert.export import ExportedFile, export, run_tflite
+from tfdpnorm.convert.exported import ExportedFile, export, run_tflite
 from tfdpnorm.convert.features import Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.freeze import freeze

@@ -23,7 +23,9 @@ from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
-_NOT_IN_FILES = "exchanged in an attribute, which a file of the whole model does not know: keep weights"
+_NOT_IN_FILES = (
+    "exchanged in an attribute, which a file of the whole model does not know: keep weights"
+)
 _SUMS = {"public_batch": "public_batch", "group": "group", "layer": "group", "frozen": "group"}
 
 

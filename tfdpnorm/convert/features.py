@@ -128,14 +128,17 @@ class Pixels:
         image_size: Height and width, in pixels; None for those of the images.
         mean: Subtracted from values of 0 to 255.
         scale: What these are then divided by; 255 with mean 0 leaves images in [0, 1].
+        channels: Channels that the model takes, 3 for grey images that are repeated to colour; None
+            for those of the images.
     """
 
-    def __init__(self, image_size=None, mean=0.0, scale=255.0):
+    def __init__(self, image_size=None, mean=0.0, scale=255.0, channels=None):
         if image_size is not None:
             image_size = arguments.integer("image_size", image_size, at_least=1)
         self.image_size = image_size
         self.mean = arguments.finite("mean", mean)
         self.scale = arguments.positive("scale", scale)
+        self.channels = channels
 
     @property
     def name(self):
@@ -144,21 +147,22 @@ class Pixels:
 
     def prepared(self, images, view=VIEWS[0]):
         """[rows, height, width, channels] in [0, 1] to float32 of the model's size and values."""
+        height, width, channels = images.shape[1:]
         if self.image_size is not None:
-            shape = (self.image_size, self.image_size, images.shape[-1])
-            images = match_images(images, shape)
+            height = width = self.image_size
+        images = match_images(images, (height, width, self.channels or channels))
         if view == VIEWS[1]:
             images = images[:, :, ::-1]
         return np.asarray((255.0 * images - self.mean) / self.scale, np.float32)
 
-    def layers(self):
-        """List of Keras layers that do the same to images in [0, 1] within a model."""
-        found = []
+    def __call__(self, x):
+        """The same within a model, for a Keras tensor; shrinking does not smooth there."""
         if self.image_size is not None:
-            found.append(keras.layers.Resizing(self.image_size, self.image_size, name="resizing"))
-        found.append(
-            keras.layers.Rescaling(
-                255.0 / self.scale, offset=-self.mean / self.scale, name="rescaling"
-            )
-        )
-        return found
+            x = keras.layers.Resizing(self.image_size, self.image_size, name="resizing")(x)
+        given = x.shape[-1]
+        if given == 1 and self.channels not in (None, 1):
+            x = keras.layers.Concatenate(name="colour")([x] * self.channels)
+        elif self.channels not in (None, given):
+            raise ValueError(f"Expected images of {self.channels} channels, got {given}.")
+        factor, offset = 255.0 / self.scale, -self.mean / self.scale
+        return keras.layers.Rescaling(factor, offset=offset, name="rescaling")(x)

@@ -11,8 +11,8 @@ _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU
 def trunk_of(model):
     """Returns the part of an image model that gives features, without its classifier.
 
-    The classifier is the last dense layer, with an activation or Dropout after it, if the model ends
-    with these. Features with height and width are averaged over both. Weights are shared.
+    The classifier is the last dense layer, with an activation or Dropout after it, if the model
+    ends with these. Features with height and width are averaged over both. Weights are shared.
 
     Args:
         model: A Sequential or functional model with one input and one output, built.
@@ -79,9 +79,7 @@ def whole_model(trunk, layers, pixels, image_shape, views=1):
         views: 2 averages the features of each image and its mirror image.
     """
     inputs = keras.Input(image_shape, name="image")
-    x = inputs
-    for layer in pixels.layers():
-        x = layer(x)
+    x = pixels(inputs)
     features = trunk(x)
     if views == 2:
         features = keras.layers.Average(name="views")([features, trunk(x[:, :, ::-1])])

@@ -39,7 +39,7 @@ from tfdpnorm.experiments.parts import (
 
 
 def check_trainable(name, value):
-    """Refuses what `tfdpnorm.convert.freeze` does not take, of the strings; loads no TensorFlow."""
+    """Refuses the strings that `tfdpnorm.convert.freeze` does not take, without TensorFlow."""
     number = value.removeprefix("last:")
     if value not in ("all", "head") and (
         number == value or not number.isdecimal() or number == "0"
@@ -219,7 +219,11 @@ class PrintedSpec(VariationalSpec):
                 "Expected method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as "
                 f"printed, got method={self.method!r} and calibrated_by={self.calibrated_by!r}."
             )
-        ours = {"learning_rate_schedule": "power", "clipping": "per_layer"}
+        ours = {
+            "learning_rate_schedule": "power",
+            "learning_rate_round": "update",
+            "clipping": "per_layer",
+        }
         other = {name: getattr(self, name) for name in ours if getattr(self, name) != ours[name]}
         if other:
             raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")

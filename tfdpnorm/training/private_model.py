@@ -65,7 +65,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
         is_erased: Whether the weights were erased, see `erase`.
-        conversion: `tfdpnorm.convert.ConversionReport` of `make_private(..., convert=...)`, or None.
+        conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
     """
 
     how_to_save = (

@@ -1,5 +1,6 @@
 """The model of a search: what is built, trained privately, and restored, for given settings."""
 
+import contextlib
 import inspect
 from typing import NamedTuple
 
@@ -105,9 +106,10 @@ class PrivateHyperModel(keras_tuner.HyperModel):
             **fit: Further arguments of `fit`.
         """
         private = self.private_model(hp, trial)
-        private.restore_run(trial.callbacks)
-        if private.ledger.remaining_updates:
-            private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
+        with closed_on_failure(private):
+            private.restore_run(trial.callbacks)
+            if private.ledger.remaining_updates:
+                private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
         return private
 
     def restore(self, hp, trial):
@@ -157,6 +159,16 @@ def checked_settings(settings):
             f"{', '.join(missing) or 'none'} missing."
         )
     return settings
+
+
+@contextlib.contextmanager
+def closed_on_failure(private):
+    """Context that closes the ledger of a trial if it fails, so that it can be resumed."""
+    try:
+        yield
+    except BaseException:
+        private.ledger.close()
+        raise
 
 
 def check_trial_callbacks(callbacks):

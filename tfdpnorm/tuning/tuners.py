@@ -11,8 +11,11 @@ from tensorflow import keras
 
 from tfdpnorm import arguments, files
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
+from tfdpnorm.data import PoissonBatches
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
+from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training.fit_data import check_validation_rows
 from tfdpnorm.tuning.folder import SearchFolder
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
@@ -88,13 +91,21 @@ class PrivateTuner(keras_tuner.Tuner):
         return describe_search(self.search_plan, self.budget)
 
     def search(
-        self, x, y, *, validation_data, from_logits=None, callbacks=(), verbose=1, **fit_arguments
+        self,
+        x,
+        y=None,
+        *,
+        validation_data,
+        from_logits=None,
+        callbacks=(),
+        verbose=1,
+        **fit_arguments,
     ):
         """Runs the trials that are left; none, once the search has ended.
 
         Args:
-            x: Private training inputs, arrays [N, ...], or what else `PrivateModel.fit` takes.
-            y: Their targets.
+            x: Private training inputs, arrays [N, ...], or `tfdpnorm.data.PoissonBatches`.
+            y: Targets of arrays.
             validation_data: Pair (x, y) of other examples. A trial's score is the accuracy on them
                 at its end, with noise unless the tuner was told that they are public.
             from_logits: As in `PrivateValidation`, for models with a single output.
@@ -114,7 +125,10 @@ class PrivateTuner(keras_tuner.Tuner):
             self._say("The search has ended.")
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
-        self._score.check_training_data(x)
+        self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)
+        public = self.hypermodel.settings(keras_tuner.HyperParameters()).get("public_batch")
+        if isinstance(self._score, PrivateValidation):
+            check_validation_rows(self._score, None, public)
         with self._folder.opened():
             if (self._folder.path / f"{self.tuner_id}.json").exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
@@ -130,8 +144,12 @@ class PrivateTuner(keras_tuner.Tuner):
         keras.backend.clear_session()
         try:
             return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
+        except OSError as error:
+            # Of the folder, not of the settings: the trial goes on when the search is resumed.
+            raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
-            warnings.warn(f"A trial has failed, and counts: {files.reason(error)}", stacklevel=2)
+            why = files.reason(error)
+            warnings.warn(f"A trial has failed, and counts: {why}", stacklevel=2)
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):

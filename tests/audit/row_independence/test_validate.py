@@ -60,6 +60,8 @@ SLOW = ("bilstm", "resnet9", "resnet18", "resnet50", "vgg", "wide_resnet", "wrn_
     "transformer-layer",
     "lenet5-group",
     "lenet5-none",
+    "random_features-group",
+    "random_features-layer",
 )
 @pytest.mark.parametrize("norm", ["none", "layer", "group"])
 @pytest.mark.parametrize(

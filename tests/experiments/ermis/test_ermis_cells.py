@@ -10,7 +10,7 @@ from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.ermis import cells as ermis
 from tfdpnorm.experiments.ermis import published
 from tfdpnorm.experiments.ermis.readings import NEAREST
-from tfdpnorm.experiments.report import tables
+from tfdpnorm.experiments.report import tables, variational
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.optimizers import PowerDecay, make_optimizer
 from tfdpnorm.experiments.sweep.runs import is_done
@@ -48,9 +48,9 @@ def test_the_figures_are_the_papers():
 
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
-    spec = ermis.spec("mnist", "svi", 1.0)
+    spec = ermis.spec("mnist", "svi", 1.0, calibrated_by="zcdp")
     assert spec.clipping == "per_layer" and spec.l2_norm_clip == pytest.approx(2 * math.sqrt(2))
-    assert ermis.spec("mnist", "dpsgd", 1.0).l2_norm_clip == 2
+    assert ermis.spec("mnist", "dpsgd", noise_multiplier=1.0).l2_norm_clip == 2
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,9 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
         assert record["noise_multiplier"] == pytest.approx(2 * sigma)
         assert record["epsilon_claimed"] == 1 and record["epsilon"] != 1
         assert "no guarantee of that" in "".join(said)
+    draw = variational.PLOTS["ermis_table1"]
+    plot = draw([record], tmp_path / "a.png", "Table 1", [record["network"]])
+    assert plot.stat().st_size > 10_000
     entry = tables.experiment_table([record], [])
     assert ("NOT A GUARANTEE" in entry) == (claimed_by is not None)
 
@@ -175,6 +178,7 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
         dict(method="dpvd"),
         dict(method="dpvd", calibrated_by="ac", learning_rate_schedule="linear"),
         dict(method="dpvd", calibrated_by="ac", clipping="flat"),
+        dict(method="dpvd", calibrated_by="ac", learning_rate_round="epoch"),
     ],
 )
 def test_what_is_not_as_printed_is_refused(fields):

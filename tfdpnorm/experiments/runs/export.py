@@ -1,7 +1,7 @@
 """The model of a finished fine-tuning, exported with its card."""
 
 from tfdpnorm.convert.card import write_card
-from tfdpnorm.convert.export import export
+from tfdpnorm.convert.exported import export
 from tfdpnorm.data import match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.experiments.runs.finetune import deployed_model
@@ -20,7 +20,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         echo: Function that shows a line.
 
     Returns:
-        List of `tfdpnorm.convert.export.ExportedFile`.
+        List of `tfdpnorm.convert.exported.ExportedFile`.
 
     Raises:
         ValueError: without a public set that is known by name: the ranges of int8 have to come from

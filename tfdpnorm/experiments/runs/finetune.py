@@ -47,7 +47,7 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         made = functools.partial(
             image_features,
             trunk,
-            pixels=pixels_of(spec),
+            pixels=pixels_of(spec, trunk),
             folder=cache_dir,
             views=spec.feature_views,
             echo=echo,
@@ -89,7 +89,7 @@ def build_finetuned(spec, data, **statistics):
         return keras.Sequential([keras.Input((features,), name="features"), *layers], name="head")
     trunk = imported_trunk(spec.model)
     layers = head_layers(data.num_classes, spec.norm, trunk.output_shape[-1], **statistics)
-    whole = whole_model(trunk, layers, pixels_of(spec), data.train_x.shape[1:])
+    whole = whole_model(trunk, layers, pixels_of(spec, trunk), data.train_x.shape[1:])
     return convert_model(whole, spec.batch_norm, trainable=spec.trainable).model
 
 
@@ -122,7 +122,8 @@ def deployed_model(spec, private, image_shape):
     layers = [x for x in trained.layers if not isinstance(x, keras.layers.InputLayer)]
     trunk = imported_trunk(spec.model)
     trunk.trainable = False
-    return whole_model(trunk, layers, pixels_of(spec), image_shape, views=spec.feature_views)
+    pixels = pixels_of(spec, trunk)
+    return whole_model(trunk, layers, pixels, image_shape, views=spec.feature_views)
 
 
 def imported_trunk(path):
@@ -148,6 +149,7 @@ def model_file(path):
     return pathlib.Path(path)
 
 
-def pixels_of(spec):
-    """Returns the `Pixels` of a `FinetuneSpec`."""
-    return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale)
+def pixels_of(spec, trunk):
+    """Returns the `Pixels` of a `FinetuneSpec` for what gives features."""
+    channels = trunk.input_shape[-1]
+    return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)

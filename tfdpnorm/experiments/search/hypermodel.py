@@ -4,8 +4,10 @@ import itertools
 import json
 import time
 
+from tfdpnorm import files
 from tfdpnorm.experiments.search.space import grids, trial_spec
 from tfdpnorm.tuning import PrivateHyperModel
+from tfdpnorm.tuning.hypermodel import closed_on_failure
 
 MEASURED = "measured.json"
 
@@ -52,11 +54,12 @@ class CellHyperModel(PrivateHyperModel):
     def train(self, hp, trial, x, y, **fit):
         """As `PrivateHyperModel`; notes what was measured in the folder of the run."""
         run = self._run(hp, trial)
-        run.restore()
-        started = time.perf_counter()
-        run.train()
-        seconds = time.perf_counter() - started
-        (trial.run_dir / MEASURED).write_text(json.dumps({**run.measured(), "seconds": seconds}))
+        with closed_on_failure(run.model):
+            run.restore()
+            started = time.perf_counter()
+            run.train()
+            measured = {**run.measured(), "seconds": time.perf_counter() - started}
+            files.write_whole(trial.run_dir / MEASURED, json.dumps(measured))
         return run.model
 
     def restore(self, hp, trial):

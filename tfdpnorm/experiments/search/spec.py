@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from tfdpnorm.experiments.cells import column_of_privacy
 from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.parts import Search
 from tfdpnorm.experiments.spec import ExperimentSpec, VariationalSpec
@@ -58,13 +59,14 @@ def search_spec(cell, **settings):
     spec_class = _CLASSES.get(type(cell))
     if spec_class is None:
         raise ValueError(
-            f"Expected a cell that is trained privately, got {cell.cell} of {cell.experiment}, of "
-            f"kind {cell.kind!r}."
+            "Expected a cell that is trained privately, of kind 'private' or 'variational', got "
+            f"{cell.cell} of {cell.experiment}, of kind {cell.kind!r}."
         )
     fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
     tuner = settings.get("tuner", defaults_of(spec_class)["tuner"])
     how = {
         "network": f"{cell.network}-{tuner}",
+        "column": column_of_privacy(settings.get("epsilon", cell.epsilon)),
         "paper_value": None,
         "search": f"{tuner} over {settings['over']}, which the epsilon covers; how the ranges were "
         "chosen it does not",

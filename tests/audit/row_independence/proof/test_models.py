@@ -42,7 +42,8 @@ def proof_of(name, norm, public=None, **options):
 def test_a_private_model_is_proved(case):
     proof = proof_of(*case.split("-"))
     assert proof.holds, proof.obstacle
-    assert len(proof.claims) > 5
+    # The losses, and three of each layer that is trained; random_features has but one.
+    assert len(proof.claims) > 3
 
 
 @pytest.mark.slow_cases("full-public", "stop-*")

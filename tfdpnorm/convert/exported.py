@@ -108,7 +108,9 @@ def served_model(model):
     """Returns what is exported of a model: folded, if it can be folded."""
     trained = model.servable() if hasattr(model, "servable") else model
     in_sums = any(isinstance(x, ScaleNorm) for x in sublayers(trained))
-    return fold_public_statistics(trained) if is_made_of_layers(trained) and not in_sums else trained
+    return (
+        fold_public_statistics(trained) if is_made_of_layers(trained) and not in_sums else trained
+    )
 
 
 def run_tflite(path, rows):

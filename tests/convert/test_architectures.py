@@ -1,0 +1,22 @@
+"""The architectures of keras.applications, as the table of docs/import.md has them."""
+
+import pytest
+
+from tests.convert.architectures import ARCHITECTURES, HEADER, outcome_of, rows_of, written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
+def test_all_the_way(architecture, tmp_path):
+    outcome = outcome_of(architecture, tmp_path)
+    assert outcome.sum_error < 1e-3
+    if architecture.batch_norm in ("public_batch", "frozen"):
+        assert outcome.change < 1e-4
+
+
+def test_the_page_has_rows_of_the_architectures_alone_and_no_failure():
+    assert HEADER.splitlines()[0] in written()
+    rows = rows_of(written())
+    rows.pop("architecture")
+    assert set(rows) <= {a.name for a in ARCHITECTURES}
+    assert not any("**" in row for row in rows.values())

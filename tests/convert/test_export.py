@@ -1,0 +1,55 @@
+"""A trained model in all formats, and its card."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tests.convert.test_convert import randomized
+from tfdpnorm.convert import convert_model, export, exported, write_card
+from tfdpnorm.convert.card import JSON, MARKDOWN
+
+
+def model_of(batch_norm):
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(8, 3),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(4),
+        ]
+    )
+    return convert_model(randomized(model), batch_norm).model
+
+
+ROWS = np.random.default_rng(0).random((6, 8, 8, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("batch_norm", ["public_batch", "group"])
+def test_every_format_predicts_the_same(tmp_path, batch_norm):
+    model = model_of(batch_norm)
+    found = export(model, tmp_path, ROWS)
+    assert [entry.format for entry in found] == ["keras", "saved_model", "tflite", "tflite_int8"]
+    assert all(entry.largest < 1e-5 for entry in found[:3]) and found[3].relative < 0.2
+    assert all(entry.bytes > 500 and len(entry.sha256) == 64 for entry in found)
+    record = {"guarantee_holds": False, "test_accuracy": 90.0, "epsilon": math.inf}
+    about = {"Data": "made up"}
+    write_card(
+        tmp_path, name="tiny", statement="NO GUARANTEE", exported=found, record=record, about=about
+    )
+    text = (tmp_path / MARKDOWN).read_text()
+    assert "NO GUARANTEE" in text and "**No guarantee holds" in text and "## Data" in text
+    card = json.loads((tmp_path / JSON).read_text())
+    assert card["record"]["epsilon"] == "inf" and len(card["files"]) == 4
+    assert card["files"][0]["path"] == "model.keras"
+
+
+def test_a_file_that_predicts_otherwise_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((len(rows), 4)))
+    with pytest.raises(ValueError, match="to predict as the model does"):
+        export(model_of("frozen"), tmp_path, ROWS, int8=False)

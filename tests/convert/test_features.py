@@ -1,0 +1,116 @@
+"""Features kept in files, views, pixels, trunks and whole models."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tfdpnorm.convert import Pixels, features, image_features
+from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
+
+X = np.random.default_rng(0).random((7, 8, 6, 3)).astype(np.float32)
+
+
+def trunk():
+    return keras.Sequential(
+        [keras.Input((None, None, 3)), layers.Conv2D(4, 3), layers.GlobalAveragePooling2D()],
+        name="trunk",
+    )
+
+
+def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "_ROWS", 3)
+    model, pixels = trunk(), Pixels(12, 127.0, 128.0)
+    seen = []
+    made = image_features(model, X, pixels=pixels, folder=tmp_path, echo=seen.append)
+    expected = model((255 * pixels_by_hand(X, 12) - 127) / 128).numpy()
+    np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+    assert len(seen) == 3
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith("trunk-") and "-12px-mean127-scale128-" in path.name
+    again = image_features(model, X, pixels=pixels, folder=tmp_path, echo=pytest.fail)
+    np.testing.assert_array_equal(made, again)
+    # Other images, other pixels, other weights: other files.
+    image_features(model, X[:3], pixels=pixels, folder=tmp_path, echo=seen.append)
+    image_features(model, X, pixels=Pixels(12), folder=tmp_path, echo=seen.append)
+    model.set_weights([w + 1 for w in model.get_weights()])
+    image_features(model, X, pixels=pixels, folder=tmp_path, echo=seen.append)
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def pixels_by_hand(images, size):
+    return layers.Resizing(size, size)(images).numpy()
+
+
+def test_an_interrupted_computation_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "_ROWS", 3)
+    model, lines = trunk(), []
+
+    def stops(line):
+        lines.append(line)
+        if len(lines) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=stops)
+    rest = []
+    made = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=rest.append)
+    assert len(rest) == 1
+    np.testing.assert_allclose(made, model(X).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_views_are_averaged(tmp_path):
+    model = trunk()
+    both = image_features(model, X, pixels=Pixels(), folder=tmp_path, views=2, echo=str)
+    mean = (model(X).numpy() + model(X[:, :, ::-1]).numpy()) / 2
+    np.testing.assert_allclose(both, mean, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="Expected views to be one of"):
+        image_features(model, X, pixels=Pixels(), folder=tmp_path, views=3)
+
+
+def test_features_have_no_height_and_width(tmp_path):
+    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Conv2D(2, 3)])
+    with pytest.raises(ValueError, match=r"Expected features \[rows, F\]"):
+        image_features(model, X, pixels=Pixels(), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "end, width",
+    [
+        ([layers.GlobalAveragePooling2D(), layers.Dense(9, activation="softmax")], 4),
+        ([layers.GlobalMaxPooling2D(), layers.Dense(9), layers.Softmax()], 4),
+        ([layers.GlobalMaxPooling2D()], 4),
+        ([], 4),
+        ([layers.Flatten(), layers.Dense(5), layers.ReLU(), layers.Dense(9)], 5),
+    ],
+)
+def test_the_trunk_is_what_comes_before_the_classifier(end, width):
+    ends = [type(x).from_config(x.get_config()) for x in end]
+    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Conv2D(4, 3), *ends])
+    assert trunk_of(model).output_shape == (None, width)
+    inputs = keras.Input((8, 6, 3))
+    graph = keras.Model(inputs, model(inputs))
+    assert trunk_of(keras.Sequential([keras.Input((4,)), layers.ReLU()])).output_shape == (None, 4)
+    assert graph.output_shape[0] is None
+
+
+def test_trunks_that_are_none():
+    class Own(keras.Model):
+        def call(self, inputs):
+            return inputs
+
+    with pytest.raises(ValueError, match="Expected a Sequential or functional model with one"):
+        trunk_of(Own())
+    with pytest.raises(ValueError, match="Expected features"):
+        trunk_of(keras.Sequential([keras.Input((4, 3)), layers.Conv1D(2, 2)]))
+
+
+def test_the_whole_model_computes_what_features_and_head_do(tmp_path):
+    model, pixels = trunk(), Pixels(12, 127.0, 128.0)
+    head = head_layers(5, "layer", 4)
+    whole = whole_model(model, head, pixels, X.shape[1:], views=2)
+    head[-1].set_weights([np.random.default_rng(0).normal(size=w.shape) for w in head[-1].weights])
+    made = image_features(model, X, pixels=pixels, folder=tmp_path, views=2, echo=str)
+    for layer in head:
+        made = layer(made)
+    np.testing.assert_allclose(whole(X), made, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,136 @@
+"""Fine-tuning: cells, runs on a tiny imported model, and the program."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tfdpnorm.experiments import registry
+from tfdpnorm.experiments.finetune import cells
+from tfdpnorm.experiments.records.store import read_records
+from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
+
+
+@pytest.fixture
+def model_path(tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((12, 12, 1)),
+            layers.Conv2D(6, 3, name="first"),
+            layers.BatchNormalization(name="norm"),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(7, activation="softmax", name="old_head"),
+        ],
+        name="tiny",
+    )
+    path = tmp_path / "tiny.keras"
+    model.save(path)
+    return path
+
+
+def small_spec(path, **settings):
+    return cells.spec(
+        "digits",
+        8.0,
+        **{
+            "model": str(path),
+            "image_size": 12,
+            "expected_batch_size": 64,
+            "steps": 3,
+            "public_dataset": "split",
+            "public_batch_size": 32,
+            "evaluations": 1,
+            **settings,
+        },
+    )
+
+
+def run(spec, tmp_path, **more):
+    return registry.run_cell(
+        spec, cache_dir=tmp_path / "cache", output_dir=tmp_path / "out", echo=str, **more
+    )
+
+
+def test_the_cells_are_listed_with_the_papers_figures():
+    specs = {spec.cell: spec for spec in registry.cells("finetune_cifar10")}
+    assert len(specs) == 12
+    assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
+    assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
+    assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "public_batch"])
+def test_a_head_on_frozen_features(tmp_path, model_path, norm):
+    spec = small_spec(model_path, norm=norm, feature_views=2)
+    result = run(spec, tmp_path)
+    record = result.record
+    assert record["guarantee_holds"] and record["epsilon"] <= 8 and record["updates"] == 3
+    assert record["pretrained"].startswith("imported, tiny_trunk ") and record["kind"] == "finetune"
+    assert result.model.model.input_shape == (None, 6)
+    (read,) = read_records(tmp_path / "out", "finetune")
+    assert read["flags"]["trainable"] == "head"
+    # What is deployed takes images and gives what was tested.
+    from tfdpnorm.data import load_examples
+
+    test = load_examples("digits", "test")
+    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
+    accuracy = 100 * np.mean(logits.argmax(-1) == test.y)
+    assert accuracy == pytest.approx(record["test_accuracy"], abs=0.6)
+
+
+def test_features_are_centred_by_public_constants(tmp_path, model_path):
+    spec = small_spec(model_path, feature_scaling="public", public_dataset="digits")
+    result = run(spec, tmp_path)
+    centred = result.model.model.get_layer("centred")
+    assert len(centred.mean.numpy().ravel()) == 6 and not centred.trainable_weights
+    assert result.record["guarantee_holds"]
+
+
+@pytest.mark.parametrize("batch_norm", ["frozen", "public_batch", "group"])
+def test_the_last_layers(tmp_path, model_path, batch_norm):
+    spec = small_spec(model_path, trainable="last:2", batch_norm=batch_norm)
+    result = run(spec, tmp_path)
+    model = result.model.model
+    assert {v.name.split("/")[0] for v in model.trainable_variables} == {"norm", "logits"}
+    assert result.record["guarantee_holds"] and "last:2" in result.record["network"]
+    assert result.record["statistics"] == ("public" if batch_norm == "public_batch" else "none")
+
+
+def test_a_stopped_run_is_resumed(tmp_path, model_path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.ledger.close()  # as the end of the process does
+            raise KeyboardInterrupt
+
+    spec = small_spec(model_path)
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, tmp_path, run_dir=tmp_path / "run", checkpoint_every=1, callbacks=[Stop()])
+    keras.backend.clear_session()
+    record = run(spec, tmp_path, run_dir=tmp_path / "run", resume=True).record
+    assert record["updates"] == 3 and record["resumes"] == 1 and record["epsilon"] <= 8
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"trainable": "last:0"}, "Expected trainable to be"),
+        ({"trainable": "some"}, "Expected trainable to be"),
+        ({"batch_norm": "batch"}, "Expected batch_norm to be one of"),
+        ({"norm": "batch"}, "Expected a normalisation that treats each example by itself"),
+        ({"pixel_scale": 0.0}, "Expected pixel_scale > 0"),
+        ({"feature_views": 3}, "Expected feature_views to be one of"),
+    ],
+)
+def test_settings_out_of_range(model_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        small_spec(model_path, **settings)
+
+
+def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypatch):
+    spec = small_spec("tiny.keras", steps=1)
+    with pytest.raises(FileNotFoundError, match=MODELS_DIR):
+        run(spec, tmp_path)
+    monkeypatch.setenv(MODELS_DIR, str(model_path.parent))
+    record = run(spec, tmp_path).record
+    assert record["updates"] == 1 and record["flags"]["model"] == "tiny.keras"

@@ -1,0 +1,149 @@
+"""Faults in what a search costs, in how its trials are drawn, and in what of it gets out."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_SEARCH = "tfdpnorm/privacy/search.py"
+_FOLDER = "tfdpnorm/tuning/folder.py"
+_TUNERS = "tfdpnorm/tuning/tuners.py"
+_PRIVACY_TESTS = ("tests/privacy/test_search.py",)
+_TUNER_TESTS = "tests/tuning/test_private_random_search.py"
+
+MUTANTS = (
+    Mutant(
+        "search-costs-one-trial",
+        _SEARCH,
+        (
+            (
+                "return selection_epsilon(of_a_trial, plan.number_of_trials, delta)",
+                "return rdp_to_epsilon(of_a_trial, delta)",
+            ),
+        ),
+        "The choice between the trials is free.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "composed-trials-counted-once",
+        _SEARCH,
+        (
+            (
+                "return rdp_to_epsilon(plan.expected_trials * of_a_trial, delta)",
+                "return rdp_to_epsilon(of_a_trial, delta)",
+            ),
+        ),
+        "All trials but one are free.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "cheapest-lot-counts",
+        _SEARCH,
+        (
+            (
+                "return np.max([composed_rdp((mechanism,)) for mechanism in mechanisms], axis=0)",
+                "return np.min([composed_rdp((mechanism,)) for mechanism in mechanisms], axis=0)",
+            ),
+        ),
+        "A search over lots is paid for as if all had the cheapest.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "dearer-runs-are-trials",
+        _SEARCH,
+        (("and plan.steps <= updates\n", "\n"),),
+        "A run with more updates than planned passes for a trial.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "scores-without-search",
+        _SEARCH,
+        (("planned = () if noise is None else ((1.0, noise, 1),)", "planned = ()"),),
+        "Validation examples have an epsilon of 0 before their trial asks.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "ledger-forgets-its-search",
+        "tfdpnorm/privacy/ledger.py",
+        (
+            (
+                "return self._search.epsilon(plan.delta, self._more_than_planned())",
+                "pass",
+            ),
+        ),
+        "The winner's ledger states the epsilon of its own training.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
+        "number-of-trials-drawn-again",
+        _FOLDER,
+        (('self._derived("number of trials")', 'self._derived("number", os.urandom(8))'),),
+        "K is drawn anew whenever it is asked for: a search may go on until somebody is content.",
+        tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),
+    ),
+    Mutant(
+        "secret-replaced",
+        _FOLDER,
+        (("if exists and self._key is None:", "if exists and self._key == b'':"),),
+        "Without its secret a search draws another number of trials.",
+        tests_in(_TUNER_TESTS, "test_a_search_without_its_secret_is_refused"),
+    ),
+    Mutant(
+        "voids-of-other-trials-forgotten",
+        _FOLDER,
+        (
+            (
+                "                for reason in other.no_guarantee_because:\n"
+                '                    own.void(f"of another trial of its search, {reason}")\n',
+                "",
+            ),
+        ),
+        "The choice between trials is guaranteed where one of them leaks.",
+        tests_in(_TUNER_TESTS, "test_what_voids_one_trial_voids_the_winner"),
+    ),
+    Mutant(
+        "trials-begin-unrecorded",
+        _TUNERS,
+        (("        self._folder.ledger.record_trial(int(trial.trial_id))\n", ""),),
+        "A composed search may have any number of trials.",
+        ("tests/tuning/test_composed_search.py",),
+    ),
+    Mutant(
+        "losers-released",
+        _TUNERS,
+        (("        if asked != 1:\n", "        if asked < 1:\n"),),
+        "More than the best of the trials can be asked for.",
+        tests_in(_TUNER_TESTS, "test_only_the_winner"),
+    ),
+    Mutant(
+        "winner-before-the-end",
+        _TUNERS,
+        (
+            ("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),
+            (
+                "trial.trial_id == self.get_best_trials()[0].trial_id:",
+                "trial.trial_id == '0000':",
+            ),
+        ),
+        "Somebody may stop a search when its best score is good enough.",
+        tests_in(_TUNER_TESTS, "test_a_killed_search_goes_on_with_the_same_trials"),
+    ),
+    Mutant(
+        "trials-that-spent-more-compete",
+        _TUNERS,
+        (("            if private.ledger.recounted:\n", "            if False:\n"),),
+        "A trial that has spent more than planned takes part.",
+        tests_in(_TUNER_TESTS, "test_a_trial_that_spent_more_than_planned_is_not_released"),
+    ),
+    Mutant(
+        "private-questions-in-trials",
+        "tfdpnorm/tuning/hypermodel.py",
+        (("if any(isinstance(callback, PrivateValidation)", "if any(callback is None"),),
+        "A trial asks more about validation examples than the search has planned for.",
+        tests_in(_TUNER_TESTS, "test_private_questions_in_a_trial_are_refused"),
+    ),
+    Mutant(
+        "plain-searches-unnoticed",
+        "tfdpnorm/training/noticed_searches.py",
+        (('_PACKAGE = "keras_tuner"', '_PACKAGE = "another"'),),
+        "The best model of an unpaid search does not say what it was chosen from.",
+        tests_in("tests/training/test_noticed_searches.py", "test_the_best_model_names_the_trials"),
+    ),
+)

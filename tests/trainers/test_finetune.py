@@ -1,0 +1,81 @@
+"""The program that trains an imported model: from a file to an exported model with its card."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tfdpnorm.convert import run_tflite
+
+SMALL = (
+    "--epsilon=8",
+    "--steps=2",
+    "--expected_batch_size=8",
+    "--image_size=8",
+    "--public_dataset=digits",
+    "--public_batch_size=32",
+    "--evaluations=1",
+)
+
+
+def write_model(path):
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(4, 3),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+        ],
+        name="mine",
+    )
+    model.save(path)
+
+
+def write_images(folder):
+    rng = np.random.default_rng(0)
+    for split, count in (("train", 20), ("test", 4)):
+        for name in ("cat", "dog"):
+            place = folder / split / name
+            place.mkdir(parents=True)
+            for i in range(count):
+                pixels = rng.integers(0, 256, (9, 9, 3)).astype(np.uint8)
+                (place / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
+
+
+def test_from_a_file_to_an_exported_model(main, tmp_path):
+    write_model(tmp_path / "mine.keras")
+    write_images(tmp_path / "photos")
+    result = main(
+        "finetune",
+        f"--model={tmp_path / 'mine.keras'}",
+        f"--dataset={tmp_path / 'photos'}",
+        *SMALL,
+        f"--cache_dir={tmp_path / 'cache'}",
+        f"--output_dir={tmp_path / 'out'}",
+        f"--export_dir={tmp_path / 'export'}",
+    )
+    assert result.code == 0, result.err
+    assert "N = 40" in result.out and "Record:" in result.out and "Model card:" in result.out
+    card = (tmp_path / "export" / "MODEL_CARD.md").read_text()
+    assert "epsilon" in card and "digits, which are public" in card
+    picture = np.random.default_rng(1).random((1, 8, 8, 3)).astype(np.float32)
+    (logits,) = run_tflite(tmp_path / "export" / "model.tflite", picture)
+    loaded = keras.models.load_model(tmp_path / "export" / "model.keras")
+    np.testing.assert_allclose(logits, loaded(picture)[0], atol=1e-4)
+
+
+def test_dry_runs_and_refusals(main, tmp_path):
+    write_model(tmp_path / "mine.keras")
+    model = f"--model={tmp_path / 'mine.keras'}"
+    cache = f"--cache_dir={tmp_path / 'cache'}"
+    result = main("finetune", model, "--dataset=digits", *SMALL, cache, "--dry_run")
+    assert result.code == 0 and "Nothing was trained" in result.out, result.err  # grey to colour
+    write_images(tmp_path / "photos")
+    photos = f"--dataset={tmp_path / 'photos'}"
+    result = main("finetune", model, photos, *SMALL, cache, "--dry_run")
+    assert result.code == 0 and "Nothing was trained" in result.out, result.err
+    result = main("finetune", "--model=nowhere.keras", photos, *SMALL, cache)
+    assert result.code == 2 and "Expected the file of a Keras model" in result.err
+    result = main("finetune", model, photos, *SMALL, cache, "--trainable=last:none")
+    assert result.code == 2 and "Expected trainable to be" in result.err

@@ -1,0 +1,86 @@
+"""Searches whose trials really train: interrupted within a trial, and over lots and callbacks."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import PrivacyBudget, WeightAverage
+from tfdpnorm.privacy import read_ledger
+from tfdpnorm.tuning import PrivateRandomSearch
+
+N, STEPS = 60, 6
+left = {"updates": 10**9}  # until somebody interrupts; outside of callbacks, which are copied
+
+
+class Interrupts(keras.callbacks.Callback):
+    """Raises KeyboardInterrupt once."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        left["updates"] -= 1
+        if not left["updates"]:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def search(tmp_path, draw):
+    """Returns a function that runs a search of three trials in a folder of that name."""
+    draw(3)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(100, 5)).astype(np.float32)
+    y = rng.integers(3, size=100)
+
+    def build(hp):
+        model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(hp.Choice("learning_rate", [0.1, 1.0])), loss)
+        return model
+
+    def run(name="search"):
+        tuner = PrivateRandomSearch(
+            build,
+            settings=lambda hp: dict(
+                num_examples=N,
+                expected_batch_size=N,
+                steps=STEPS,
+                l2_norm_clip=hp.Choice("l2_norm_clip", [0.5, 1.0]),
+                checkpoint_every=2,
+            ),
+            budget=PrivacyBudget(3.0, 1e-5),
+            expected_trials=3,
+            directory=str(tmp_path),
+            project_name=name,
+        )
+        tuner.search(
+            x[:N],
+            y[:N],
+            validation_data=(x[N:], y[N:]),
+            callbacks=[WeightAverage(0.5), Interrupts()],
+            verbose=0,
+        )
+        return tuner
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Expected the secret key")
+def test_a_trial_that_was_cut_short_goes_on(search, tmp_path):
+    left["updates"] = STEPS + 3  # in the second trial
+    with pytest.raises(KeyboardInterrupt):
+        search()
+    folder = tmp_path / "search"
+    second = read_ledger(folder / "trial_0001" / "run" / "ledger.jsonl")
+    assert second.updates >= 3 and second.search is not None and not second.is_finished
+    before = read_ledger(folder / "ledger.jsonl")
+    assert before.trials == (0, 1)
+    tuner = search()
+    after = read_ledger(folder / "ledger.jsonl")
+    assert after.trials == (0, 1, 2) and after.settings == before.settings
+    assert after.epsilon() == before.epsilon() <= 3
+    assert len(tuner.get_best_trials(None)) == 3
+    for trial in tuner.get_best_trials(None):
+        ledger = read_ledger(tuner.run_dir_of(trial) / "ledger.jsonl")
+        assert ledger.updates == STEPS and ledger.recounted == 0 and ledger.is_finished
+    (best,) = tuner.get_best_models()
+    assert best.ledger.epsilon() == after.epsilon() and best.ledger.guarantee_holds
+    assert "Weights that come from elsewhere" not in best.privacy_statement()
