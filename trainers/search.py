@@ -18,6 +18,7 @@ import pathlib
 from absl import flags
 
 from tfdpnorm.experiments import registry
+from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.parts import Search
 
 FLAGS = flags.FLAGS
@@ -32,11 +33,17 @@ def define_flags():
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and what is left out; never noise.")
     spec_flags.define(
         Search,
+        default=_default,
         leave_out=_OF_THE_CELL,
         help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
     )
     flags.mark_flag_as_required("over")
     common.define_private_run_flags()
+
+
+def _default(name):
+    value = defaults_of(Search)[name]
+    return "the cell's" if name == "delta" else "" if name == "over" else value
 
 
 def main():

@@ -70,6 +70,18 @@ def test_settings_are_drawn_with_replacement_and_whatever_the_scores(tuner, run,
     assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
 
 
+def test_a_setting_that_turns_up_later_keeps_its_default(tuner, run, draw):
+    class Late(FakeHyperModel):
+        def train(self, hp, trial, x, y, **more):
+            seen.append(hp.Choice("late", ["default", "other"]))
+            return super().train(hp, trial, x, y, **more)
+
+    seen = []
+    draw(8)
+    made = run(tuner(Late()))
+    assert seen == 8 * ["default"] and len(made.get_best_trials(None)) == 8
+
+
 def test_ties_go_to_the_first_drawn(tuner, run, draw):
     class Same(FakeHyperModel):
         def build(self, hp):

@@ -157,6 +157,7 @@ def _ledger_record(ledger, accountant):
         "excluded": list(ledger.excluded),
         "foreign": list(ledger.foreign),
         "finished": ledger.is_finished,
+        "search": None if ledger.search is None else ledger.search.entry(),
         "details": ledger.settings,  # As in the header of the ledger.
     }
 

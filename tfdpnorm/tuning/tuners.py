@@ -79,7 +79,8 @@ class PrivateTuner(keras_tuner.Tuner):
             score_is_private=not validation_is_public,
         )
         super().__init__(oracle, hypermodel, directory=directory, project_name=project_name)
-        oracle.allow_new_entries = False  # What is searched is fixed before data are looked at.
+        # What is searched is fixed before data are looked at; what turns up later has its default.
+        oracle.tune_new_entries = False
         self._folder = SearchFolder(
             self.project_dir, self.search_plan, self._dearest(given), self._fixed()
         )

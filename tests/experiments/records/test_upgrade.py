@@ -54,7 +54,9 @@ def test_every_kept_record_says_its_kind_network_and_column():
     for record in records:
         assert f"{record['network']}/{record['column']}" == record["cell"]
         noisy = record["cell"].rpartition("/")[2].startswith("stddev=")
-        assert record["kind"] == ("weight_noise" if noisy else "private")
+        searched = record["trials"] is not None
+        kind = "weight_noise" if noisy else "search" if searched else "private"
+        assert record["kind"] == kind
         assert record["flags"]["network"] == record["network"] and "cell" not in record["flags"]
 
 

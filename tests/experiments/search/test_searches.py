@@ -92,7 +92,12 @@ def test_cells_without_privacy_are_refused():
 
 
 @pytest.mark.parametrize(
-    "tuner", ["private_random", pytest.param("bayesian", marks=pytest.mark.slow)]
+    "tuner",
+    [
+        "private_random",
+        pytest.param("bayesian", marks=pytest.mark.slow),
+        pytest.param("hyperband", marks=pytest.mark.slow),
+    ],
 )
 def test_a_search_has_a_record_of_the_common_kind(
     searched, tiny_data, tmp_path, monkeypatch, tuner

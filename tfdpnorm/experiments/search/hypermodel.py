@@ -19,10 +19,12 @@ class CellHyperModel(PrivateHyperModel):
         spec: Spec of the search.
         data: `ExperimentData`.
         run_class: Class of the runs of its trials.
+        checkpoint_every: See `make_private`.
     """
 
-    def __init__(self, spec, data, run_class):
+    def __init__(self, spec, data, run_class, checkpoint_every=None):
         super().__init__()
+        self._checkpoint_every = checkpoint_every
         self._spec, self._data, self._run_class = spec, data, run_class
         self._grids = grids(spec)
         for values in itertools.product(*self._grids.values()):
@@ -76,6 +78,7 @@ class CellHyperModel(PrivateHyperModel):
             self._data,
             run_dir=trial.run_dir,
             resume=True,
+            checkpoint_every=self._checkpoint_every,
             echo=lambda text: None,
             callbacks=trial.callbacks,
         )

@@ -43,7 +43,7 @@ class SearchRun(Run):
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
-        hypermodel = CellHyperModel(spec, data, self.trial_class)
+        hypermodel = CellHyperModel(spec, data, self.trial_class, checkpoint_every)
         self._tuner = _tuner(spec, hypermodel, self.run_dir, data.num_examples)
         self.model = None
 
