@@ -117,6 +117,7 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
     assert plot.stat().st_size > 10_000
     entry = tables.experiment_table([record], [])
     assert ("NOT A GUARANTEE" in entry) == (claimed_by is not None)
+    assert (f"epsilon {ceil_text(record['epsilon'])} spent (rdp)" in entry) == bool(claimed_by)
 
 
 @pytest.mark.slow
@@ -168,7 +169,8 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
     assert record["noise_multiplier"] == pytest.approx(math.sqrt(2) * sigma)
     assert f"would spend epsilon {ceil_text(epsilon_of(event, 1e-5, 'rdp'))} (RDP)" in beside
     assert "NO GUARANTEE" in said[0] and "NO GUARANTEE" in said[-2]
-    assert "NOT A GUARANTEE" in tables.experiment_table([record], [])
+    entry = tables.experiment_table([record], [])
+    assert "NOT A GUARANTEE" in entry and "spent" not in entry
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,9 @@ def _entry(records, form):
         text += "; reduced scale"
     if any(record["epsilon_claimed"] is not None for record in records):
         text += "; epsilon claimed by the paper, NOT A GUARANTEE"
+        if all(record["guarantee_holds"] for record in records):
+            spent = max(record["epsilon"] for record in records)
+            text += f"; epsilon {ceil_text(spent)} spent ({records[0]['accountant']})"
     elif not all(map(_is_as_promised, records)):
         text += "; NO GUARANTEE"
     else:

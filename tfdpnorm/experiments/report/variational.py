@@ -16,6 +16,7 @@ def plot_progress(records, path, title, networks=()):
         title: Title of the plot.
         networks: Networks in their order; others follow.
     """
+    from matplotlib import colormaps
     from matplotlib.figure import Figure  # not pyplot: it would look for a screen
 
     order = {name: place for place, name in enumerate(networks)}
@@ -24,7 +25,7 @@ def plot_progress(records, path, title, networks=()):
         if record["curve"]:
             cells[record["column"]][record["network"]].append(record)
     columns = sorted(cells, key=lambda column: float(column.partition("=")[2]))
-    colors = {name: f"C{place % 10}" for place, name in enumerate(order)}
+    colors = {name: colormaps["tab20"](place % 20) for name, place in order.items()}
     figure = Figure(figsize=(4.5 * len(columns), 7), layout="constrained")
     panels = figure.subplots(1, len(columns), squeeze=False)[0]
     for axes, column in zip(panels, columns, strict=True):
