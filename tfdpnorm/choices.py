@@ -72,6 +72,7 @@ SYNTHETIC_KINDS = (
     "hadamard",
     "blurred",
     "strokes",
+    "ink",
     "fractal",
     "shapes",
     "cosine",

@@ -52,7 +52,7 @@ VALUES = {
     "learning_rate_schedule": ("constant", "cosine", "linear", "step"),
     "momentum": NUMBERS,
     "ema_decay": ("0.9", *NUMBERS),
-    "public_dataset": ("split", "digits", "kmnist", "imagenet", ""),
+    "public_dataset": ("split", "synthetic", "synthetic:zipf", "digits", "kmnist", "imagenet", ""),
     "public_batch_size": ("2", "4", "1436", "1437", *WHOLES),
     "engine": ("book_keeping", "per_example", "tfp_vectorized", "tfp_model", "fast"),
     "seed": ("0", "4294967295", "4294967296", *WHOLES),

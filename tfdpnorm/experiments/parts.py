@@ -51,10 +51,11 @@ def _has_public_rows(settings):
     return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
 
 
-def _known_if_synthetic(name, value):
-    start, colon, kind = value.partition(":")
-    if start == "synthetic" and colon:
-        arguments.choice(f"the kind in {name}", kind, SYNTHETIC_KINDS)
+def _public_sets():
+    from tfdpnorm.data import known_names  # loads TensorFlow
+
+    made_up = (f"synthetic:{kind}" for kind in SYNTHETIC_KINDS)
+    return (*known_names(), "split", "synthetic", *made_up)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -416,7 +417,7 @@ class PublicRows(Statistics):
         "kmnist",
         "Where the public rows come from: a data set; split for a part of the private one, which "
         "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
-        check=_known_if_synthetic,
+        choices=_public_sets,
         only_if=_has_public_rows,
     )
     pull_back_weight: float = knob(

@@ -37,6 +37,7 @@ _KINDS = {
     "hadamard": _Kind(designs.hadamard, "numbers"),
     "blurred": _Kind(textures.blurred, "images"),
     "strokes": _Kind(textures.strokes, "images"),
+    "ink": _Kind(textures.ink, "images"),
     "fractal": _Kind(textures.fractal, "images"),
     "shapes": _Kind(shapes.shapes, "images"),
     "cosine": _Kind(designs.cosine, "images"),
@@ -51,9 +52,10 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
     Kinds of numbers of any shape: "uniform"; "gaussian", whose mean is the middle of the range and
     whose standard deviation is a quarter of its width, not cut; "sparse", 85 % the lower end and
     15 % the upper one; "hadamard", both ends, with uncorrelated positions. Kinds of images:
-    "blurred" noise; "strokes", the highest sixth of blurred noise on the lower end; "fractal"
-    noise, with amplitude 1 / frequency; "shapes", ellipses and bars; "cosine", a wave each. Kinds
-    of token ids: "tokens", all equally common; "zipf", id number r as common as 1 / r.
+    "blurred" noise; "strokes", the highest sixth of blurred noise on the lower end; "ink", strokes
+    of full contrast in the middle; "fractal" noise, with amplitude 1 / frequency; "shapes",
+    ellipses and bars; "cosine", a wave each. Kinds of token ids: "tokens", all equally common;
+    "zipf", id number r as common as 1 / r.
 
     Privacy:
         The rows depend on the arguments alone. These must be known without looking at the private
@@ -63,7 +65,7 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
     Args:
         shape: Of a row: (height, width, channels) of an image, (length,) of token ids.
         n: Number of rows M >= 2.
-        kind: One of `KINDS`. None: "strokes" for images, else "gaussian".
+        kind: One of `KINDS`. None: "ink" for images, else "gaussian".
         value_range: Pair (lower, upper) of finite numbers; of the smallest and the largest id for
             tokens, which must be given. None for (0, 1), and for (-2, 2) if the kind is "gaussian".
         seed: Integer >= 0.
@@ -95,7 +97,7 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
 
 
 def _default_kind(shape):
-    return "strokes" if len(shape) == _IMAGE_RANK else "gaussian"
+    return "ink" if len(shape) == _IMAGE_RANK else "gaussian"
 
 
 def _checked_range(kind, value_range):

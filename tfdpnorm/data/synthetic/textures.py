@@ -4,6 +4,7 @@ import numpy as np
 from scipy import ndimage
 
 _BLUR = 1.5 / 28  # standard deviation of the blur, in sides of the image
+_BORDER = 0.28  # of half a side: what is left free
 _GREY_SHARE = 0.75  # of the variance of a channel: what all channels of a pixel have in common
 
 
@@ -15,6 +16,13 @@ def blurred(rng, count, shape):
 def strokes(rng, count, shape):
     """The highest sixth of blurred noise on 0: lines and blots as wide as the blur."""
     return np.clip(_blurred_noise(rng, count, shape) - 1, 0, 1)
+
+
+def ink(rng, count, shape):
+    """Strokes of full contrast that leave the border free: something in the middle of an image."""
+    y, x = (abs(np.linspace(-1, 1, size)) < 1 - _BORDER for size in shape[:2])
+    middle = np.outer(y, x)[..., np.newaxis]
+    return np.clip(2.5 * (_blurred_noise(rng, count, shape) - 0.7), 0, 1) * middle
 
 
 def fractal(rng, count, shape):

@@ -5,7 +5,7 @@ import dataclasses
 from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.method.settings import (
     DIGITS,
-    DIGITS_RATES,
+    DIGITS_COLUMNS,
     EPSILONS,
     FEW_SMALL_LOTS,
     MISMATCH,
@@ -32,7 +32,7 @@ def small_data_cells():
     """Normalisations beside each other on 1,437 images, and on 400 lots of 32."""
     digits = [
         _ours(
-            davody.spec("digits", norm, epsilon, **_of_digits(name, epsilon), **settings),
+            davody.spec("digits", norm, epsilon, **DIGITS_COLUMNS[epsilon], **settings),
             "method_small_data",
             f"digits-{name}",
         )
@@ -55,11 +55,6 @@ def mismatch_spec(epsilon, *, seed, steps):
     """The spec of the runs of `method_mismatch`: public rows are split off, and then altered."""
     spec = davody.spec("mnist", "public_batch", epsilon, seed=seed, **MISMATCH | {"steps": steps})
     return _ours(spec, "method_mismatch", "lenet5")
-
-
-def _of_digits(name, epsilon):
-    """The rate of ours; the others have that of the experiment."""
-    return {"learning_rate": DIGITS_RATES[epsilon]} if name == "public_batch-synthetic" else {}
 
 
 def _ours(spec, experiment, network):

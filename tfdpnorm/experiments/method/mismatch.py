@@ -8,7 +8,7 @@ from tfdpnorm.data import load_examples, match_images, synthetic_rows, take_publ
 ROWS = 512
 _COUNTS = (16, 32, 64, 128, 2048)
 _REAL = ("kmnist", "cifar100")
-_SYNTHETIC = ("strokes", "uniform", "fractal", "sparse", "shapes", "hadamard")
+_SYNTHETIC = ("strokes", "ink", "uniform", "fractal", "sparse", "shapes", "hadamard")
 
 
 def altered_rows(own, *, seed, data_dir=None):
