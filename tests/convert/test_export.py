@@ -30,6 +30,7 @@ def model_of(batch_norm):
 ROWS = np.random.default_rng(0).random((6, 8, 8, 3)).astype(np.float32)
 
 
+@pytest.mark.slow_cases("group")
 @pytest.mark.parametrize("batch_norm", ["public_batch", "group"])
 def test_every_format_predicts_the_same(tmp_path, batch_norm):
     model = model_of(batch_norm)

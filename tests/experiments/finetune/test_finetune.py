@@ -60,6 +60,7 @@ def test_the_cells_are_listed_with_the_papers_figures():
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
 
 
+@pytest.mark.slow_cases("none", "layer")
 @pytest.mark.parametrize("norm", ["none", "layer", "public_batch"])
 def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     spec = small_spec(model_path, norm=norm, feature_views=2)
@@ -87,6 +88,7 @@ def test_features_are_centred_by_public_constants(tmp_path, model_path):
     assert result.record["guarantee_holds"]
 
 
+@pytest.mark.slow_cases("frozen", "group")
 @pytest.mark.parametrize("batch_norm", ["frozen", "public_batch", "group"])
 def test_the_last_layers(tmp_path, model_path, batch_norm):
     spec = small_spec(model_path, trainable="last:2", batch_norm=batch_norm)

@@ -42,6 +42,7 @@ def test_each_way_of_altering_rows(altered):
     assert all(rows.shape[1:] == (6, 6, 1) and len(rows) >= 16 for rows in made.values())
 
 
+@pytest.mark.slow
 def test_a_record_and_its_table(tiny_spec, tiny_data):
     spec = dataclasses.replace(
         tiny_spec(norm="public_batch", epsilon=8.0), experiment="method_mismatch"
