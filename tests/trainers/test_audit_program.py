@@ -63,6 +63,7 @@ def test_one_mode_and_other_claims(program):
     assert 0 < record["audited_epsilon"] < record["details"]["exact_epsilon"] + 0.01
 
 
+@pytest.mark.slow
 def test_a_broken_guarantee_is_the_exit_code(program, monkeypatch):
     """An engine whose sums are four times too long: the audit says so, whatever the plan says."""
     build = audits.build_private

@@ -36,6 +36,7 @@ VALUES = {
     "ema_decay": 0.75,
     "statistics": "blend",
     "statistics_gradient": "stop",
+    "pull_back": "shrunk",
     "pull_back_weight": 2.5,
     "public_dataset": "cifar10",
     "public_batch_size": 77,
@@ -68,7 +69,7 @@ def test_help_lists_every_flag(shell):
     result = shell("davody_dp", "--help")
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
-    own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model"}
+    own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model", "save_model"}
     assert listed == own | set(VALUES) | set(VOCABULARY)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"

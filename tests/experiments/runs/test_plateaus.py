@@ -36,6 +36,7 @@ def trained(spec, data):
     return run_cell(spec, data=data, echo=lambda _: None, callbacks=[rates]), rates.seen
 
 
+@pytest.mark.slow
 def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     tiny_spec, tiny_data, with_validation, monkeypatch
 ):

@@ -65,6 +65,7 @@ def test_one_row_changes_the_sum_by_at_most_the_clip(
     assert 0.5 < change <= 1 + 1e-5  # clipping is active, and holds
 
 
+@pytest.mark.slow
 def test_lot_statistics_break_the_bound(private, step_sum, one_lot, data, public, cross_entropy):
     run = sum_without_noise(private, step_sum, public, cross_entropy, "lot", "per_example")
     assert largest_change(run, one_lot, data) > 1.5

@@ -154,6 +154,7 @@ def test_an_augmentation_that_changes_the_number_of_rows_is_refused(
         trained.fit(*data, epochs=1, verbose=0)
 
 
+@pytest.mark.slow
 def test_views_of_several_inputs_are_made_one_each(private, step_sum, one_lot, cross_entropy):
     inputs = {name: keras.Input((2,), name=name) for name in ("a", "b")}
     model = keras.Model(inputs, keras.layers.Dense(3)(inputs["a"] - inputs["b"]))
