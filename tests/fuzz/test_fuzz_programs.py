@@ -171,7 +171,6 @@ def test_flags_up_to_the_first_update(arguments, tmp_path_factory):
         return check(arguments, tmp_path_factory, dry_run=False)
 
 
-@pytest.mark.slow
 @fuzz(arguments=arguments_of(), quick=1, share=0.01)
 def test_flags_of_whole_dry_runs(arguments, tmp_path_factory):
     return check(arguments, tmp_path_factory, dry_run=True)
