@@ -10,12 +10,11 @@ from tfdpnorm.audit.row_independence.rows import chosen, splits
 _TINY, _HUGE = 1e-8, 1e8
 _STARTS = (99, 999, 1_000_000)
 _SEEDS = 30
-# So near to 1 that what is not linear in the loss moves a hundredth of what it moves between parts
-# of the rows, and far enough for numbers to be rounded otherwise.
-_FACTORS = (0.9991, 1.0007, 1.0013)
-# Sums of many equal numbers, such as those over black pixels, are rounded alike by such factors, and
-# off by ten times as much as these show. A hundred would hide what is not linear.
-_FAR = 30
+# The loss times one of these is rounded otherwise everywhere, times two nowhere: what doubling moves
+# is not linear in the loss. Factors near 1 would round sums of many equal numbers, such as those over
+# black pixels, as 1 does.
+_FACTORS = (0.7, 1.3, 1.7)
+_FAR, _NOT_LINEAR = 10, 0.01
 
 # The larger batch: as many rows, unless another number is asked for; and as many floats at most in
 # the tensors of one run, if that leaves enough rows.
@@ -197,9 +196,13 @@ def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
 def _compare_sum(mode, whole, parts, quietly=True):
     """Reports gradients of parts of the rows that do not add up to that of the whole."""
 
+    def moves(*factors):
+        return differences.of_scales(whole.run, [(whole.scaled(f), f) for f in factors])
+
     def rounding():
-        others = [(whole.scaled(factor), factor) for factor in _FACTORS]
-        return _FAR * differences.of_scales(whole.run, others)
+        moved_by_rounding = moves(*_FACTORS)
+        is_linear = moves(2.0) <= _NOT_LINEAR * moved_by_rounding
+        return _FAR * moved_by_rounding if is_linear else 0.0
 
     runs = [(part.run, group) for part, group in parts]
     found = differences.of_sums(mode, whole.run, runs, rounding)
