@@ -10,9 +10,9 @@ from tfdpnorm.audit.row_independence.rows import chosen, splits
 _TINY, _HUGE = 1e-8, 1e8
 _STARTS = (99, 999, 1_000_000)
 _SEEDS = 30
-# The loss times one of these is rounded otherwise everywhere, times two nowhere: what doubling moves
-# is not linear in the loss. Factors near 1 would round sums of many equal numbers, such as those over
-# black pixels, as 1 does.
+# The loss times one of these is rounded otherwise everywhere, and times two nowhere: what doubling
+# moves is not linear in the loss. By factors near 1, sums of many equal numbers, such as those over
+# black pixels, would be rounded as before.
 _FACTORS = (0.7, 1.3, 1.7)
 _FAR, _NOT_LINEAR = 10, 0.01
 
