@@ -105,12 +105,14 @@ def plot_table(records, path, title, networks=()):
     figure = Figure(figsize=(5.5 * len(datasets), 7), layout="constrained")
     panels = figure.subplots(1, len(datasets), squeeze=False)[0]
     for axes, dataset in zip(panels, datasets, strict=True):
-        for name in (n for n in networks if rows[n] and n.startswith(f"{dataset}-")):
+        shown = [n for n in networks if rows[n] and n.startswith(f"{dataset}-")]
+        for place, name in enumerate(shown):
             groups = [found[name, epsilon] for epsilon in rows[name]]
             means = [statistics.mean(r["test_accuracy"] for r in group) for group in groups]
             claimed = groups[0][0]["epsilon_claimed"] is not None
             label = name.removeprefix(f"{dataset}-") + (" (claimed)" if claimed else "")
-            axes.plot(rows[name], means, "--" if claimed else "-", marker="o", label=label)
+            style = {"linestyle": "--" if claimed else "-", "marker": "os^"[place // 10 % 3]}
+            axes.plot(rows[name], means, **style, label=label)  # Ten colours, then other markers.
         theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
         if theirs:
             axes.plot(*zip(*theirs, strict=True), "kx", label="dpvd-zcdp, the paper (claimed)")
