@@ -120,7 +120,7 @@ def plot_searches(records, path, title, networks=()):
                 style = dict(marker="x", markersize=4, color="grey")
                 label = "its other trials (not for release, had the data been private)"
                 point(record, row["test_accuracy"], label, shift=0.05, **style)
-    axes.set_xticks(range(len(places)), list(places))
+    axes.set_xticks(range(len(places)), list(places), rotation=20, ha="right")
     axes.set_xlim(-0.6, len(places) - 0.4)
     axes.set(ylabel="test accuracy (%)", title=title)
     return saved(figure, axes, path)
