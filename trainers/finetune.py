@@ -39,7 +39,16 @@ def main():
     given = spec_flags.given(FinetuneSpec)
     if "model" not in given:
         raise ValueError("Expected --model, the path of a Keras model, got none.")
+    if FLAGS.save_model is not None:
+        raise ValueError(
+            f"Expected --export_dir, which has the model from images to logits, got --save_model="
+            f"{FLAGS.save_model}. Leave that out."
+        )
     spec = cells.spec(FLAGS.dataset, **given)
+    if FLAGS.export_dir is not None and not FLAGS.dry_run:
+        from tfdpnorm.experiments.runs.export import check_export
+
+        check_export(spec, FLAGS.export_dir)
     result = common.train(spec)
     if FLAGS.export_dir is not None and result is not None:
         from tfdpnorm.experiments.runs.export import export_finetuned

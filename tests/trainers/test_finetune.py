@@ -1,11 +1,13 @@
 """The program that trains an imported model: from a file to an exported model with its card."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import run_tflite
+from trainers import common
 
 SMALL = (
     "--epsilon=8",
@@ -79,3 +81,13 @@ def test_dry_runs_and_refusals(main, tmp_path):
     assert result.code == 2 and "Expected the file of a Keras model" in result.err
     result = main("finetune", model, photos, *SMALL, cache, "--trainable=last:none")
     assert result.code == 2 and "Expected trainable to be" in result.err
+    result = main("finetune", model, photos, *SMALL, cache, f"--save_model={tmp_path / 'a.keras'}")
+    assert result.code == 2 and "Expected --export_dir" in result.err
+
+
+@pytest.mark.parametrize("public", ["split", "synthetic:shapes"])
+def test_what_cannot_be_exported_is_refused_before_training(main, tmp_path, monkeypatch, public):
+    monkeypatch.setattr(common, "train", lambda spec: pytest.fail("was trained"))
+    flags = ["--model=a.keras", "--dataset=digits", "--epsilon=3", f"--public_dataset={public}"]
+    result = main("finetune", *flags, f"--export_dir={tmp_path / 'export'}")
+    assert result.code == 2 and f"got '{public}'" in result.err

@@ -104,9 +104,11 @@ def test_a_search_has_a_record_of_the_common_kind(
 ):
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
     spec = searched(tuner=tuner, recorded_trials="all")
-    result = registry.run_cell(
-        spec, data=tiny_data, output_dir=tmp_path, run_dir=tmp_path / "run", resume=True
-    )
+    model_file = tmp_path / "winner.keras"
+    places = {"output_dir": tmp_path, "run_dir": tmp_path / "run", "model_file": model_file}
+    result = registry.run_cell(spec, data=tiny_data, resume=True, **places)
+    said = model_file.with_suffix(".txt").read_text()
+    assert model_file.exists() and said == result.model.privacy_statement() + "\n"
     (record,) = read_records(tmp_path)
     assert record["kind"] == "search" and record["guarantee_holds"] and is_done(spec, [record])
     assert 2.8 < record["epsilon"] <= record["epsilon_target"] == 3

@@ -123,6 +123,10 @@ class PrintedRun(Run):
         """Returns in words that nothing is guaranteed."""
         return "\n  ".join(record["no_guarantee_because"])
 
+    def released(self):
+        """Returns the model, and why no epsilon is known for it."""
+        return self.model, f"NO GUARANTEE: {self._statement}"
+
     def close(self):
         """Removes the run's folder."""
         if self.run_dir is not None:

@@ -1,12 +1,30 @@
 """The model of a finished fine-tuning, exported with its card."""
 
+from tfdpnorm import files
 from tfdpnorm.convert.card import write_card
 from tfdpnorm.convert.exported import export
 from tfdpnorm.data import match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
+from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.runs.finetune import deployed_model
 
 _ROWS = 64
+
+
+def check_export(spec, folder):
+    """Refuses what `export_finetuned` could not write, before anything is trained.
+
+    Raises:
+        ValueError: without a public set that is known by name: the ranges of int8 have to come from
+            images that are not private.
+        OSError: if the folder cannot be written to.
+    """
+    if spec.public_dataset == "split" or is_synthetic(spec.public_dataset):
+        raise ValueError(
+            "Expected public_dataset to be a set of real images of its own with export_dir, got "
+            f"{spec.public_dataset!r}. Name one, such as cifar100."
+        )
+    files.make_folder(folder, "export_dir")
 
 
 def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
@@ -23,14 +41,9 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         List of `tfdpnorm.convert.exported.ExportedFile`.
 
     Raises:
-        ValueError: without a public set that is known by name: the ranges of int8 have to come from
-            images that are not private.
+        ValueError: as `check_export`.
     """
-    if spec.public_dataset == "split":
-        raise ValueError(
-            "Expected public_dataset to be a set of its own with export_dir, got 'split'. Name "
-            "one, such as cifar100."
-        )
+    check_export(spec, folder)
     private = load_labelled(spec.dataset, "test", data_dir, image_size=spec.image_size)
     shape = private.x.shape[1:]  # of test images the shape alone
     public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)

@@ -172,10 +172,6 @@ class PrivateRun(Run):
             text += f"\n  {_claimed(record['epsilon_claimed'])}"
         return text
 
-    def released(self):
-        """Returns the model without private training, its weights those of the last update."""
-        return self.model.servable(), self.model.privacy_statement()
-
     def close(self):
         """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:

@@ -16,6 +16,7 @@ from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
 from tfdpnorm.experiments.runs.saved import check_model_file, save_model
 from tfdpnorm.experiments.runs.settings import settings
+from tfdpnorm.training import PrivateModel
 
 
 class RunResult(NamedTuple):
@@ -84,6 +85,8 @@ class Run:
 
     def released(self):
         """Returns the Keras model that is saved, and what holds of its privacy, in words."""
+        if isinstance(self.model, PrivateModel):
+            return self.model.servable(), self.model.privacy_statement()
         return self.model, "Trained without privacy: no epsilon holds for this model."
 
     def close(self):
