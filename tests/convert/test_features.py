@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import Pixels, features, image_features
 from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
+from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
 
 X = np.random.default_rng(0).random((7, 8, 6, 3)).astype(np.float32)
 
@@ -114,3 +116,27 @@ def test_the_whole_model_computes_what_features_and_head_do(tmp_path):
     for layer in head:
         made = layer(made)
     np.testing.assert_allclose(whole(X), made, rtol=1e-3, atol=1e-4)
+
+
+def test_what_tflite_cannot_compute_is_computed_by_tensorflow(tmp_path):
+    inputs = keras.Input((None, None, 3))
+    x = layers.Lambda(lambda x: tf.math.digamma(x + 1.0))(inputs)
+    model = keras.Model(inputs, layers.GlobalAveragePooling2D()(x), name="no_kernel")
+    assert not isinstance(features._forward(model, X), features.TFLiteModel)
+    made = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
+    np.testing.assert_allclose(made, model(X * 1.0).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [lambda y: y * 1.01, lambda y: y[:, :1], lambda y: y * np.nan])
+def test_a_tflite_model_that_predicts_otherwise_is_not_used(monkeypatch, wrong):
+    real = features.TFLiteModel.__call__
+    assert isinstance(features._forward(trunk(), X), features.TFLiteModel)
+    monkeypatch.setattr(features.TFLiteModel, "__call__", lambda self, x: wrong(real(self, x)))
+    assert not isinstance(features._forward(trunk(), X), features.TFLiteModel)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 10])
+def test_threads_share_the_rows_in_their_order(workers):
+    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Flatten(), layers.Dense(2)])
+    outputs = TFLiteModel(to_tflite(model), workers)(X)
+    np.testing.assert_allclose(outputs, model(X).numpy(), rtol=1e-4, atol=1e-5)

@@ -1,7 +1,9 @@
 """TFLite models: how a Keras model becomes one, and what it predicts."""
 
 import concurrent.futures
+import contextlib
 import os
+import sys
 import pathlib
 
 import numpy as np
@@ -41,7 +43,8 @@ def of_function(call, spec, owner, ranges=None):
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
             tf.lite.OpsSet.TFLITE_BUILTINS,
         ]
-    return converter.convert()
+    with _silent_stderr():
+        return converter.convert()
 
 
 def run_tflite(path, rows):
@@ -71,7 +74,8 @@ class TFLiteModel:
             tf.lite.Interpreter(model_content=content, num_threads=1) for _ in range(workers)
         ]
         for interpreter in self._interpreters:
-            interpreter.allocate_tensors()
+            with _silent_stderr():
+                interpreter.allocate_tensors()
 
     def __call__(self, rows):
         """Returns the outputs [N, ...] of rows [N, ...]."""
@@ -89,3 +93,18 @@ def _run(interpreter, rows):
         interpreter.invoke()
         found.append(interpreter.get_tensor(made["index"])[0])
     return np.stack(found) if found else None
+
+
+@contextlib.contextmanager
+def _silent_stderr():
+    """Context without the statistics that the converter prints past Python; errors are raised."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(nowhere)
+        os.close(kept)
