@@ -3,8 +3,8 @@
 import concurrent.futures
 import contextlib
 import os
-import sys
 import pathlib
+import sys
 
 import numpy as np
 import tensorflow as tf
