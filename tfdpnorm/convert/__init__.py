@@ -8,12 +8,13 @@ from tfdpnorm.convert.converters import (
     Settings,
     register_converter,
 )
-from tfdpnorm.convert.exported import ExportedFile, export, run_tflite
+from tfdpnorm.convert.exported import ExportedFile, export
 from tfdpnorm.convert.features import Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.freeze import freeze
 from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, ConvertedLayer, OutputChange
+from tfdpnorm.convert.tflite import run_tflite
 
 __all__ = [
     "CannotConvertError",

@@ -11,6 +11,7 @@ from tensorflow import keras
 
 from tfdpnorm import files
 from tfdpnorm.convert.fold import fold_public_statistics
+from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import ScaleNorm
@@ -96,10 +97,10 @@ def export(model, folder, public_rows, *, int8=True):
     restored = tf.saved_model.load(os.fspath(path))
     (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")
-    path = files.write_whole(folder / "model.tflite", _tflite(served))
+    path = files.write_whole(folder / "model.tflite", to_tflite(served))
     add("tflite", path, run_tflite(path, rows), FLOAT_TOLERANCE, "largest")
     if int8:
-        path = files.write_whole(folder / "model_int8.tflite", _tflite(served, rows))
+        path = files.write_whole(folder / "model_int8.tflite", to_tflite(served, rows))
         add("tflite_int8", path, run_tflite(path, rows), INT8_TOLERANCE, "relative")
     return found
 
@@ -111,42 +112,6 @@ def served_model(model):
     return (
         fold_public_statistics(trained) if is_made_of_layers(trained) and not in_sums else trained
     )
-
-
-def run_tflite(path, rows):
-    """Returns the outputs of a TFLite model, one row at a time.
-
-    Args:
-        path: The file; its model has one input and one output.
-        rows: [N, ...].
-    """
-    interpreter = tf.lite.Interpreter(os.fspath(path))
-    interpreter.allocate_tensors()
-    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
-    found = []
-    for row in rows:
-        interpreter.set_tensor(given["index"], row[np.newaxis])
-        interpreter.invoke()
-        found.append(interpreter.get_tensor(made["index"])[0])
-    return np.stack(found)
-
-
-def _tflite(model, ranges=None):
-    """The bytes of a TFLite model; in int8, with float32 inputs and outputs, given `ranges`."""
-    # Of one row: some kernels take no batch of unknown size.
-    (spec,) = [tf.TensorSpec([1, *x.shape[1:]], x.dtype, name="image") for x in model.inputs]
-    function = tf.function(lambda image: model(image, training=False), autograph=False)
-    converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function.get_concrete_function(spec)], model
-    )
-    if ranges is not None:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = lambda: ([row[np.newaxis]] for row in ranges)
-        converter.target_spec.supported_ops = [
-            tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
-            tf.lite.OpsSet.TFLITE_BUILTINS,
-        ]
-    return converter.convert()
 
 
 def _compared(expected, outputs):

