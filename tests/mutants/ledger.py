@@ -198,7 +198,7 @@ MUTANTS = (
     Mutant(
         "other-settings-accepted",
         "tfdpnorm/privacy/ledger_file.py",
-        (("(ledger.settings, given.settings),", "({}, {}),"),),
+        (("        (ledger.settings, settings),", "        ({}, {}),"),),
         "A run is resumed with another clipping or engine.",
         ("tests/privacy/test_ledger_file.py",),
     ),

@@ -7,6 +7,7 @@ _FOLDER = "tfdpnorm/tuning/folder.py"
 _TUNERS = "tfdpnorm/tuning/tuners.py"
 _PRIVACY_TESTS = ("tests/privacy/test_search.py",)
 _TUNER_TESTS = "tests/tuning/test_private_random_search.py"
+_DISTRIBUTED_TESTS = "tests/tuning/test_distributed_search.py"
 
 MUTANTS = (
     Mutant(
@@ -101,8 +102,27 @@ MUTANTS = (
     Mutant(
         "trials-begin-unrecorded",
         _TUNERS,
-        (("        self._folder.ledger.record_trial(int(trial.trial_id))\n", ""),),
-        "A composed search may have any number of trials.",
+        (
+            (
+                "            self._folder.ledger.record_trial(int(trial.trial_id))\n",
+                "            pass\n",
+            ),
+        ),
+        "The ledger of a search does not know its trials.",
+        tests_in(_DISTRIBUTED_TESTS, "test_a_trial_is_in_the_ledger_before_it_is_handed_out"),
+    ),
+    Mutant(
+        "workers-of-another-search",
+        _TUNERS,
+        (("            self._folder.check_same_search()\n", ""),),
+        "A worker with another budget trains trials of the search.",
+        tests_in(_DISTRIBUTED_TESTS, "test_workers_share_the_trials_and_one_may_die"),
+    ),
+    Mutant(
+        "any-number-of-composed-trials",
+        _TUNERS,
+        (("        oracle.max_trials = min(trials, oracle.max_trials or trials)\n", ""),),
+        "A composed search asks for more trials than it has planned for.",
         ("tests/tuning/test_composed_search.py",),
     ),
     Mutant(

@@ -265,7 +265,7 @@ def reopen_ledger(path, plan, settings=None):
     try:
         _lock(descriptor, path)
         ledger = read_ledger(path)
-        _refuse_another_run(ledger, given)
+        check_same_run(ledger, given.plan, given.settings)
         if ledger.torn:
             try:
                 os.ftruncate(descriptor, ledger._size)
@@ -319,12 +319,17 @@ def _refuse_existing(path):
         )
 
 
-def _refuse_another_run(ledger, given):
+def check_same_run(ledger, plan, settings):
+    """Checks that a ledger is that of the run with this `PrivacyPlan` and these settings.
+
+    Raises:
+        ValueError: listing what differs.
+    """
     absent = "nothing"
     differences = []
     for old, new in (
-        (ledger_format.plan_fields(ledger.plan), ledger_format.plan_fields(given.plan)),
-        (ledger.settings, given.settings),
+        (ledger_format.plan_fields(ledger.plan), ledger_format.plan_fields(plan)),
+        (ledger.settings, settings),
     ):
         for name in dict.fromkeys((*old, *new)):
             before, now = (repr(d[name]) if name in d else absent for d in (old, new))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfdpnorm import files
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
+from tfdpnorm.privacy.ledger_file import check_same_run
 from tfdpnorm.training.resume import secret_key
 from tfdpnorm.training.resume.run_folder import LEDGER
 
@@ -73,6 +74,22 @@ class SearchFolder:
             yield self
         finally:
             self.ledger.close()
+
+    def check_same_search(self):
+        """Checks that the search that another process has opened is this one.
+
+        Raises:
+            ValueError: if it differs in its budget, its settings or what is searched.
+            OSError: if its ledger is not in the folder.
+        """
+        ledger = read_ledger(self.path / LEDGER)
+        secret = {"secret": ledger.settings.get("secret")}  # of the process that opened it
+        check_same_run(ledger, self._plan, {**self._settings, **secret})
+        if ledger.search != self._search:
+            raise ValueError(
+                f"Expected the search that the chief has opened, {ledger.search}, got "
+                f"{self._search}. Give all processes the same program."
+            )
 
     @property
     def has_ended(self):

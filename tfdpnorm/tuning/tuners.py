@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-import os
+import pathlib
 import warnings
 
 import keras_tuner
@@ -16,6 +16,7 @@ from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.fit_data import check_validation_rows
+from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
@@ -28,7 +29,6 @@ from tfdpnorm.tuning.hypermodel import (
 from tfdpnorm.tuning.oracles import SCORE, RandomTrials
 from tfdpnorm.tuning.scores import score_of
 
-_DISTRIBUTED = "KERASTUNER_ORACLE_IP"
 _EPOCHS = "tuner/epochs"  # How long Hyperband wants a trial to be.
 
 
@@ -56,11 +56,7 @@ class PrivateTuner(keras_tuner.Tuner):
         directory,
         project_name,
     ):
-        if _DISTRIBUTED in os.environ:
-            raise ValueError(
-                f"Expected a search in one process, got {_DISTRIBUTED} in the environment: Keras "
-                "Tuner's distributed mode would have no common ledger. Unset it."
-            )
+        check_distributed_mode()
         if isinstance(hypermodel, PrivateHyperModel) != (settings is None):
             raise ValueError(
                 "Expected settings with a function that builds a model, and none with a "
@@ -81,6 +77,8 @@ class PrivateTuner(keras_tuner.Tuner):
         super().__init__(oracle, hypermodel, directory=directory, project_name=project_name)
         # What is searched is fixed before data are looked at; what turns up later has its default.
         oracle.tune_new_entries = False
+        # Keras Tuner's chief, too, hands trials out by this method of its oracle.
+        self._create_trial, oracle.create_trial = oracle.create_trial, self._recorded_trial
         self._folder = SearchFolder(
             self.project_dir, self.search_plan, self._dearest(given), self._fixed()
         )
@@ -117,7 +115,8 @@ class PrivateTuner(keras_tuner.Tuner):
         Raises:
             ValueError: if a validation example is a training example, the folder holds another
                 search, or a callback asks private questions of its own.
-            BlockingIOError: if another process runs this search.
+            BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
+                mode, the same trial.
         """
         check_trial_callbacks(callbacks)
         self._callbacks = list(callbacks)
@@ -130,17 +129,32 @@ class PrivateTuner(keras_tuner.Tuner):
         public = self.hypermodel.settings(keras_tuner.HyperParameters()).get("public_batch")
         if isinstance(self._score, PrivateValidation):
             check_validation_rows(self._score, None, public)
+        if is_worker():
+            self.oracle.get_space()  # Waits for the chief, who opens the folder before it answers.
+            self._folder.check_same_search()
+            super().search(x, y, verbose=0, **fit_arguments)
+            return
         with self._folder.opened():
-            if (self._folder.path / f"{self.tuner_id}.json").exists():
+            if pathlib.Path(self._get_tuner_fname()).exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
             self.save()
             self._say(self.describe())
             super().search(x, y, verbose=0, **fit_arguments)
             self._end()
 
+    def _recorded_trial(self, tuner_id):
+        """The next trial of the oracle, in the ledger of the search before anybody trains it."""
+        trial = self._create_trial(tuner_id)
+        if trial.status == "RUNNING":
+            self._folder.ledger.record_trial(int(trial.trial_id))
+        return trial
+
+    def _get_tuner_fname(self):
+        # Of the chief as of a search in one process: either goes on with what the other began.
+        return tuner_file(self.project_dir, self.tuner_id)
+
     def run_trial(self, trial, x, y, *, verbose=0, **fit_arguments):
         """Trains and scores one trial; as in Keras Tuner."""
-        self._folder.ledger.record_trial(int(trial.trial_id))
         self._say("A trial begins.")
         keras.backend.clear_session()
         try:
@@ -178,7 +192,15 @@ class PrivateTuner(keras_tuner.Tuner):
 
         Args:
             num_trials: The most of them; None for all.
+
+        Raises:
+            ValueError: in a worker of Keras Tuner's distributed mode.
         """
+        if is_worker():
+            raise ValueError(
+                "Expected the trials to be asked for in the chief's process, got a worker, which "
+                "does not have them. Ask there, or in another process once the search has ended."
+            )
         ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         # Trials are exchangeable, so that a tie is broken at random, whatever the data.
         return sorted(ended, key=lambda t: (-t.score, t.trial_id))[:num_trials]
@@ -335,13 +357,14 @@ class PrivateRandomSearch(PrivateTuner):
                 f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
                 "for as one that releases nothing of the others. Use ComposedSearch to have all."
             )
+        trials = self.get_best_trials()
         if not (self._folder.has_ended and self._folder.winner.exists()):
             raise ValueError(
                 "Expected a search that has ended with a winner, got one without: it goes on, or "
                 "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
                 "covers that there is none."
             )
-        return self.get_best_trials()[0]
+        return trials[0]
 
 
 class ComposedSearch(PrivateTuner):
@@ -360,7 +383,7 @@ class ComposedSearch(PrivateTuner):
         hypermodel: As in `PrivateRandomSearch`.
         oracle: `keras_tuner.Oracle` with the objective "score", to be maximised.
         budget: `PrivacyBudget` of all trials together.
-        trials: The most trials that there will be. One more raises.
+        trials: The most trials that there will be.
         settings: As in `PrivateRandomSearch`.
         lots: See there.
         validation_is_public: See there.
@@ -398,3 +421,4 @@ class ComposedSearch(PrivateTuner):
             directory=directory,
             project_name=project_name,
         )
+        oracle.max_trials = min(trials, oracle.max_trials or trials)

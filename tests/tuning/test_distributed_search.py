@@ -1,0 +1,165 @@
+"""Several processes on one search, by Keras Tuner's distributed mode."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import keras_tuner
+import pytest
+
+from tests.tuning.distributed_search import TRIALS
+from tfdpnorm.privacy import read_ledger
+from tfdpnorm.tuning import distributed
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def start(tmp_path, port):
+    """Returns a function that starts a process of the search; those left are killed."""
+    started = []
+
+    def process(tuner_id, *arguments):
+        environment = {
+            **os.environ,
+            "KERASTUNER_TUNER_ID": tuner_id,
+            "KERASTUNER_ORACLE_IP": "127.0.0.1",
+            "KERASTUNER_ORACLE_PORT": str(port),
+        }
+        command = [sys.executable, "-m", "tests.tuning.distributed_search", tmp_path, *arguments]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, env=environment, stderr=pipe, text=True))
+        return started[-1]
+
+    yield process
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def ended(process, code=0):
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == code, errors
+    return errors
+
+
+def check_search(folder, tuner, draw):
+    """That all trials are in one ledger and were scored once, and that one process has the rest."""
+    search = folder / "private_search"
+    ledger = read_ledger(search / "ledger.jsonl")
+    assert ledger.trials == tuple(range(TRIALS)) and ledger.is_finished
+    assert not (search / "secret.key").exists()
+    runs = [search / "winner", *search.glob("trial_*/run")]
+    assert len(runs) == TRIALS
+    for run in runs:
+        text = (run / "ledger.jsonl").read_text()
+        assert text.count('"kind":"answer"') == 1
+    draw(TRIALS)
+    later = tuner()
+    best = later.get_best_models()[0].ledger
+    assert best.epsilon() == ledger.epsilon() <= 3.0
+    assert len(later.get_best_trials(None)) == TRIALS
+
+
+def test_workers_share_the_trials_and_one_may_die(tmp_path, start, tuner, draw):
+    chief, dying = start("chief"), start("a", "--dies_in_trial")
+    ended(dying, code=9)
+    assert "epsilon is 3.0 there and 2.0 here" in ended(start("c", "--epsilon=2"), code=1)
+    # One has the trial of the one that died, under its name.
+    for worker in [start("a"), start("b")]:
+        ended(worker)
+    ended(chief)
+    check_search(tmp_path, tuner, draw)
+
+
+@pytest.mark.slow
+def test_the_chief_may_die(tmp_path, start, tuner, draw):
+    chief, worker = start("chief"), start("a", "--slow")
+    ledger = tmp_path / "private_search" / "ledger.jsonl"
+    while not (ledger.exists() and read_ledger(ledger).trials):
+        time.sleep(0.1)
+    chief.send_signal(signal.SIGKILL)
+    chief.wait()
+    worker.kill()
+    worker.wait()
+    first = read_ledger(ledger).settings
+    chief = start("chief")
+    workers = [start("b"), start("d")]
+    for process in (*workers, chief):
+        ended(process)
+    assert read_ledger(ledger).settings == first
+    check_search(tmp_path, tuner, draw)
+
+
+def test_one_process_goes_on_with_what_a_chief_began(tmp_path, run, tuner, draw, monkeypatch):
+    draw(TRIALS)
+    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+    monkeypatch.setenv("KERASTUNER_ORACLE_PORT", "1")
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
+    chief = tuner()
+    with chief._folder.opened():
+        chief.save()
+        begun = chief.oracle.create_trial("a")
+        assert read_ledger(chief._folder.path / "ledger.jsonl").trials == (0,)
+    monkeypatch.delenv("KERASTUNER_ORACLE_IP")
+    monkeypatch.delenv("KERASTUNER_TUNER_ID")
+    alone = run(tuner())
+    trials = alone.get_best_trials(None)
+    assert len(trials) == TRIALS
+    (same,) = (trial for trial in trials if trial.trial_id == begun.trial_id)
+    assert same.hyperparameters.values == begun.hyperparameters.values
+
+
+def test_a_trial_is_in_the_ledger_before_it_is_handed_out(tuner, draw, monkeypatch):
+    draw(TRIALS)
+    made = tuner()
+    with made._folder.opened():
+        monkeypatch.setattr(made._folder.ledger, "record_trial", _full_disk)
+        with pytest.raises(OSError, match="full"):
+            made.oracle.create_trial("a")
+    assert made.oracle.create_trial.__self__ is made
+    keras_tuner_chief = made.oracle  # What the chief's server calls.
+    assert isinstance(keras_tuner_chief, keras_tuner.Oracle)
+
+
+def _full_disk(number):
+    raise OSError("full")
+
+
+def test_a_worker_does_not_give_out_trials(tuner, draw, monkeypatch):
+    draw(1)
+    for name, value in (("ORACLE_IP", "127.0.0.1"), ("ORACLE_PORT", "1"), ("TUNER_ID", "w")):
+        monkeypatch.setenv(f"KERASTUNER_{name}", value)
+    worker = tuner()
+    for ask in (worker.get_best_trials, worker.get_best_models, worker.get_best_hyperparameters):
+        with pytest.raises(ValueError, match="in the chief's process, got a worker"):
+            ask()
+
+
+@pytest.mark.parametrize("missing", ["ORACLE_PORT", "TUNER_ID"])
+def test_a_part_of_the_environment_is_refused(tuner, monkeypatch, missing):
+    for name in {"ORACLE_IP", "ORACLE_PORT", "TUNER_ID"} - {missing}:
+        monkeypatch.setenv(f"KERASTUNER_{name}", "1")
+    with pytest.raises(ValueError, match=f"got no KERASTUNER_{missing}. Set all"):
+        tuner()
+
+
+@pytest.mark.parametrize(
+    "address, name, worker",
+    [(None, None, False), ("h", "chief", False), ("h", "tuner3", True), (None, "tuner3", False)],
+)
+def test_who_is_a_worker(monkeypatch, address, name, worker):
+    for key, value in (("ORACLE_IP", address), ("TUNER_ID", name)):
+        if value is None:
+            monkeypatch.delenv(f"KERASTUNER_{key}", raising=False)
+        else:
+            monkeypatch.setenv(f"KERASTUNER_{key}", value)
+    assert distributed.is_worker() == worker
