@@ -9,6 +9,9 @@ The cell's epsilon, or --epsilon, is the budget of all trials together. With
 --tuner=private_random the best of a random number of trials is released; the other tuners choose
 settings by scores, and all of their trials are composed. Writes the record of the winner, a table
 of the trials in it, and a plot of these.
+
+Several processes train the trials of one search by the distributed mode of Keras Tuner
+(docs/searches.md).
 """
 
 from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
@@ -58,7 +61,14 @@ def main():
         )
     spec = search_spec(known[FLAGS.cell], seed=FLAGS.seed, **spec_flags.given(Search))
     if FLAGS.dry_run:
-        _show(spec)
+        print(_loaded(spec).describe())
+        print("  Nothing was trained.")
+        return
+    from tfdpnorm.tuning.distributed import is_worker
+
+    if is_worker():
+        _loaded(spec, run_dir=FLAGS.run_dir, checkpoint_every=FLAGS.checkpoint_every).search()
+        print("No trial is left; the record is the chief's.")
         return
     record = common.train(spec).record
     from tfdpnorm.experiments.report import searches
@@ -70,13 +80,11 @@ def main():
     print(f"{table}\nWritten: {path}.md, {plot}")
 
 
-def _show(spec):
-    """Says what a search would cost; trains nothing."""
-    from tfdpnorm.experiments.runs.data import load_experiment_data
-
-    data = load_experiment_data(spec, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
-    print(registry.run_class(spec.kind)(spec, data).describe())
-    print("  Nothing was trained.")
+def _loaded(spec, **run):
+    """The search of a spec, ready to begin."""
+    run_class = registry.run_class(spec.kind)
+    data = run_class.load(spec, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
+    return run_class(spec, data, **run)
 
 
 if __name__ == "__main__":

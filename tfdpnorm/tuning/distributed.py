@@ -10,9 +10,14 @@ _CHIEF = "chief"
 _ADDRESS, _PORT, _ID = (f"KERASTUNER_{name}" for name in ("ORACLE_IP", "ORACLE_PORT", "TUNER_ID"))
 
 
+def is_distributed():
+    """Whether several processes are on one search."""
+    return _ADDRESS in os.environ
+
+
 def is_worker():
     """Whether this process trains trials that another hands out."""
-    return _ADDRESS in os.environ and _CHIEF not in os.environ.get(_ID, "")
+    return is_distributed() and _CHIEF not in os.environ.get(_ID, "")
 
 
 def check_distributed_mode():
@@ -22,7 +27,7 @@ def check_distributed_mode():
         ValueError: naming what is missing.
     """
     missing = [name for name in (_PORT, _ID) if name not in os.environ]
-    if _ADDRESS in os.environ and missing:
+    if is_distributed() and missing:
         raise ValueError(
             f"Expected {_ADDRESS}, {_PORT} and {_ID} together, for several processes on one "
             f"search, got no {' and no '.join(missing)}. Set all of them, or none."

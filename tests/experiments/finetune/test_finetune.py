@@ -9,6 +9,8 @@ from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.finetune import cells
 from tfdpnorm.experiments.records.store import read_records
 from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
+from tfdpnorm.experiments.search.spec import search_spec
+from tfdpnorm.privacy.selection import NumberOfRuns
 
 
 @pytest.fixture
@@ -58,6 +60,15 @@ def test_the_cells_are_listed_with_the_papers_figures():
     assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
     assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
+
+
+def test_a_search_over_fine_tuning(tmp_path, model_path, monkeypatch):
+    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
+    spec = search_spec(small_spec(model_path), over="learning_rate=0.1:0.3", score_examples=100)
+    record = run(spec, tmp_path).record
+    assert record["kind"] == "finetune_search" and record["guarantee_holds"]
+    assert record["epsilon_of_a_trial"] < record["epsilon"] <= 8
+    assert record["pretrained"].startswith("imported, tiny_trunk ")
 
 
 @pytest.mark.slow_cases("none", "layer")

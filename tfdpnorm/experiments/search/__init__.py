@@ -8,6 +8,10 @@ __all__ = ["EXPERIMENTS", "kinds"]
 def kinds():
     """Returns the kinds of run that the specs are of; loads TensorFlow."""
     from tfdpnorm.experiments.runs.private import PrivateRun
-    from tfdpnorm.experiments.search.run import SearchRun, VariationalSearchRun
+    from tfdpnorm.experiments.search.run import (
+        FinetuneSearchRun,
+        SearchRun,
+        VariationalSearchRun,
+    )
 
-    return SearchRun, VariationalSearchRun, PrivateRun
+    return SearchRun, VariationalSearchRun, FinetuneSearchRun, PrivateRun

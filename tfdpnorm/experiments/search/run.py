@@ -9,15 +9,17 @@ import keras_tuner
 
 from tfdpnorm.data import split_public
 from tfdpnorm.data.examples import Examples
+from tfdpnorm.experiments.runs.finetune import FinetuneRun
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.runs.skeleton import Run
 from tfdpnorm.experiments.runs.variational import VariationalRun
 from tfdpnorm.experiments.search.hypermodel import MEASURED, CellHyperModel
 from tfdpnorm.experiments.search.space import grids
-from tfdpnorm.experiments.search.spec import SearchSpec, VariationalSearchSpec
+from tfdpnorm.experiments.search.spec import FinetuneSearchSpec, SearchSpec, VariationalSearchSpec
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
+from tfdpnorm.tuning.distributed import is_distributed
 
 NOT_FOR_RELEASE = (
     "Not for release, had the data been private: the epsilon presumes that nobody sees any trial "
@@ -40,6 +42,11 @@ class SearchRun(Run):
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         data, self._scored = without_scored(data, spec)
         super().__init__(spec, data, **more)
+        if self.run_dir is None and is_distributed():
+            raise ValueError(
+                "Expected --run_dir, a folder that all processes of the search see, in Keras "
+                "Tuner's distributed mode, got none. Give all of them the same."
+            )
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
@@ -64,10 +71,14 @@ class SearchRun(Run):
     def restore(self):
         """Nothing: the search does it, trial by trial."""
 
-    def train(self):
-        """Runs the trials; returns the expected number of examples of the winner's training."""
+    def search(self):
+        """Runs the trials that are left, or, in a worker, those that the chief hands out."""
         x, y = self.data.train_x, self.data.train_y
         self._tuner.search(x, y, validation_data=(self._scored.x, self._scored.y))
+
+    def train(self):
+        """Runs the trials; returns the expected number of examples of the winner's training."""
+        self.search()
         (self.model,) = self._tuner.get_best_models()
         plan = self.model.plan
         return self.model.ledger.position * plan.expected_batch_size
@@ -143,6 +154,14 @@ class VariationalSearchRun(SearchRun):
 
     spec_class = VariationalSearchSpec
     trial_class = VariationalRun
+
+
+class FinetuneSearchRun(SearchRun):
+    """A `SearchRun` over a cell that trains an imported model further."""
+
+    spec_class = FinetuneSearchSpec
+    trial_class = FinetuneRun
+    load = staticmethod(FinetuneRun.load)
 
 
 def without_scored(data, spec):

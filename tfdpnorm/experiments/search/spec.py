@@ -6,7 +6,7 @@ from typing import ClassVar
 from tfdpnorm.experiments.cells import column_of_privacy
 from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.parts import Search
-from tfdpnorm.experiments.spec import ExperimentSpec, VariationalSpec
+from tfdpnorm.experiments.spec import ExperimentSpec, FinetuneSpec, VariationalSpec
 
 
 def _check(spec):
@@ -43,7 +43,23 @@ class VariationalSearchSpec(Search, VariationalSpec):
             )
 
 
-_CLASSES = {ExperimentSpec: SearchSpec, VariationalSpec: VariationalSearchSpec}
+# `Search` comes last: it has fields of a network, such as model, that `FinetuneSpec` has otherwise.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneSearchSpec(FinetuneSpec, Search):
+    """A search over settings of a `FinetuneSpec`."""
+
+    kind: ClassVar[str] = "finetune_search"
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check(self)
+
+
+_CLASSES = {
+    ExperimentSpec: SearchSpec,
+    VariationalSpec: VariationalSearchSpec,
+    FinetuneSpec: FinetuneSearchSpec,
+}
 
 
 def search_spec(cell, **settings):
@@ -59,7 +75,7 @@ def search_spec(cell, **settings):
     spec_class = _CLASSES.get(type(cell))
     if spec_class is None:
         raise ValueError(
-            "Expected a cell that is trained privately, of kind 'private' or 'variational', got "
+            "Expected a cell that is trained privately, by an epsilon that holds, got "
             f"{cell.cell} of {cell.experiment}, of kind {cell.kind!r}."
         )
     fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
