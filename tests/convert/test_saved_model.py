@@ -16,6 +16,14 @@ class Doubling(tf.Module):
         return 2.0 * x
 
 
+class Scaling(layers.Layer):
+    def build(self, shape):
+        self.scale = self.add_weight("scale", (int(shape[-1]),))
+
+    def call(self, x):
+        return x * self.scale
+
+
 def network():
     model = keras.Sequential(
         [layers.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
@@ -50,3 +58,13 @@ def test_an_exported_folder_is_refused(tmp_path):
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="Expected a whole Keras model"):
         convert_model(tmp_path, "frozen")
+
+
+def test_classes_that_keras_does_not_know_are_asked_for(tmp_path):
+    model = keras.Sequential([layers.Input((4,)), Scaling(), layers.BatchNormalization()])
+    model.save(tmp_path / "own", save_format="tf")
+    with pytest.raises(ValueError, match=r"got \['Scaling'\] in .*custom_objects"):
+        convert_model(tmp_path / "own", "frozen")
+    converted, _ = convert_model(tmp_path / "own", "frozen", custom_objects={"Scaling": Scaling})
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(converted(x, training=False), model(x, training=False), rtol=1e-5)
