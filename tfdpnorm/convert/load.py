@@ -51,7 +51,7 @@ def load_model(model, custom_objects=None):
     unknown = revived_classes(loaded)
     if unknown:
         raise ValueError(
-            f"Expected a SavedModel of classes that are Keras' own or given, got {unknown} in "
-            f"{path}, of which it holds no code that can be built anew. Give them in custom_objects."
+            f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
+            "not hold. Give them in custom_objects."
         )
     return loaded
