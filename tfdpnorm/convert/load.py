@@ -5,6 +5,7 @@ import pathlib
 from tensorflow import keras
 
 from tfdpnorm import files
+from tfdpnorm.keras_compat.revived import revived_classes
 
 
 def load_model(model, custom_objects=None):
@@ -46,5 +47,11 @@ def load_model(model, custom_objects=None):
         raise ValueError(
             f"Expected a Keras model in {path}, got a SavedModel that Keras did not write. Save "
             "the model by model.save(...)."
+        )
+    unknown = revived_classes(loaded)
+    if unknown:
+        raise ValueError(
+            f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
+            "not hold. Give them in custom_objects."
         )
     return loaded
