@@ -7,6 +7,8 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import run_tflite
+from tfdpnorm.experiments.records.store import read_records
+from tfdpnorm.training.resume.checkpointing import Checkpointing
 from trainers import common
 
 SMALL = (
@@ -65,6 +67,40 @@ def test_from_a_file_to_an_exported_model(main, tmp_path):
     (logits,) = run_tflite(tmp_path / "export" / "model.tflite", picture)
     loaded = keras.models.load_model(tmp_path / "export" / "model.keras")
     np.testing.assert_allclose(logits, loaded(picture)[0], atol=1e-4)
+
+
+@pytest.mark.slow_cases("last:1")
+@pytest.mark.parametrize("trainable", ["head", "last:1"])
+def test_the_program_is_resumed_by_the_same_flags_alone(main, tmp_path, monkeypatch, trainable):
+    write_model(tmp_path / "mine.keras")
+    write_images(tmp_path / "photos")
+    flags = (
+        f"--model={tmp_path / 'mine.keras'}",
+        f"--dataset={tmp_path / 'photos'}",
+        *SMALL,
+        f"--trainable={trainable}",
+        "--checkpoint_every=1",
+        f"--run_dir={tmp_path / 'run'}",
+        f"--cache_dir={tmp_path / 'cache'}",
+        f"--output_dir={tmp_path / 'out'}",
+    )
+    real = Checkpointing.on_train_batch_end
+
+    def dies(self, batch, logs=None):
+        real(self, batch, logs)
+        self._private.ledger.close()
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpointing, "on_train_batch_end", dies)
+        assert "the disk is gone" in main("finetune", *flags).err
+    for changed, name in (("--learning_rate=9", "learning_rate"), ("--image_size=9", "image_size")):
+        refused = main("finetune", *flags, "--resume", changed)
+        assert refused.code == 2 and f"{name}. Move it away" in refused.err
+    done = main("finetune", *flags, "--resume")
+    assert done.code == 0 and "resumed after update 1 of 2" in done.out, done.err
+    (record,) = read_records(tmp_path / "out")
+    assert (record["updates"], record["resumes"]) == (2, 1) and record["epsilon"] <= 8
 
 
 def test_dry_runs_and_refusals(main, tmp_path):
