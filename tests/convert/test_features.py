@@ -1,11 +1,15 @@
 """Features kept in files, views, pixels, trunks and whole models."""
 
+import contextlib
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tfdpnorm import files
 from tfdpnorm.convert import Pixels, features, image_features
 from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
 from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
@@ -140,3 +144,31 @@ def test_threads_share_the_rows_in_their_order(workers):
     model = keras.Sequential([keras.Input((8, 6, 3)), layers.Flatten(), layers.Dense(2)])
     outputs = TFLiteModel(to_tflite(model), workers)(X)
     np.testing.assert_allclose(outputs, model(X).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("when", ["before the lock", "under the lock"])
+def test_another_process_may_finish_at_any_time(tmp_path, monkeypatch, when):
+    model, pixels = trunk(), Pixels()
+    expected = image_features(model, X, pixels=pixels, folder=tmp_path / "a", echo=str)
+    (finished,) = (tmp_path / "a").iterdir()
+    real = files.locked_folder
+
+    @contextlib.contextmanager
+    def others_finish(folder, echo):
+        if when == "under the lock":
+            with real(folder, echo):
+                end(folder)
+                yield
+            return
+        end(folder)
+        with real(folder, echo):
+            yield
+
+    def end(pieces):
+        shutil.copy(finished, pieces.with_suffix(".npy"))
+        shutil.rmtree(pieces)
+
+    monkeypatch.setattr(files, "locked_folder", others_finish)
+    made = image_features(model, X, pixels=pixels, folder=tmp_path / "b", echo=pytest.fail)
+    np.testing.assert_array_equal(made, expected)
+    assert len(list((tmp_path / "b").iterdir())) == 1

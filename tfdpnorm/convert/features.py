@@ -8,7 +8,7 @@ these.
 import hashlib
 import json
 import os
-import pathlib
+import shutil
 import time
 
 import numpy as np
@@ -75,14 +75,17 @@ def _config(model):
 
 def _kept(path, model, images, pixels, view, echo):
     """The features of one view: read, or computed in pieces that are kept until all are there."""
-    if not path.exists():
+    while not path.exists():
         pieces = path.with_suffix(".pieces")
         pieces.mkdir(exist_ok=True)
-        with files.locked_folder(pieces, echo):
+        try:
+            with files.locked_folder(pieces, echo):
+                if not path.exists():
+                    _compute(path, pieces, model, images, pixels, view, echo)
+                shutil.rmtree(pieces)
+        except FileNotFoundError:  # Another process has finished, and removed them meanwhile.
             if not path.exists():
-                _compute(path, pieces, model, images, pixels, view, echo)
-        if path.exists() and pieces.exists():
-            _remove(pieces)
+                raise
     return np.load(path)
 
 
@@ -141,12 +144,6 @@ def _save(path, array):
     with files.scratch_file(path) as partial:
         np.save(partial, array)
         os.replace(partial, path)
-
-
-def _remove(pieces):
-    for piece in pathlib.Path(pieces).iterdir():
-        piece.unlink()
-    pieces.rmdir()
 
 
 class Pixels:
