@@ -10,6 +10,7 @@ import numpy as np
 from tfdpnorm.experiments.report.tables import by_cell
 
 _LONG_LABEL = 34  # characters; two columns of longer ones do not fit
+_ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough
 # Accuracies in percent that an axis names, and where its logarithm ends.
 _TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
 _TOP = 100.2
@@ -179,6 +180,8 @@ def saved(figure, axes, path):
         # Outside: there is no corner that no curve of some table runs through.
         columns = 2 if max(map(len, labels)) <= _LONG_LABEL else 1
         figure.legend(loc="outside lower center", ncols=columns)
+        rows = math.ceil(len(labels) / columns)
+        figure.set_figheight(figure.get_figheight() + _ROW * max(0, rows - _ROWS_THAT_FIT))
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
