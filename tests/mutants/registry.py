@@ -9,6 +9,7 @@ from tests.mutants import (
     noise,
     noised_statistics,
     proofs,
+    residual_networks,
     resuming,
     rounding,
     rules,
@@ -34,6 +35,7 @@ _SUBJECTS = (
     rounding,
     dpvd,
     conversion,
+    residual_networks,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

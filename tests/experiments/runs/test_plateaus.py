@@ -7,6 +7,8 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.experiments.registry import run_cell
+from tfdpnorm.experiments.runs.plateaus import halving_callbacks
+from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
 
 
@@ -55,6 +57,23 @@ def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     assert result.record["epsilon"] == pytest.approx(
         trained(tiny_spec(steps=20, delta=1e-3), tiny_data)[0].record["epsilon"]
     ), "the training examples pay for it, too"
+
+
+def test_the_validation_examples_are_asked_within_their_own_budget(
+    tiny_spec, tiny_data, with_validation
+):
+    data = with_validation(tiny_data)
+    spec = tiny_spec(epsilon=9.0, steps=20, plateau="private", plateau_epsilon=2.0)
+    plan = PrivacyPlan(64, 16, 20, noise_multiplier=1.0, l2_norm_clip=1.0, delta=1e-3)
+    validation, halving = halving_callbacks(spec, data, plan)
+    np.testing.assert_array_equal(validation.x, data.validation_x)
+    np.testing.assert_array_equal(validation.y, data.validation_y)
+    # Five epochs of four updates: five Gaussian answers, an example moves each by one.
+    alphas = np.arange(2, 200)
+    renyi = 5 * alphas / (2 * validation.noise_multiplier**2)
+    epsilon = renyi + np.log1p(-1 / alphas) - np.log(1e-3 * alphas) / (alphas - 1)
+    assert 1.9 < epsilon.min() <= 2.01
+    assert halving.monitor == validation.name
 
 
 def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):

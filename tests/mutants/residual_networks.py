@@ -1,0 +1,93 @@
+"""Faults in ScaleNorm, random views, halving on a plateau, and the Hessian."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_SCALE_NORM = "tfdpnorm/layers/scale_norm.py"
+_SUMS = "tfdpnorm/models/residual_sums.py"
+_VIEWS = "tfdpnorm/layers/random_crop_and_flip.py"
+_PLATEAUS = "tfdpnorm/experiments/runs/plateaus.py"
+_HESSIAN = "tfdpnorm/analysis/hessian.py"
+
+MUTANTS = (
+    Mutant(
+        "scale-norm-of-one-path",
+        _SCALE_NORM,
+        (("for path in paths])", "for path in paths[:1]])"),),
+        "The skip path is lost.",
+        tests_in("tests/layers/test_scale_norm.py", "test_group_norm_of_the_sum"),
+    ),
+    Mutant(
+        "scale-norm-of-another-kind",
+        _SUMS,
+        (('1 if norm == "layer" else groups', "groups"),),
+        "A network with layer normalisation gets ScaleNorm in groups.",
+        tests_in(
+            "tests/models/test_residual_networks.py",
+            "test_scale_norm_is_of_the_kind_of_the_network",
+        ),
+    ),
+    Mutant(
+        "one-window-for-all-rows",
+        _VIEWS,
+        (
+            (
+                "self._generator.uniform([rows], 0, end, tf.int32)",
+                "tf.repeat(self._generator.uniform([1], 0, end, tf.int32), rows)",
+            ),
+        ),
+        "All images of a lot are moved alike.",
+        tests_in(
+            "tests/layers/test_random_crop_and_flip.py",
+            "test_a_view_is_one_of_all_windows_and_all_are_as_likely",
+        ),
+    ),
+    Mutant(
+        "plateau-of-training-examples",
+        _PLATEAUS,
+        (
+            (
+                "        data.validation_x,\n        data.validation_y,\n",
+                "        data.train_x,\n        data.train_y,\n",
+            ),
+        ),
+        "Training examples answer, and what they pay for it is written down for others.",
+        tests_in(
+            "tests/experiments/runs/test_plateaus.py",
+            "test_the_validation_examples_are_asked_within_their_own_budget",
+        ),
+    ),
+    Mutant(
+        "plateau-by-the-budget-of-training",
+        _PLATEAUS,
+        (("epsilon=spec.plateau_epsilon", "epsilon=spec.epsilon"),),
+        "The answers cost another epsilon than the flag says.",
+        tests_in(
+            "tests/experiments/runs/test_plateaus.py",
+            "test_the_validation_examples_are_asked_within_their_own_budget",
+        ),
+    ),
+    Mutant(
+        "too-few-queries-for-the-epochs",
+        _PLATEAUS,
+        (("queries=epochs", "queries=1"),),
+        "Each answer has the noise of a single one, and the second is not covered.",
+        tests_in(
+            "tests/experiments/runs/test_plateaus.py",
+            "test_the_validation_examples_are_asked_within_their_own_budget",
+        ),
+    ),
+    Mutant(
+        "hessian-in-training-mode",
+        _HESSIAN,
+        (("self._model(x, training=False)", "self._model(x, training=True)"),),
+        "Dropout makes it the Hessian of another loss at each product.",
+        tests_in("tests/analysis/test_hessian.py", "test_layers_run_in_inference_mode"),
+    ),
+    Mutant(
+        "hessian-of-the-sum",
+        _HESSIAN,
+        (("return total / self._rows", "return total"),),
+        "Eigenvalues grow with the number of rows.",
+        tests_in("tests/analysis/test_hessian.py", "test_products_are_those_of_the_dense_matrix"),
+    ),
+)
