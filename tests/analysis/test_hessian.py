@@ -8,7 +8,7 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.analysis import Hessian
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm, WeightStandardizedConv2D
-from tfdpnorm.models.resnet9 import mish
+from tfdpnorm.models.mish import mish
 
 
 def small_model(*layers, dtype="float64"):

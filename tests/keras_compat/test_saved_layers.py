@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat import saved_layers
-from tfdpnorm.models.resnet9 import mish
+from tfdpnorm.models.mish import mish
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,6 +4,8 @@ Private part: `tensorflow.python.ops.control_flow_util`, since nothing public sa
 is compiled by XLA. Version-bound: the switch of TensorFloat-32, `tf.config.experimental`.
 """
 
+import functools
+
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
@@ -16,6 +18,39 @@ def has_gpu():
 def in_xla():
     """Whether what is traced now is compiled by XLA, which does not have every operation."""
     return control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph())
+
+
+def compiled(function):
+    """`function`, compiled by XLA on a CPU: one pass where TensorFlow makes one for each operation.
+
+    TensorFlow's wheels have elementwise kernels for old processors; XLA makes them for the one at
+    hand. On a GPU, and where XLA cannot be used, the function is left as it is.
+
+    Args:
+        function: Function of tensors, of elementwise operations, which gives a tensor.
+
+    Returns:
+        A function of the same arguments.
+    """
+    by_xla = tf.function(function, jit_compile=True)
+
+    @functools.wraps(function)
+    def called(*tensors):
+        return (function if in_xla() or not _has_xla_on_cpu() else by_xla)(*tensors)
+
+    return called
+
+
+@functools.cache
+def _has_xla_on_cpu():
+    if has_gpu():
+        return False
+    with tf.init_scope():
+        try:
+            tf.function(tf.identity, jit_compile=True)(tf.zeros([]))
+        except (tf.errors.OpError, ValueError, RuntimeError):
+            return False
+    return True
 
 
 def switch_off_tensor_float_32():

@@ -31,7 +31,7 @@ _MODULES = {
     "WeightNoise": "tfdpnorm.layers",
     "WeightStandardizedConv2D": "tfdpnorm.layers",
 }
-_FUNCTIONS = {"mish": "tfdpnorm.models.resnet9"}
+_FUNCTIONS = {"mish": "tfdpnorm.models.mish"}
 
 
 def register_when_keras_is_imported():

@@ -1,21 +1,15 @@
 """ResNet-9, with and without scale normalisation."""
 
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice
 from tfdpnorm.models.blocks import check_image_shape, dense_layers
+from tfdpnorm.models.mish import mish
 from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 from tfdpnorm.models.residual_sums import ResidualSum
 
 ORDERS = ("conv_norm_act", "conv_act_norm")
-
-
-@keras.utils.register_keras_serializable(package="tfdpnorm")
-def mish(x):
-    """x tanh(softplus(x)) (Misra 2020)."""
-    return x * tf.math.tanh(tf.math.softplus(x))
 
 
 @register("resnet9")

@@ -31,7 +31,7 @@ def model_of(input_shape, *layers, dtype="float32"):
     return keras.Model(inputs, keras.layers.Dense(2, dtype=dtype)(keras.layers.Flatten()(x)))
 
 
-@pytest.fixture(params=["gram", "patches", "row by row"])
+@pytest.fixture(params=["gram", "patches", "places", "row by row"])
 def form(request, monkeypatch):
     """Makes every convolution take one form, whatever it costs."""
     monkeypatch.setattr(
@@ -40,6 +40,7 @@ def form(request, monkeypatch):
         lambda self: request.param == "gram" and len(self._calls) == 1,
     )
     monkeypatch.setattr(ConvolutionSum, "_by_patches", lambda self: request.param == "patches")
+    monkeypatch.setattr(ConvolutionSum, "_by_places", lambda self: request.param == "places")
     return request.param
 
 

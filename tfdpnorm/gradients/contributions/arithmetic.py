@@ -155,14 +155,22 @@ def weighted(x, factors):
 
 
 def cleaned(x, finite):
-    """Returns x, [rows, ...], with zeros in the rows that are not `finite`, [rows]."""
+    """Returns x with zeros in the rows that are not `finite`.
 
-    def without():
+    Args:
+        x: [rows, ...], or a list of such tensors.
+        finite: [rows], bool.
+    """
+
+    def without_rows(x):
         shape = [-1] + [1] * (x.shape.rank - 1)
         return tf.where(tf.reshape(finite, shape), x, tf.zeros([], x.dtype))
 
-    count = x.shape.num_elements()
-    if count is not None and count <= _FEW_NUMBERS:
+    def without():
+        return tf.nest.map_structure(without_rows, x)
+
+    counts = [part.shape.num_elements() for part in tf.nest.flatten(x)]
+    if None not in counts and sum(counts) <= _FEW_NUMBERS:
         return without()
     # Nearly always all rows are finite, and a copy of every activation would cost time.
     return tf.cond(tf.reduce_all(finite), lambda: x, without)

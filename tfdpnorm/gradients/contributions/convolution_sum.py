@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import (
@@ -28,6 +29,7 @@ _PER_STRIDED_NUMBER = 250  # the same with strides: neighbours in the patch are 
 _PER_GRAM_NUMBER = 300  # to shift and add one number of a Gram matrix
 _PER_INSTANTIATED_NUMBER = 70  # to keep one number of a row's gradient and add it up
 _PER_ROW = 10e6  # to start the filter gradient of a single row
+_FEWEST_CHANNELS = 16  # under a place of the kernel, for a product of matrices to be quick
 
 _PATCH_BYTES = 8 * 2**20  # how much of the patches is held at once
 
@@ -35,10 +37,10 @@ _PATCH_BYTES = 8 * 2**20  # how much of the patches is held at once
 class ConvolutionSum(Contribution):
     """Gradients of a kernel, g_i = sum over positions t of patch_it b_it^T.
 
-    Where positions are few, norms come from Gram matrices and the weighted sum from the ordinary
-    filter gradient of factor * b. Elsewhere each row's gradient is computed and kept: by the
-    ordinary filter gradient in a loop over the rows, or, for convolutions so small that starting
-    one costs more than running it, as a product of patches and b.
+    Where positions are few, norms come from Gram matrices and the weighted sum from factor * b.
+    Elsewhere each row's gradient is computed and kept: as a product of patches and b for small
+    convolutions; place by place of the kernel, a product of the pixels under it and b each, where
+    channels are many; else by the ordinary filter gradient in a loop over the rows.
 
     Args:
         images: [rows, *sizes, channels], inputs of the convolution.
@@ -49,6 +51,9 @@ class ConvolutionSum(Contribution):
 
     def __init__(self, images, b, window, kernel_shape):
         self._calls = [(widened(images), widened(b))]
+        # As they are, where products of them lose no more than Keras' own gradients do.
+        narrow = images.dtype == b.dtype == tf.bfloat16
+        self._as_they_are = [(images, b)] if narrow else self._calls
         self._window = window
         self._shape = kernel_shape
         self._rows_per_example = 1
@@ -61,6 +66,7 @@ class ConvolutionSum(Contribution):
             return super().merged(other)
         both = copy.copy(self)
         both._calls = self._calls + other._calls
+        both._as_they_are = self._as_they_are + other._as_they_are
         return both
 
     def grouped(self, count):
@@ -69,7 +75,7 @@ class ConvolutionSum(Contribution):
         return found
 
     def instantiated(self):
-        return self._finished(self._kernel_gradients()[0])
+        return self._finished(self._joined(self._kernel_gradients()[0]))
 
     def squared_norms(self):
         if self._gram_is_cheaper():
@@ -79,16 +85,18 @@ class ConvolutionSum(Contribution):
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._matrices is not None:
-            total = sums.weighted(cleaned(self._matrices, finite), factors)
-            return self._finished(total)
+            total = tf.nest.map_structure(
+                lambda part: sums.weighted(part, factors), cleaned(self._matrices, finite)
+            )
+            return self._finished(self._joined(total))
         ((images, b),) = self._calls
+        rows, positions = (cleaned(images, finite), weighted(b, factors)), _positions(b)
+        if self._by_places():
+            return self._finished(self._joined(self._over_places(sums.products, *rows)))
 
         def total(images, b):
             return self._window.kernel_gradient(images, b, self._shape)
 
-        rows, positions = (cleaned(images, finite), weighted(b, factors)), _positions(b)
-        if positions * self._shape.num_elements() > _PER_ROW:
-            return self._finished(sums.one_by_one(total, rows, positions, self._shape))
         return self._finished(sums.in_float64(total, rows, positions))
 
     # What a convolution with a function of its variable overrides
@@ -118,14 +126,46 @@ class ConvolutionSum(Contribution):
         return patch_gram_roundings(images.shape[-1], self._window), b.shape[-1]
 
     def _kernel_gradients(self):
-        """The gradients of each row by the kernel, and their measures."""
-        if not self._by_patches():
-            return self._row_by_row()
-        total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
-        found = tf.reshape(total, [-1, *self._shape])
-        if self._rows_per_example > 1:
-            found = Instantiated(found).grouped(self._rows_per_example).instantiated()
-        return found, self._measures(found)
+        """The gradients of each row by the kernel, see `_joined`, and their measures."""
+        if self._by_patches():
+            total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
+            found = tf.reshape(total, [-1, *self._shape])
+            if self._rows_per_example > 1:
+                found = Instantiated(found).grouped(self._rows_per_example).instantiated()
+            return found, self._measures(found)
+        return self._place_by_place() if self._by_places() else self._row_by_row()
+
+    def _joined(self, gradients):
+        """[..., *kernel_shape] of that, or of a list of [..., channels, filters] by place."""
+        if not isinstance(gradients, list):
+            return gradients
+        rows = [-1] if gradients[0].shape.rank == 3 else []
+        return tf.reshape(tf.stack(gradients, axis=-3), [*rows, *self._shape])
+
+    def _place_by_place(self):
+        def product(pixels, b):
+            return widened(tf.matmul(pixels, b, transpose_a=True))
+
+        of_calls = [self._over_places(product, *call) for call in self._as_they_are]
+        parts = [tf.add_n(of_place) for of_place in zip(*of_calls, strict=True)]
+        ones = [1] * (len(self._shape) - 2)
+        measures = tf.add_n(
+            [self._measures(tf.reshape(p, [-1, *ones, *self._shape[-2:]])) for p in parts]
+        )
+        # More than adding up the squares of the places may lose.
+        return parts, measures * (1 + len(parts) * np.finfo(measures.dtype.as_numpy_dtype).eps)
+
+    def _over_places(self, product, images, b):
+        """`product` of the pixels under each place of the kernel, [rows, T, channels], and b."""
+        counts, b, images = b.shape[1:-1], _flat(b), self._window.padded(images)
+        found = []
+        for place in np.ndindex(*self._window.kernel_size):
+            # In turn, so that not all copies of the images are there at once.
+            with tf.control_dependencies(found[-1:]):
+                pixels = self._window.under(tf.identity(images), place, counts)
+            pixels = tf.reshape(pixels, [-1, b.shape[1], images.shape[-1]])
+            found.append(product(pixels, b))
+        return found
 
     def _from_patches(self, images, b):
         b = _flat(b)
@@ -172,6 +212,14 @@ class ConvolutionSum(Contribution):
         # On a GPU each row of a loop waits for its own small kernels.
         return has_gpu() or self._patches_cost() < _PER_ROW
 
+    def _by_places(self):
+        if not self._has_known_sizes() or self._rows_per_example > 1:
+            return False
+        # What starts the filter gradient of each row and keeps it, against copies of the images.
+        few = all(_positions(b) <= 2 * self._shape[-1] for _, b in self._as_they_are)
+        narrow = self._as_they_are[0][0].dtype == tf.bfloat16
+        return self._shape[-2] >= _FEWEST_CHANNELS and (few or narrow)
+
     def _gram_is_cheaper(self):
         if len(self._calls) > 1 or self._rows_per_example > 1 or not self._has_known_sizes():
             return False
@@ -190,3 +238,4 @@ def _flat(b):
 
 def _positions(b):
     return b.shape[1:-1].num_elements()
+

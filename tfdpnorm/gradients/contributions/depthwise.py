@@ -39,16 +39,9 @@ def _place_by_place(images, b, window, kernel_shape):
     b = tf.reshape(b, [-1, *counts, channels, multiplier])
     gradients = []
     for place in np.ndindex(*window.kernel_size):
-        pixels = images[(slice(None), *map(_met, place, counts, *window[1:3]))]
-        products = pixels[..., tf.newaxis] * b
+        products = window.under(images, place, counts)[..., tf.newaxis] * b
         gradients.append(tf.reduce_sum(products, axis=range(1, window.rank + 1)))
     return tf.reshape(tf.stack(gradients, axis=1), [-1, *kernel_shape])
-
-
-def _met(place, count, stride, dilation):
-    """The pixels that a place of the kernel goes over, along one dimension."""
-    begin = place * dilation
-    return slice(begin, begin + (count - 1) * stride + 1, stride)
 
 
 def _with_rows_as_channels(images, b, window, kernel_shape):

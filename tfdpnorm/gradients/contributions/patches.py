@@ -5,6 +5,8 @@ import math
 
 import tensorflow as tf
 
+from tfdpnorm.gradients.contributions.window import steps
+
 
 def kernel_rows(images, window):
     """The patches under each place of a kernel, one part for each row of the kernel.
@@ -28,14 +30,14 @@ def kernel_rows(images, window):
     images = window.padded(images, channel_axis=1)
     begins = [place * window.dilation_rate[-1] for place in range(window.kernel_size[-1])]
     shifted = tf.concat(
-        [images[..., _steps(begin, counts[-1], window.strides[-1])] for begin in begins], axis=1
+        [images[..., steps(begin, counts[-1], window.strides[-1])] for begin in begins], axis=1
     )
     found = []
     for place in itertools.product(*map(range, window.kernel_size[:-1])):
         index = [slice(None), slice(None)]
         for axis, position in enumerate(place):
             begin = position * window.dilation_rate[axis]
-            index.append(_steps(begin, counts[axis], window.strides[axis]))
+            index.append(steps(begin, counts[axis], window.strides[axis]))
         part = shifted[tuple(index)]
         found.append(tf.reshape(part, [-1, part.shape[1], math.prod(counts)]))
     return found
@@ -118,7 +120,3 @@ def _phases(kernel, stride, dilation):
     for place in range(kernel):
         found.setdefault(place * dilation % stride, []).append(place * dilation // stride)
     return list(found.items())
-
-
-def _steps(begin, count, stride):
-    return slice(begin, begin + (count - 1) * stride + 1, stride)

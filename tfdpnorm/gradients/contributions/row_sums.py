@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfdpnorm.gradients.rounded_sums import BLOCKS_ADDED_AT_ONCE, ROWS_IN_A_BLOCK
 from tfdpnorm.keras_compat.devices import has_gpu
 
-_FEW_POSITIONS = 32  # for fewer, float64 takes less time than a matrix for each row
+_FEW_POSITIONS = 16  # for fewer, float64 takes less time than a matrix for each row
 _MATRICES_BYTES = 32 * 2**20  # how much of the rows' matrices is held at once
 _MOST_BLOCKS = 32  # each is a part of the graph of its own, which takes time to trace
 _FUSED_TERMS = 2**20  # added up in float64 in one go

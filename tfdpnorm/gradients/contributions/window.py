@@ -39,6 +39,17 @@ class Window(NamedTuple):
             found.append(room // stride + 1)
         return found
 
+    def under(self, padded, place, counts):
+        """The pixels that one place of the kernel goes over: [rows, *counts, channels].
+
+        Args:
+            padded: [rows, *sizes, channels], as `padded` returns it.
+            place: The place in the kernel, a tuple.
+            counts: As `counts` returns it.
+        """
+        begins = [p * dilation for p, dilation in zip(place, self.dilation_rate, strict=True)]
+        return padded[(slice(None), *map(steps, begins, counts, self.strides))]
+
     def padded(self, images, channel_axis=-1):
         """Returns images with the zeros around them that the padding asks for.
 
@@ -77,3 +88,8 @@ class Window(NamedTuple):
             tape.watch(kernel)
             outputs = self.convolved(images, kernel)
         return tape.gradient(outputs, kernel, output_gradients=outputs_gradient)
+
+
+def steps(begin, count, stride):
+    """The slice of `count` pixels from `begin` on, `stride` apart."""
+    return slice(begin, begin + (count - 1) * stride + 1, stride)

@@ -1,0 +1,41 @@
+"""The activation Mish, at the price of a simple one."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.devices import compiled
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+def mish(x):
+    """x tanh(softplus(x)), computed in float32 under a half-precision policy.
+
+    Args:
+        x: Any shape, of floats.
+
+    Returns:
+        A tensor of the shape and dtype of x.
+
+    Reference:
+        Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1.
+    """
+    wide = x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
+    return tf.cast(_mish(wide), x.dtype)
+
+
+@tf.custom_gradient
+def _mish(x):
+    # TensorFlow knows this form and runs it in one pass.
+    return x * tf.math.tanh(tf.math.softplus(x)), lambda b: _backward(x, b)
+
+
+@compiled
+def _backward(x, b):
+    """b times the derivative, in one exponential.
+
+    With w = exp(x), tanh(softplus(x)) = 1 - 2 / (w^2 + 2 w + 2). Above 20, it is 1 to the last bit.
+    """
+    x = tf.minimum(x, 20.0)
+    w = tf.exp(x)
+    r = 1.0 / (w * (w + 2.0) + 2.0)
+    return b * (1.0 - 2.0 * r + x * 4.0 * w * (w + 1.0) * tf.square(r))
