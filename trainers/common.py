@@ -1,5 +1,6 @@
 """The flags of all training programs, and the way from flags to a run."""
 
+import dataclasses
 import os
 import sys
 
@@ -17,7 +18,11 @@ flags.disclaim_key_flags()
 
 def define_run_flags():
     """Defines the flags of all training programs that are no fields of a spec."""
-    flags.DEFINE_bool("mixed_precision", False, "Compute in half precision (mixed_float16).")
+    flags.DEFINE_bool(
+        "mixed_precision",
+        False,
+        "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16.",
+    )
     flags.DEFINE_string(
         "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
     )
@@ -53,9 +58,9 @@ def define_private_run_flags():
 def train(spec):
     """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
     if FLAGS.mixed_precision:
-        from tensorflow import keras
+        from tfdpnorm.keras_compat.precision import half_precision
 
-        keras.mixed_precision.set_global_policy("mixed_float16")
+        spec = dataclasses.replace(spec, precision=half_precision())
     if FLAGS.resume and FLAGS.run_dir is None:
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}

@@ -315,6 +315,33 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "places-norm-of-some",
+        f"{_PLACE}/convolution_sum.py",
+        (("*self._shape[-2:]])) for p in parts]", "*self._shape[-2:]])) for p in parts[1:]]"),),
+        "What one place of the kernel adds to the norm of a row is left out.",
+        tests_in("tests/gradients/test_convolution_forms.py", "test_all_forms_equal_the_loop"),
+    ),
+    Mutant(
+        "places-rounded-after-the-norm",
+        f"{_PLACE}/convolution_sum.py",
+        (
+            (
+                "return widened(tf.matmul(pixels, b, transpose_a=True))",
+                "return tf.matmul(widened(pixels), widened(b), transpose_a=True)",
+            ),
+            (
+                "return parts, measures *",
+                "parts = [widened(tf.cast(p, self._as_they_are[0][0].dtype)) for p in parts]\n"
+                "        return parts, measures *",
+            ),
+        ),
+        "Norms are those of gradients that are rounded to bfloat16 later.",
+        tests_in(
+            "tests/gradients/test_convolution_forms.py",
+            "test_products_in_bfloat16_stay_within_the_clip",
+        ),
+    ),
+    Mutant(
         "gram-of-patches-without-strides",
         "tfdpnorm/gradients/contributions/patches.py",
         (

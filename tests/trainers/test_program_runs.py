@@ -58,6 +58,7 @@ VALUES = {
     "plateau_patience": 2,
     "plateau_examples": 88,
     "plateau_epsilon": 0.5,
+    "precision": "mixed_bfloat16",
 }
 # Flags with a meaning for one normalisation only.
 NORM_OF = {"statistics_budget_share": "noised_batch"}
@@ -184,7 +185,7 @@ def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
     assert result.code == 0
     (record,) = read_records(tmp_path)
     assert not record["guarantee_holds"] and record["epsilon"] == float("inf")
-    assert record["flags"]["precision"] == "mixed_float16"
+    assert record["flags"]["precision"] == "mixed_bfloat16"
     assert "NO GUARANTEE: the noise multiplier is 0" in result.out
     assert not AN_EPSILON.search(result.out)
 

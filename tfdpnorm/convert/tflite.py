@@ -1,13 +1,13 @@
 """TFLite models: how a Keras model becomes one, and what it predicts."""
 
 import concurrent.futures
-import contextlib
 import os
 import pathlib
-import sys
 
 import numpy as np
 import tensorflow as tf
+
+from tfdpnorm.keras_compat.chatter import silent_stderr
 
 
 def to_tflite(model, ranges=None):
@@ -43,7 +43,7 @@ def of_function(call, spec, owner, ranges=None):
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
             tf.lite.OpsSet.TFLITE_BUILTINS,
         ]
-    with _silent_stderr():
+    with silent_stderr():
         return converter.convert()
 
 
@@ -74,7 +74,7 @@ class TFLiteModel:
             tf.lite.Interpreter(model_content=content, num_threads=1) for _ in range(workers)
         ]
         for interpreter in self._interpreters:
-            with _silent_stderr():
+            with silent_stderr():
                 interpreter.allocate_tensors()
 
     def __call__(self, rows):
@@ -93,18 +93,3 @@ def _run(interpreter, rows):
         interpreter.invoke()
         found.append(interpreter.get_tensor(made["index"])[0])
     return np.stack(found) if found else None
-
-
-@contextlib.contextmanager
-def _silent_stderr():
-    """Context without the statistics that the converter prints past Python; errors are raised."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(nowhere)
-        os.close(kept)

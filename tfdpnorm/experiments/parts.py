@@ -30,6 +30,7 @@ ROUNDS = ("epoch", "update")
 VOCABULARIES = ("hashed", "public", "private")
 VIEWS = ("moved", "random")
 PLATEAUS = ("none", "private", "test")
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 # Other numbers of moved views would favour a direction (`runs.augmentation`).
 MULTIPLICITIES = (1, 5, 9)
 CACHE_DIR = "outputs/pretrained"
@@ -164,6 +165,11 @@ class Network(Part):
     model: str = knob("lenet5", "Network.", choices=_networks)
     model_options: tuple[tuple[str, object], ...] = knob(
         (), "Pairs of further options of the model, such as (('activation', 'tanh'),).", flag=False
+    )
+    precision: str = knob(
+        "float32",
+        "What layers compute in. Weights, norms, clipped sums and noise stay in float32.",
+        choices=PRECISIONS,
     )
 
 

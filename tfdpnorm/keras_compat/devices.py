@@ -9,6 +9,8 @@ import functools
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
+from tfdpnorm.keras_compat.chatter import silent_stderr
+
 
 def has_gpu():
     """Whether TensorFlow computes on a GPU."""
@@ -45,7 +47,8 @@ def compiled(function):
 def _has_xla_on_cpu():
     if has_gpu():
         return False
-    with tf.init_scope():
+    # Without its announcement, which comes with the first function that is compiled.
+    with tf.init_scope(), silent_stderr():
         try:
             tf.function(tf.identity, jit_compile=True)(tf.zeros([]))
         except (tf.errors.OpError, ValueError, RuntimeError):

@@ -6,8 +6,12 @@ out half-precision copies. Version-bound parts: the keyword by which `add_weight
 for which there is no public accessor.
 """
 
+import contextlib
 import inspect
 
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.devices import has_gpu
 from tfdpnorm.keras_compat.walk import sublayers
 
 
@@ -31,3 +35,19 @@ def as_stored(variable):
 def computes_in_half(model):
     """Whether any layer inside `model` computes in float16."""
     return any(layer.compute_dtype == "float16" for layer in sublayers(model))
+
+
+@contextlib.contextmanager
+def made_under(policy):
+    """While this lasts, layers are made under a policy, such as "mixed_bfloat16"."""
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+def half_precision():
+    """The policy of half precision that the machine is quick with; processors have no float16."""
+    return "mixed_float16" if has_gpu() else "mixed_bfloat16"

@@ -1,5 +1,6 @@
 """The cells of Klause et al.: what they train, what they say of it, and their tables."""
 
+import dataclasses
 import math
 
 import pytest
@@ -121,10 +122,9 @@ def test_table_4_is_made_of_the_runs_of_table_1():
 
 
 def test_a_record_of_a_cell_is_done(make_record):
-    from tfdpnorm.experiments.runs.settings import settings
 
     spec = klause.spec("cifar10", "resnet9", 7.42, scale_norm=True)
-    record = make_record(experiment=spec.experiment, cell=spec.cell, flags=settings(spec))
+    record = make_record(experiment=spec.experiment, cell=spec.cell, flags=dataclasses.asdict(spec))
     assert is_done(spec, [record])
     assert not is_done(klause.spec("cifar10", "resnet9", 7.42), [record])
 

@@ -265,11 +265,12 @@ def test_an_estimate_spends_nothing_and_looks_at_nothing(
     assert same(before, private.model.get_weights())
 
 
-def test_half_precision_is_in_the_record(tiny_spec, tiny_data):
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    run = PrivateRun(tiny_spec(ema_decay=None), tiny_data)
+def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
+    run = PrivateRun(tiny_spec(ema_decay=None, precision="mixed_bfloat16"), tiny_data)
+    assert run.model.model.layers[1].compute_dtype == "bfloat16"
+    assert keras.mixed_precision.global_policy().name == "float32"
     record = make_record(run, seconds=1.0, examples=0)
-    assert record["flags"]["precision"] == "mixed_float16"
+    assert record["flags"]["precision"] == "mixed_bfloat16"
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def record_of(spec, **fields):
         "statistics": "none", "engine": "book_keeping", "noise_generator": "philox",
         "insecure_seed": None, "resumes": 0, "seed": spec.seed, "scale": "full",
         "search": "not searched", "curve": [], "seconds": 10.0, "examples_per_second": 200.0,
-        "flags": {**dataclasses.asdict(spec), "precision": "float32"},
+        "flags": dataclasses.asdict(spec),
         "versions": {}, "commit": None,
         **fields,
     }  # fmt: skip

@@ -7,6 +7,7 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.experiments.ermis.readings import NEAREST
 from tfdpnorm.experiments.knobs import make_private_arguments
+from tfdpnorm.keras_compat.precision import made_under
 from tfdpnorm.layers import with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private
@@ -21,13 +22,14 @@ def build_network(spec, data, **options):
         **options: Further options of the model.
     """
     keras.utils.set_random_seed(spec.seed)  # initial weights; never the noise of privacy, or lots
-    network = models.build(
-        spec.model,
-        norm=spec.norm,
-        num_classes=data.num_classes,
-        input_shape=data.train_x.shape[1:],
-        **{**dict(spec.model_options), **data.model_options, **options},
-    )
+    with made_under(spec.precision):
+        network = models.build(
+            spec.model,
+            norm=spec.norm,
+            num_classes=data.num_classes,
+            input_shape=data.train_x.shape[1:],
+            **{**dict(spec.model_options), **data.model_options, **options},
+        )
     if getattr(spec, "method", None) == "dpvd":
         return with_variational_dropout(
             network, noise="public", num_examples=data.num_examples, kl_weight=spec.kl_weight

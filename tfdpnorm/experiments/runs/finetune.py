@@ -16,6 +16,7 @@ from tfdpnorm.experiments.parts import CACHE_DIR
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import FinetuneSpec
+from tfdpnorm.keras_compat.precision import made_under
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
 
@@ -78,6 +79,11 @@ def build_finetuned(spec, data, **statistics):
         **statistics: For public-batch normalisation.
     """
     keras.utils.set_random_seed(spec.seed)
+    with made_under(spec.precision):
+        return _finetuned(spec, data, statistics)
+
+
+def _finetuned(spec, data, statistics):
     if spec.trainable == "head":
         (features,) = data.train_x.shape[1:]
         layers = head_layers(data.num_classes, spec.norm, features, **statistics)

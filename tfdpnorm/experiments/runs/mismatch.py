@@ -8,7 +8,6 @@ from tensorflow import keras
 from tfdpnorm.analysis import moment_mismatch, noise_through_statistics
 from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.runs.private import PrivateRun
-from tfdpnorm.experiments.runs.settings import settings
 from tfdpnorm.experiments.runs.skeleton import run
 
 _PRIVATE_ROWS = 512  # as many are looked at
@@ -50,7 +49,7 @@ def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print
         "rows": rows,
         "seed": spec.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance(settings(spec)),
+        **provenance(dataclasses.asdict(spec)),
     }
 
 

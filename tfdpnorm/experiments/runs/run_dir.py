@@ -6,12 +6,13 @@ and hidden files, which a killed process may leave half written, are no run yet.
 """
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 
 from tfdpnorm import files
 from tfdpnorm.experiments.records.upgrade import upgraded_settings
-from tfdpnorm.experiments.runs.settings import differences, settings
+from tfdpnorm.experiments.runs.settings import differences
 from tfdpnorm.training.resume.run_folder import check_no_ledger
 
 SETTINGS = "settings.json"
@@ -43,7 +44,7 @@ def claim_run_dir(run_dir, spec, resume=False):
     if _content(folder):
         _check_is_the_run(folder, spec, resume)
     else:
-        text = json.dumps(settings(spec), indent=1) + "\n"
+        text = json.dumps(dataclasses.asdict(spec), indent=1) + "\n"
         files.write_whole(folder / SETTINGS, text, durable=True)
     try:
         yield

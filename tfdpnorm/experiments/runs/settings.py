@@ -1,20 +1,10 @@
-"""The settings of a run, and in which of them it differs from another run."""
+"""In which settings a run differs from another one."""
 
 import dataclasses
 import math
 import numbers
 
-from tensorflow import keras
-
 from tfdpnorm.experiments.knobs import defaults_of, knobs
-
-
-def settings(spec):
-    """Returns what a record of a spec's run has as "flags": a dict, the precision in it."""
-    return {
-        **dataclasses.asdict(spec),
-        "precision": keras.mixed_precision.global_policy().name,
-    }
 
 
 def differences(spec, other):
@@ -23,13 +13,12 @@ def differences(spec, other):
     Lists count as tuples, and a field that `other` lacks counts as its default: older records do
     not have the newer fields. A field that the spec lacks is a difference. Left out are the seed,
     what changes nothing that is measured, and what has no effect in either run.
-    The spec is one that is trained at Keras' present precision.
 
     Args:
         spec: Spec of a run, such as an `ExperimentSpec`.
         other: Dict, such as the "flags" of a record.
     """
-    return _differences(settings(spec), other, type(spec))
+    return _differences(dataclasses.asdict(spec), other, type(spec))
 
 
 def have_same_settings(records, spec_class):
@@ -44,7 +33,7 @@ def have_same_settings(records, spec_class):
 
 
 def _differences(first, second, spec_class):
-    defaults = {"precision": "float32", **defaults_of(spec_class)}
+    defaults = defaults_of(spec_class)
     first, second = ({**defaults, **given} for given in (first, second))
     left_out = {"seed"}
     for name, knob in knobs(spec_class).items():

@@ -3,6 +3,7 @@
 A kind of run is a subclass of `Run`, which has only what differs.
 """
 
+import dataclasses
 import time
 from typing import NamedTuple
 
@@ -15,7 +16,6 @@ from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
 from tfdpnorm.experiments.runs.saved import check_model_file, save_model
-from tfdpnorm.experiments.runs.settings import settings
 from tfdpnorm.training import PrivateModel
 
 
@@ -180,7 +180,7 @@ def make_record(training, seconds, examples):
         "search": spec.search,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
-        **provenance(settings(spec)),
+        **provenance(dataclasses.asdict(spec)),
     }
 
 

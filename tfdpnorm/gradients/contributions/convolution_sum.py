@@ -238,4 +238,3 @@ def _flat(b):
 
 def _positions(b):
     return b.shape[1:-1].num_elements()
-

@@ -77,7 +77,13 @@ class Window(NamedTuple):
         if self.padding == "causal":
             images, padding = self.padded(images), "VALID"
         return tf.nn.convolution(
-            images, kernel, strides=self.strides, padding=padding, dilations=self.dilation_rate
+            images,
+            kernel,
+            strides=self.strides,
+            padding=padding,
+            dilations=self.dilation_rate,
+            # Without it, the gradient of three dimensions fails in eager mode.
+            data_format=("NWC", "NHWC", "NDHWC")[self.rank - 1],
         )
 
     def kernel_gradient(self, images, outputs_gradient, kernel_shape):

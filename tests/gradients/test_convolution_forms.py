@@ -1,0 +1,121 @@
+"""The forms that a convolution's gradients take: the same sums and norms, whichever is cheapest."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import assert_equals_the_loop, example_rows, loss_function
+from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.window import Window
+from tfdpnorm.keras_compat.precision import made_under
+
+FORMS = ("gram", "patches", "places", "row by row")
+
+
+@pytest.fixture(params=FORMS)
+def form(request, monkeypatch):
+    """Makes every convolution take one form, whatever it costs."""
+    taken = {"_gram_is_cheaper": "gram", "_by_patches": "patches", "_by_places": "places"}
+    for name, of in taken.items():
+        monkeypatch.setattr(ConvolutionSum, name, lambda self, of=of: request.param == of)
+    return request.param
+
+
+def model_of(input_shape, *layers):
+    keras.utils.set_random_seed(7)
+    x = inputs = keras.Input(input_shape)
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(x)))
+
+
+CASES = {
+    "same": ((5, 6, 3), keras.layers.Conv2D, dict(kernel_size=3, padding="same")),
+    "strides": ((7, 6, 2), keras.layers.Conv2D, dict(kernel_size=(3, 2), strides=(2, 3))),
+    "both": ((6, 7, 2), keras.layers.Conv2D, dict(kernel_size=3, strides=2, padding="same")),
+    "dilation": ((8, 7, 2), keras.layers.Conv2D, dict(kernel_size=(2, 3), dilation_rate=2)),
+    "square": ((3, 3, 3), keras.layers.Conv2D, dict(kernel_size=3, padding="same")),
+    "causal": ((7, 3), keras.layers.Conv1D, dict(kernel_size=3, padding="causal")),
+    "steps": ((7, 3), keras.layers.Conv1D, dict(kernel_size=2, strides=2, padding="causal")),
+    "volume": ((3, 4, 3, 2), keras.layers.Conv3D, dict(kernel_size=(2, 3, 2), padding="same")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_forms_equal_the_loop(form, case):
+    shape, layer, options = CASES[case]
+    model = model_of(shape, layer(3, activation="tanh", **options))
+    # Gram matrices give norms that are larger by what rounding may have taken away.
+    assert_equals_the_loop(model, counts=(0, 1, 7), tolerance=1e-4)
+
+
+@pytest.fixture
+def place_by_place(monkeypatch):
+    monkeypatch.setattr(ConvolutionSum, "_by_patches", lambda self: False)
+    monkeypatch.setattr(ConvolutionSum, "_by_places", lambda self: True)
+
+
+def test_two_calls_add_up_place_by_place(place_by_place):
+    layer = keras.layers.Conv2D(3, 3, padding="same", activation="tanh")
+    assert_equals_the_loop(model_of((4, 5, 3), layer, layer), counts=(2, 7))
+
+
+def wide_model(policy):
+    with made_under(policy):
+        layer = keras.layers.Conv2D(8, 3, padding="same", use_bias=False)
+        return model_of((12, 12, 32), layer), layer
+
+
+def test_products_in_bfloat16_stay_within_the_clip(place_by_place):
+    """A row's norm is that of the gradient that is added up, with the rounding that it has had."""
+    model, layer = wide_model("mixed_bfloat16")
+    for seed in range(4):
+        result = book_keeping(
+            model, loss_function(model), example_rows(model, 1, seed), [layer.kernel], 0.01
+        )
+        (total,) = result.gradients
+        assert total.dtype == tf.float32
+        norm = np.linalg.norm(total.numpy().astype(np.float64))
+        assert norm <= 0.01 * (1 + 1e-6)
+        assert norm == pytest.approx(0.01, rel=1e-4)
+
+
+def test_products_in_bfloat16_are_as_near_as_bfloat16_is(place_by_place):
+    """To the gradients of the same signals in float32."""
+    rng = np.random.default_rng(3)
+    images, b = (
+        tf.cast(rng.normal(size=(6, 12, 12, channels)), tf.bfloat16) for channels in (32, 8)
+    )
+    _, layer = wide_model("float32")
+    rest = Window.of(layer), layer.kernel.shape
+    sums = [
+        ConvolutionSum(tf.cast(images, dtype), tf.cast(b, dtype), *rest)
+        for dtype in (tf.bfloat16, tf.float32)
+    ]
+    narrow, wide = (s.instantiated().numpy() for s in sums)
+    assert narrow.dtype == np.float32
+    error = np.abs(narrow - wide).max(axis=(1, 2, 3, 4))
+    assert (error > 0).all()  # or it was not done in bfloat16
+    assert (error <= 2.0**-8 * np.abs(wide).max(axis=(1, 2, 3, 4))).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_norms_by_place_are_never_too_small(dtype):
+    """Adding up the squares of the places loses nothing."""
+    rng = np.random.default_rng(4)
+    with made_under("float32"):
+        layer = keras.layers.Conv2D(64, 3, padding="same")
+        layer.build((None, 8, 8, 16))
+    for _ in range(5):
+        scale = 10.0 ** rng.uniform(-6, 3, size=(4, 1, 1, 1))
+        images = tf.cast(rng.normal(size=(4, 8, 8, 16)) * scale, dtype)
+        b = tf.cast(rng.normal(size=(4, 8, 8, 64)) / scale, dtype)
+        found = ConvolutionSum(images, b, Window.of(layer), layer.kernel.shape)
+        assert found._by_places()
+        gradients, norms = found._place_by_place()
+        parts = np.stack([part.numpy().astype(np.float64) for part in gradients])
+        exact = np.square(parts).sum(axis=(0, 2, 3))
+        assert (norms.numpy() >= exact).all()
+        assert norms.numpy() == pytest.approx(exact, rel=1e-5)
