@@ -29,7 +29,7 @@ def compiled(function):
     hand. On a GPU, and where XLA cannot be used, the function is left as it is.
 
     Args:
-        function: Function of tensors, of elementwise operations, which gives a tensor.
+        function: Function of tensors, made of elementwise operations and sums over single rows.
 
     Returns:
         A function of the same arguments.

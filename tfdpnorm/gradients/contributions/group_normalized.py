@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.positions import over_positions, size
+from tfdpnorm.keras_compat.devices import compiled
 
 
 class GroupNormalized:
@@ -27,57 +28,92 @@ class GroupNormalized:
 
     def __call__(self, inputs):
         """Returns what the layer gives, in float32 (float64 for float64 inputs)."""
-        inputs = widened(inputs)
-        dtype, channels = inputs.dtype, inputs.shape[-1]
+        dtype, channels = widened(inputs).dtype, inputs.shape[-1]
         layer = self._layer
         # Tensors: tf.custom_gradient takes no variables.
-        gamma = tf.ones([channels], dtype)
+        gamma, beta = tf.ones([channels], dtype), tf.zeros([channels], dtype)
         if layer.scale:
             gamma = tf.cast(tf.convert_to_tensor(layer.gamma), dtype)
-        beta = tf.cast(tf.convert_to_tensor(layer.beta), dtype) if layer.center else 0.0
-        self._groups = channels if layer.groups == -1 else layer.groups
-        # The static number of positions where there is one.
-        positions = inputs.shape[1:-1].num_elements()
-        if positions is None:
-            positions = tf.reduce_prod(tf.shape(inputs)[1:-1])
-        self._count = tf.cast(positions * (channels // self._groups), dtype)
-        self._per_channel = [-1, *[1] * (inputs.shape.rank - 2), channels]
+        if layer.center:
+            beta = tf.cast(tf.convert_to_tensor(layer.beta), dtype)
+        groups = channels if layer.groups == -1 else layer.groups
+        # XLA would compile anew for each size of images.
+        known = inputs.shape[1:].is_fully_defined()
+        normalize, differentiate, self._position_sums = _COMPILED if known else _AS_THEY_ARE
 
         @tf.custom_gradient
         def normalized(x):
-            mean = self._of_groups(over_positions(x)) / self._count
-            self._centred = x - tf.reshape(mean, self._per_channel)
-            variance = self._of_groups(over_positions(tf.square(self._centred))) / self._count
-            self._rsqrt = tf.math.rsqrt(variance + layer.epsilon)
-            outputs = self._centred * tf.reshape(self._rsqrt * gamma, self._per_channel)
+            outputs, self._centred, self._rsqrt = normalize(x, gamma, beta, groups, layer.epsilon)
 
             def backward(b):
-                s1, s2 = self._position_sums(b)
-                offset = self._rsqrt * self._of_groups(gamma * s1) / self._count
-                slope = self._rsqrt**3 * self._of_groups(gamma * s2) / self._count
-                factors = (self._rsqrt * gamma, slope, offset)
-                by_b, by_centred, offset = (tf.reshape(f, self._per_channel) for f in factors)
-                return b * by_b - self._centred * by_centred - offset
+                gradient, *self._sums[b.ref()] = differentiate(
+                    b, self._centred, self._rsqrt, gamma, groups
+                )
+                return tf.cast(gradient, x.dtype)
 
-            return outputs + beta, backward
+            return outputs, backward
 
         return normalized(inputs)
 
     def parameter_gradients(self, b):
         """The gradients of each row by gamma and beta, [rows, channels] each."""
-        s1, s2 = self._position_sums(b)
+        # The backward pass may have them.
+        if b.ref() not in self._sums:
+            self._sums[b.ref()] = self._position_sums(b, self._centred)
+        s1, s2 = self._sums[b.ref()]
         return self._rsqrt * s2, s1
 
-    def _position_sums(self, b):
-        # Asked for twice, by the backward pass and for the norms.
-        if b.ref() not in self._sums:
-            self._sums[b.ref()] = over_positions(b), over_positions(b * self._centred)
-        return self._sums[b.ref()]
 
-    def _of_groups(self, x):
-        """The sum over the channels of a group, for each of its channels: [rows, channels]."""
-        channels = x.shape[-1]
-        grouped = tf.reshape(x, [-1, self._groups, channels // self._groups])
-        total = tf.reduce_sum(grouped, axis=2, keepdims=True)
-        repeated = tf.broadcast_to(total, [size(grouped, 0), *grouped.shape[1:]])
-        return tf.reshape(repeated, [-1, channels])
+def _normalized(x, gamma, beta, groups, epsilon):
+    """The outputs, what is left of x without the mean, and r, [rows, channels]."""
+    x = widened(x)
+    count = _count(x, groups)
+    mean = _of_groups(over_positions(x), groups) / count
+    centred = x - _per_channel(mean, x)
+    variance = _of_groups(over_positions(tf.square(centred)), groups) / count
+    rsqrt = tf.math.rsqrt(variance + epsilon)
+    return centred * _per_channel(rsqrt * gamma, x) + beta, centred, rsqrt
+
+
+def _differentiated(b, centred, rsqrt, gamma, groups):
+    """The gradient by the inputs, S1 and S2."""
+    b = widened(b)
+    s1, s2 = _sums_over_positions(b, centred)
+    count = _count(b, groups)
+    offset = rsqrt * _of_groups(gamma * s1, groups) / count
+    slope = rsqrt**3 * _of_groups(gamma * s2, groups) / count
+    by_b, by_centred, offset = (_per_channel(f, b) for f in (rsqrt * gamma, slope, offset))
+    return b * by_b - centred * by_centred - offset, s1, s2
+
+
+def _sums_over_positions(b, centred):
+    """S1 and S2, [rows, channels] each."""
+    b = widened(b)
+    return over_positions(b), over_positions(b * centred)
+
+
+_AS_THEY_ARE = _normalized, _differentiated, _sums_over_positions
+_COMPILED = tuple(map(compiled, _AS_THEY_ARE))
+
+
+def _count(x, groups):
+    """How many numbers a group of a row has."""
+    # The static number of positions where there is one.
+    positions = x.shape[1:-1].num_elements()
+    if positions is None:
+        positions = tf.reduce_prod(tf.shape(x)[1:-1])
+    return tf.cast(positions * (x.shape[-1] // groups), x.dtype)
+
+
+def _per_channel(factors, x):
+    """[rows, channels] as a factor of x."""
+    return tf.reshape(factors, [-1, *[1] * (x.shape.rank - 2), x.shape[-1]])
+
+
+def _of_groups(x, groups):
+    """The sum over the channels of a group, for each of its channels: [rows, channels]."""
+    channels = x.shape[-1]
+    grouped = tf.reshape(x, [-1, groups, channels // groups])
+    total = tf.reduce_sum(grouped, axis=2, keepdims=True)
+    repeated = tf.broadcast_to(total, [size(grouped, 0), *grouped.shape[1:]])
+    return tf.reshape(repeated, [-1, channels])

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.devices import has_gpu
+from tfdpnorm.keras_compat.devices import has_gpu, in_xla
 
 
 def over_positions(x):
@@ -17,7 +17,7 @@ def over_positions(x):
     if x.shape.rank == 2:
         return x
     flat = flat_positions(x)
-    if has_gpu():
+    if has_gpu() or in_xla():
         return tf.reduce_sum(flat, axis=1)  # a GPU may round products to TensorFloat-32
     # A product with ones: TensorFlow's sum takes up to three times as long where channels are few.
     ones = tf.ones([size(flat, 0), 1, size(flat, 1)], flat.dtype)

@@ -3,7 +3,6 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.group_normalized import GroupNormalized
 from tfdpnorm.gradients.rules.normalization import ScaleAndOffsetRule
@@ -29,7 +28,7 @@ class GroupNormalizationRule(ScaleAndOffsetRule):
     def contributions(self, layer, remembered, gradients):
         if not isinstance(remembered, GroupNormalized):
             return super().contributions(layer, remembered, gradients)
-        gamma, beta = remembered.parameter_gradients(widened(gradients[0]))
+        gamma, beta = remembered.parameter_gradients(gradients[0])
         found = []
         if layer.scale:
             found.append((layer.gamma, Instantiated(gamma)))
