@@ -31,6 +31,11 @@ def define_flags():
     flags.DEFINE_string(
         "runs_dir", "outputs/runs", "Folder of the runs that are not done, and of the logs."
     )
+    flags.DEFINE_string(
+        "models_dir",
+        None,
+        "Folder for the trained models and their privacy statements; default: none are kept.",
+    )
     flags.DEFINE_bool("dry_run", False, "Print what is done, what is left; train nothing.")
 
 
@@ -50,6 +55,7 @@ def main():
         data_dir=FLAGS.data_dir,
         output_dir=FLAGS.output_dir,
         runs_dir=FLAGS.runs_dir,
+        models_dir=FLAGS.models_dir,
         dry_run=FLAGS.dry_run,
         when_done=table,
     )

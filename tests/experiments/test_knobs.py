@@ -100,7 +100,8 @@ def test_a_spec_of_parts_is_flat():
     toy = Toy(dataset="digits", share=0.5)
     assert (toy.seed, toy.plain, toy.norm) == (7, 3, "none")
     assert list(dataclasses.asdict(toy)) == [
-        "dataset", "seed", "norm", "model", "model_options", "share", "parts_of_it", "plain",
+        "dataset", "seed", "norm", "model", "model_options", "precision", "share", "parts_of_it",
+        "plain",
     ]  # fmt: skip
     assert dataclasses.replace(toy, seed=8).seed == 8
     with pytest.raises(ValueError, match="Expected seed"):

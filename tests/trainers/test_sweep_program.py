@@ -40,11 +40,13 @@ def test_flags_reach_the_sweep(program, called):
             data_dir=None,
             output_dir="results",
             runs_dir="outputs/runs",
+            models_dir=None,
             dry_run=False,
             when_done="All done. The table: python -m trainers.table --experiment=davody_table7",
         ),
     )
-    given = dict(seeds=3, workers=2, data_dir="d", output_dir="o", runs_dir="r", dry_run=True)
+    given = dict(seeds=3, workers=2, data_dir="d", output_dir="o", runs_dir="r", models_dir="m")
+    given["dry_run"] = True
     arguments = [f"--{name}={value}" for name, value in given.items()]
     assert program(*arguments, "--cells=none/eps=1,*/eps=7").code == 0
     specs, options = called.pop()

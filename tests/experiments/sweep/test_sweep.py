@@ -57,6 +57,18 @@ def test_each_finished_run_is_one_line(place):
         assert line in log
 
 
+def test_models_are_kept_where_the_sweep_is_told_to(place, tmp_path):
+    trainer, files = Trainer(), []
+
+    def run_cell(spec, model_file=None, **rest):
+        files.append(model_file)
+        return trainer(spec, **rest)
+
+    place.sweep(run_cell, specs=TABLE[:1], models_dir=str(tmp_path / "models"))
+    assert files == [str(tmp_path / "models" / "a_table-none-eps=inf-seed0.keras")]
+    assert (tmp_path / "models").is_dir()
+
+
 def stop(exception):
     def event(*_):
         raise exception

@@ -15,13 +15,15 @@ import numpy as np
 from tensorflow import keras
 from tfdpnorm import make_private, models
 
-name, rows = sys.argv[1], 64
+name, policy, rows = sys.argv[1], sys.argv[2], 64
+keras.mixed_precision.set_global_policy(policy)
 rng = np.random.default_rng(0)
 if name in ("bilstm", "transformer"):
     x, shape = rng.integers(1, 50, (rows, 12)), (12,)
     options = dict(vocabulary_size=50, norm="layer")
 else:
-    x, shape, options = rng.random((rows, 16, 16, 3), np.float32), (16, 16, 3), dict(norm="group")
+    shape, options = (32, 32, 3) if policy != "float32" else (16, 16, 3), dict(norm="group")
+    x = rng.random((rows, *shape), np.float32)
 y = rng.integers(0, 4, rows)
 keras.utils.set_random_seed(0)
 model = models.build(name, num_classes=4, input_shape=shape, **options)
@@ -38,9 +40,18 @@ print(hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdige
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet9", "wrn_16_4", "bilstm", "transformer"])
-def test_three_processes_end_with_the_same_weights(name):
-    command = [sys.executable, "-W", "ignore", "-c", _TRAIN, name]
+@pytest.mark.parametrize(
+    "name, policy",
+    [
+        ("resnet9", "float32"),
+        ("resnet9", "mixed_bfloat16"),
+        ("wrn_16_4", "float32"),
+        ("bilstm", "float32"),
+        ("transformer", "float32"),
+    ],
+)
+def test_three_processes_end_with_the_same_weights(name, policy):
+    command = [sys.executable, "-W", "ignore", "-c", _TRAIN, name, policy]
     ends = {
         subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(3)
     }

@@ -28,6 +28,8 @@ PHYSICAL_BATCH_SIZES = {"cifar10": 64, "imagenette": 8, "tiny_imagenet": 32}
 # Groups of group normalisation, for those of the options that are not given.
 GROUPS = {"resnet9": 32, "resnet50": 32, "wrn_16_4": 16, "wide_resnet": 16}
 
+# Convolutions in bfloat16 take less than half the time of a step, on processors that have it.
+_HALF = dict(precision="mixed_bfloat16")
 _NOT_SEARCHED = "the paper's but for the scale; not searched"
 
 # What we train, by (data set, network).

@@ -37,6 +37,7 @@ def sweep(
     data_dir=None,
     output_dir="results",
     runs_dir="outputs/runs",
+    models_dir=None,
     dry_run=False,
     when_done=None,
     show=_show,
@@ -53,6 +54,7 @@ def sweep(
         data_dir: TFDS directory.
         output_dir: Folder of the records.
         runs_dir: Folder of the folders of runs that are not done.
+        models_dir: Folder for the trained models and their privacy statements; None keeps none.
         dry_run: Only say what is done, what is left and how long it will take.
         when_done: A line that is shown when no run is left.
         show: Function that shows a text.
@@ -74,7 +76,9 @@ def sweep(
         return 0
     files.make_folder(output_dir, "output_dir")
     files.make_folder(runs_dir, "runs_dir")
-    job = Job(run_cell, data_dir, output_dir, runs_dir)
+    if models_dir is not None:
+        files.make_folder(models_dir, "models_dir")
+    job = Job(run_cell, data_dir, output_dir, runs_dir, models_dir)
     state = _Sweep(runs, records, Workers(job, workers, make_pool, show), workers, show)
     try:
         with _sigterm_raises():

@@ -1,6 +1,7 @@
 """One run of a sweep, trained by the process that got it, and how it ended."""
 
 import contextlib
+import pathlib
 import shutil
 import time
 import traceback
@@ -23,12 +24,15 @@ class Job(NamedTuple):
         data_dir: TFDS directory.
         output_dir: Folder of the records.
         runs_dir: Folder of the folders of runs.
+        models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
+            model_file= as well.
     """
 
     run_cell: Callable
     data_dir: str | None
     output_dir: str
     runs_dir: str
+    models_dir: str | None = None
 
 
 class Outcome(NamedTuple):
@@ -89,6 +93,11 @@ def train(spec, job):
 
 
 def _train_locked(spec, job, folder):
+    kept = {}
+    if job.models_dir is not None:
+        kept["model_file"] = str(
+            pathlib.Path(job.models_dir) / f"{spec.experiment}-{folder.name}.keras"
+        )
     record = job.run_cell(
         spec,
         data_dir=job.data_dir,
@@ -96,6 +105,7 @@ def _train_locked(spec, job, folder):
         echo=print,
         run_dir=folder,
         resume=True,
+        **kept,
     ).record
     # Without it the next sweep would train the run again, and this one is about to forget it.
     if not is_done(spec, read_records(job.output_dir, spec.experiment)):

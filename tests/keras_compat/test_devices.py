@@ -1,0 +1,70 @@
+"""Functions that are compiled where that works."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdpnorm.keras_compat import devices
+
+X = np.linspace(-3, 3, 12).reshape(3, 4).astype(np.float32)
+IS_EAGER = []
+
+
+def shifted(x, by):
+    IS_EAGER.append(tf.executing_eagerly())
+    return tf.exp(x) + by, tf.reduce_sum(x, axis=1)
+
+
+@pytest.fixture(params=[True, False], ids=["XLA", "no XLA"])
+def has_xla(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(devices, "_has_xla_on_cpu", lambda: False)
+    IS_EAGER.clear()
+    return request.param
+
+
+def test_it_gives_what_the_function_gives(has_xla):
+    for found, expected in zip(devices.compiled(shifted)(X, 2.0), shifted(X, 2.0), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert IS_EAGER == [not has_xla, True]
+
+
+def test_it_can_be_differentiated_twice(has_xla):
+    x = tf.constant(X)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y, _ = devices.compiled(shifted)(x, 0.0)
+        first = inner.gradient(y, x)
+    np.testing.assert_allclose(outer.gradient(first, x), np.exp(X), rtol=1e-6)
+
+
+def test_it_stands_in_functions_that_are_compiled(has_xla):
+    whole = tf.function(lambda x: devices.compiled(shifted)(x, 1.0)[0] * 2, jit_compile=True)
+    np.testing.assert_allclose(whole(X), 2 * (np.exp(X) + 1), rtol=1e-6)
+
+
+def test_what_cannot_be_compiled_here_is_noticed(monkeypatch):
+    def fails(*_, **__):
+        raise tf.errors.UnimplementedError(None, None, "no compiler for this device")
+
+    monkeypatch.setattr(tf, "function", lambda *_, **__: fails)
+    devices._has_xla_on_cpu.cache_clear()
+    try:
+        assert not devices._has_xla_on_cpu()
+    finally:
+        devices._has_xla_on_cpu.cache_clear()
+
+
+@pytest.mark.slow
+def test_xla_is_not_announced():
+    code = (
+        "import tensorflow as tf\nfrom tfdpnorm.models.mish import mish\nx = tf.zeros([2])\n"
+        "with tf.GradientTape() as tape:\n tape.watch(x)\n y = mish(x)\ntape.gradient(y, x)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "XLA" not in shown.stderr

@@ -1,0 +1,43 @@
+"""Mish against its definition, with two derivatives."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdpnorm.models.mish import mish
+
+X = np.concatenate([np.linspace(-30, 30, 601), [100, -100, 1e4, -1e4]])
+
+
+def with_derivatives(function, x):
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = function(x)
+        first = inner.gradient(y, x)
+    return y, first, outer.gradient(first, x)
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance",
+    [("float64", 1e-14), ("float32", 5e-7), ("float16", 1e-3), ("bfloat16", 8e-3)],
+)
+def test_values_and_derivatives(dtype, tolerance):
+    x = tf.cast(X, dtype)
+    expected = with_derivatives(
+        lambda x: x * tf.math.tanh(tf.math.softplus(x)), tf.cast(x, tf.float64)
+    )
+    for found, right in zip(with_derivatives(mish, x), expected, strict=True):
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(
+            tf.cast(found, tf.float64), right, rtol=tolerance, atol=tolerance
+        )
+
+
+def test_numbers_that_are_not_finite_are_not_hidden():
+    x = tf.constant([np.nan, np.inf, 1.0])
+    y, first, _ = with_derivatives(mish, x)
+    assert np.isnan(y[0]) and np.isnan(first[0])
+    assert np.isinf(y[1])
+    assert np.isfinite(y[2]) and np.isfinite(first[2])
