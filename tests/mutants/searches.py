@@ -4,9 +4,12 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _SEARCH = "tfdpnorm/privacy/search.py"
 _FOLDER = "tfdpnorm/tuning/folder.py"
-_TUNERS = "tfdpnorm/tuning/tuners.py"
+_TUNER = "tfdpnorm/tuning/private_tuner.py"
+_RANDOM = "tfdpnorm/tuning/random_search.py"
+_COMPOSED = "tfdpnorm/tuning/composed_search.py"
 _PRIVACY_TESTS = ("tests/privacy/test_search.py",)
 _TUNER_TESTS = "tests/tuning/test_private_random_search.py"
+_KILLED_TESTS = "tests/tuning/test_killed_search.py"
 _DISTRIBUTED_TESTS = "tests/tuning/test_distributed_search.py"
 
 MUTANTS = (
@@ -101,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "trials-begin-unrecorded",
-        _TUNERS,
+        _TUNER,
         (
             (
                 "            self._folder.ledger.record_trial(int(trial.trial_id))\n",
@@ -113,41 +116,35 @@ MUTANTS = (
     ),
     Mutant(
         "workers-of-another-search",
-        _TUNERS,
+        _TUNER,
         (("            self._folder.check_same_search()\n", ""),),
         "A worker with another budget trains trials of the search.",
         tests_in(_DISTRIBUTED_TESTS, "test_workers_share_the_trials_and_one_may_die"),
     ),
     Mutant(
         "any-number-of-composed-trials",
-        _TUNERS,
+        _COMPOSED,
         (("        oracle.max_trials = min(trials, oracle.max_trials or trials)\n", ""),),
         "A composed search asks for more trials than it has planned for.",
         ("tests/tuning/test_composed_search.py",),
     ),
     Mutant(
         "losers-released",
-        _TUNERS,
+        _RANDOM,
         (("        if asked != 1:\n", "        if asked < 1:\n"),),
         "More than the best of the trials can be asked for.",
         tests_in(_TUNER_TESTS, "test_only_the_winner"),
     ),
     Mutant(
         "winner-before-the-end",
-        _TUNERS,
-        (
-            ("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),
-            (
-                "trial.trial_id == self.get_best_trials()[0].trial_id:",
-                "trial.trial_id == '0000':",
-            ),
-        ),
+        _RANDOM,
+        (("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),),
         "Somebody may stop a search when its best score is good enough.",
         tests_in(_TUNER_TESTS, "test_a_killed_search_goes_on_with_the_same_trials"),
     ),
     Mutant(
         "trials-that-spent-more-compete",
-        _TUNERS,
+        _TUNER,
         (("            if private.ledger.recounted:\n", "            if False:\n"),),
         "A trial that has spent more than planned takes part.",
         tests_in(_TUNER_TESTS, "test_a_trial_that_spent_more_than_planned_is_not_released"),
@@ -155,9 +152,68 @@ MUTANTS = (
     Mutant(
         "private-questions-in-trials",
         "tfdpnorm/tuning/hypermodel.py",
-        (("if any(isinstance(callback, PrivateValidation)", "if any(callback is None"),),
+        (("if isinstance(callback, PrivateValidation):", "if callback is None:"),),
         "A trial asks more about validation examples than the search has planned for.",
         tests_in(_TUNER_TESTS, "test_private_questions_in_a_trial_are_refused"),
+    ),
+    Mutant(
+        "trials-lost-as-they-begin",
+        _TUNER,
+        (("            run_again_what_began(self.oracle)\n", "            pass\n"),),
+        "A trial whose process was killed as it began counts and is never made.",
+        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+    ),
+    Mutant(
+        "state-of-a-search-half-written",
+        _TUNER,
+        (("        keep_whole(oracle, files.write_whole)\n", ""),),
+        "A search whose process was killed while it wrote cannot be resumed.",
+        tests_in(_KILLED_TESTS, "test_keras_tuner_writes_no_file_of_its_own"),
+    ),
+    Mutant(
+        "secret-of-an-ended-search-stays",
+        _TUNER,
+        (("            self._folder.forget_secret()  #", "            pass  #"),),
+        "The secret is never deleted where the process was killed before it did.",
+        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+    ),
+    Mutant(
+        "trials-with-known-seeds",
+        _TUNER,
+        (
+            (
+                "            keras.utils.set_random_seed(secrets.randbelow(2**31))\n",
+                "            pass\n",
+            ),
+        ),
+        "Trials are not equally distributed where a program seeds its initial weights.",
+        tests_in(_TUNER_TESTS, "test_no_seed_of_the_program_tells_trials_apart"),
+    ),
+    Mutant(
+        "losers-loaded",
+        _RANDOM,
+        (("if self._winner(1).trial_id != trial.trial_id:", "if self._winner(1) is None:"),),
+        "A trial that lost can be loaded, with a statement that has the epsilon of the search.",
+        tests_in(_TUNER_TESTS, "test_no_other_way_to_the_trials_that_lost"),
+    ),
+    Mutant(
+        "trials-shown-one-by-one",
+        _TUNER,
+        (
+            (
+                "        keras.backend.clear_session()\n",
+                '        keras.backend.clear_session()\n        self._say("A trial begins.")\n',
+            ),
+        ),
+        "A program's output tells how many trials there were.",
+        tests_in(_TUNER_TESTS, "test_what_is_printed_does_not_tell_how_many_trials_there_were"),
+    ),
+    Mutant(
+        "trials-written-down",
+        "tfdpnorm/tuning/hypermodel.py",
+        (("if isinstance(callback, _WRITERS) and not is_composed:", "if callback is None:"),),
+        "Callbacks leave losses and weights of the trials that lost outside of the folder.",
+        tests_in(_TUNER_TESTS, "test_callbacks_that_write_trials_down_are_refused"),
     ),
     Mutant(
         "plain-searches-unnoticed",

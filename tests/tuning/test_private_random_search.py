@@ -199,7 +199,7 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
         if number in (1, 3):
             raise MemoryError("too large")
 
-    with pytest.warns(UserWarning, match="A trial has failed, and counts: too large"):
+    with pytest.warns(UserWarning, match="A trial has failed, and counts .*: too large"):
         made = run(tuner(FakeHyperModel(fails)))
     assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 
@@ -295,6 +295,26 @@ def test_lots_that_differ_are_paid_for_as_the_dearest(tuner, run, draw):
     assert long > 1.5 * short
 
 
+def test_lots_that_are_not_named_are_refused_before_the_search(tuner):
+    def settings(hp):
+        size = hp.Choice("expected_batch_size", [50, 100])
+        return dict(num_examples=EXAMPLES, expected_batch_size=size, steps=9, l2_norm_clip=1.0)
+
+    def build(hp):
+        return None
+
+    with pytest.raises(ValueError, match="Name all lots in `lots`"):
+        tuner(build, settings=settings)
+    assert len(tuner(build, settings=settings, lots=[(50, 9), (100, 9)]).search_plan.trials) == 2
+
+    def fewer(hp):
+        count = hp.Choice("num_examples", [EXAMPLES, EXAMPLES // 2])
+        return dict(num_examples=count, expected_batch_size=50, steps=9, l2_norm_clip=1.0)
+
+    with pytest.raises(ValueError, match="planned for"):
+        tuner(build, settings=fewer, project_name="fewer")
+
+
 @pytest.mark.filterwarnings("ignore:A trial has failed")
 def test_a_lot_that_was_not_planned_fails_before_it_costs(tuner, run, draw):
     class Other(FakeHyperModel):
@@ -371,6 +391,64 @@ def test_only_the_winner(tuner, run, draw, capsys):
     assert capsys.readouterr().out.startswith("NOT FOR RELEASE")
     notice = pathlib.Path(made.project_dir) / "NOT_FOR_RELEASE.txt"
     assert "winner/" in notice.read_text()
+
+
+def test_what_is_printed_does_not_tell_how_many_trials_there_were(tuner, run, draw, capsys):
+    shown = []
+    for count in (1, 6):
+        draw(count)
+        run(tuner(project_name=f"search{count}"), verbose=1)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and "The trials begin" in shown[0]
+
+
+def test_no_other_way_to_the_trials_that_lost(tuner, run, draw):
+    draw(3)
+    made = run(tuner())
+    best, *lost = made.get_best_trials(None)
+    assert made.load_model(best).ledger.epsilon() <= 3
+    for trial in lost:
+        with pytest.raises(ValueError, match="got a trial that lost"):
+            made.load_model(trial)
+    with pytest.warns(UserWarning, match="NOT FOR RELEASE"):
+        assert len(made.oracle.get_best_trials(5)) == 3
+
+
+def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_path):
+    draw(3)
+    run(tuner())
+    folder = tmp_path / FOLDER
+    last = max(path.stat().st_mtime for path in folder.glob("trial_*/run/*"))
+    assert all(path.stat().st_mtime >= last for path in (folder / "winner").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: keras.callbacks.TensorBoard(path),
+        lambda path: keras.callbacks.CSVLogger(path / "log.csv"),
+        lambda path: [keras.callbacks.ModelCheckpoint(str(path / "weights"))],
+    ],
+)
+def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path, make):
+    draw(1)
+    with pytest.raises(ValueError, match="that write nothing down"):
+        run(tuner(), callbacks=[make(tmp_path)])
+    assert not (tmp_path / FOLDER / "ledger.jsonl").exists()
+
+
+def test_no_seed_of_the_program_tells_trials_apart(tuner, run, draw):
+    """Trials have to be equally distributed: a known seed would give each its own beginning."""
+    draw(2)
+    drawn = []
+    for number in range(2):
+        keras.utils.set_random_seed(1)
+        run(
+            tuner(
+                FakeHyperModel(lambda *_: drawn.append(np.random.rand())), project_name=f"{number}"
+            )
+        )
+    assert len(set(drawn)) == 4
 
 
 def test_private_questions_in_a_trial_are_refused(tuner, run, data):
