@@ -222,4 +222,24 @@ MUTANTS = (
         "The best model of an unpaid search does not say what it was chosen from.",
         tests_in("tests/training/test_noticed_searches.py", "test_the_best_model_names_the_trials"),
     ),
+    Mutant(
+        "retraining-after-a-search-unnoticed",
+        "tfdpnorm/training/private_model.py",
+        (("            declare_earlier_searches(self.ledger)\n", "            pass\n"),),
+        "A run with the settings that a search has found does not say so.",
+        tests_in(
+            "tests/training/test_noticed_searches.py",
+            "test_a_run_with_the_settings_that_a_search_found_says_so",
+        ),
+    ),
+    Mutant(
+        "searches-of-other-processes-unnoticed",
+        "tfdpnorm/training/private_model.py",
+        (("replaced=True, trial=trial_with_file(filepath))", "replaced=True)"),),
+        "The best model of a search in another process does not name its trials.",
+        tests_in(
+            "tests/training/test_noticed_searches.py",
+            "test_another_process_knows_the_trials_by_their_folder",
+        ),
+    ),
 )
