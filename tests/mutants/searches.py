@@ -83,6 +83,23 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),
     ),
     Mutant(
+        "settings-without-replacement",
+        "tfdpnorm/tuning/oracles.py",
+        (
+            (
+                '        return {"status": "RUNNING", "values": values}\n',
+                "        others = [t.hyperparameters.values for t in self.trials.values()]\n"
+                "        seed_of = self.folder.seed_of\n"
+                "        for n in range(50):\n"
+                "            if values in others:\n"
+                "                values = random_values(space, lambda x: seed_of(n, x))\n"
+                '        return {"status": "RUNNING", "values": values}\n',
+            ),
+        ),
+        "Trials depend on each other, where the theorems want independent ones.",
+        tests_in(_TUNER_TESTS, "test_two_trials_have_the_same_settings_as_often_as_chance_has_it"),
+    ),
+    Mutant(
         "secret-replaced",
         _FOLDER,
         (("if exists and self._key is None:", "if exists and self._key == b'':"),),

@@ -70,6 +70,17 @@ def test_settings_are_drawn_with_replacement_and_whatever_the_scores(tuner, run,
     assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
 
 
+def test_two_trials_have_the_same_settings_as_often_as_chance_has_it(tuner, run, draw):
+    """Without replacement trials depend on each other, however few they are."""
+    draw(2)
+    same = 0
+    for number in range(60):
+        made = run(tuner(project_name=f"search{number}"))
+        first, second = (values["right"] for _, values in made.hypermodel.trained)
+        same += first == second
+    assert 2 <= same <= 27  # of 60, each with probability 1/5: outside with 1e-5 and 1e-5
+
+
 def test_a_setting_that_turns_up_later_keeps_its_default(tuner, run, draw):
     class Late(FakeHyperModel):
         def train(self, hp, trial, x, y, **more):

@@ -51,9 +51,9 @@ class PlainTuner(keras_tuner.Tuner):
             f"  NO GUARANTEE: {self._trial_class.reason}"
         )
 
-    def search(self, x, y, *, validation_data):
+    def search(self, x, y, *, validation_data, verbose=0):
         """Runs the trials that are left; training rows are those of the `ExperimentData`."""
-        super().search(validation_data, verbose=0)
+        super().search(validation_data, verbose=verbose)
 
     def run_trial(self, trial, validation_data, *, verbose=0):
         """Trains and scores one trial."""

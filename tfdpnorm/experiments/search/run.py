@@ -80,7 +80,8 @@ class SearchRun(Run):
     def search(self):
         """Runs the trials that are left, or, in a worker, those that the chief hands out."""
         x, y = self.data.train_x, self.data.train_y
-        self._tuner.search(x, y, validation_data=(self._scored.x, self._scored.y))
+        scored = self._scored.x, self._scored.y
+        self._tuner.search(x, y, validation_data=scored, verbose=0)  # `describe` has said it.
 
     def train(self):
         """Runs the trials; returns the expected number of examples of the winner's training."""
