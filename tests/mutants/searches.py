@@ -167,6 +167,65 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_a_trial_that_spent_more_than_planned_is_not_released"),
     ),
     Mutant(
+        "trials-know-no-search",
+        "tfdpnorm/tuning/hypermodel.py",
+        (("        private.ledger.record_search(**trial.search.entry())\n", ""),),
+        "The winner of a user's own model states the epsilon of its own training.",
+        tests_in("tests/tuning/test_documented_search.py", "test_the_documented_search"),
+    ),
+    Mutant(
+        "settings-decide-what-the-search-does",
+        "tfdpnorm/tuning/hypermodel.py",
+        (('    "insecure_seed",\n', ""),),
+        "The noise of all trials follows from a seed that somebody knows.",
+        tests_in(_TUNER_TESTS, "test_settings_that_the_search_decides"),
+    ),
+    Mutant(
+        "training-rows-score",
+        _TUNER,
+        (
+            (
+                "        self._score.check_training_data("
+                "x.x if isinstance(x, PoissonBatches) else x)\n",
+                "",
+            ),
+        ),
+        "Scores look at training examples, whose epsilon does not count them.",
+        tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),
+    ),
+    Mutant(
+        "failed-trials-made-up-for",
+        "tfdpnorm/tuning/oracles.py",
+        (
+            (
+                "if len(self.trials) >= self.folder.number_of_trials():",
+                "ended = [t for t in self.trials.values() if t.status != 'FAILED']\n"
+                "        if len(ended) >= self.folder.number_of_trials():",
+            ),
+        ),
+        "A trial that fails is free, and another one takes its place.",
+        tests_in(_TUNER_TESTS, "test_a_trial_that_fails_counts_and_is_not_made_up_for"),
+    ),
+    Mutant(
+        "scores-with-half-the-noise",
+        "tfdpnorm/tuning/scores.py",
+        (("noise_multiplier=noise, queries=1", "noise_multiplier=noise / 2, queries=1"),),
+        "Scores have less noise than the search has planned for.",
+        tests_in(_TUNER_TESTS, "test_the_winner_has_the_epsilon_of_the_search"),
+    ),
+    Mutant(
+        "best-of-many-too-cheap",
+        "tfdpnorm/privacy/selection.py",
+        (
+            (
+                "found = run_rdp + extra + math.log(runs.mean) / (orders - 1)",
+                "found = run_rdp + extra + math.log(runs.mean) / orders",
+            ),
+        ),
+        "A search costs less than the theorem says.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
         "private-questions-in-trials",
         "tfdpnorm/tuning/hypermodel.py",
         (("if isinstance(callback, PrivateValidation):", "if callback is None:"),),
