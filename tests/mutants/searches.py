@@ -194,6 +194,15 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),
     ),
     Mutant(
+        "public-rows-of-trials-unchecked",
+        _TUNER,
+        (("        self._check_public_rows(trial.hyperparameters)\n", ""),),
+        "A trial chooses public rows that are validation rows to be protected.",
+        tests_in(
+            _TUNER_TESTS, "test_public_rows_that_a_trial_chooses_are_no_validation_rows_either"
+        ),
+    ),
+    Mutant(
         "failed-trials-made-up-for",
         "tfdpnorm/tuning/oracles.py",
         (

@@ -482,6 +482,24 @@ def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
         run(tuner(Public()))
 
 
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_public_rows_that_a_trial_chooses_are_no_validation_rows_either(tuner, run, draw, data):
+    class Chooses(FakeHyperModel):
+        def settings(self, hp):
+            rows = {"made up": "synthetic", "validation": data.other[0][:9]}
+            chosen = rows[hp.Choice("public", list(rows))]
+            return {**super().settings(hp), "public_batch": chosen}
+
+        def train(self, hp, trial, x, y, **more):
+            return FakeHyperModel(lots=self.lots()).train(hp, trial, x, y, **more)
+
+    draw(12)
+    made = run(tuner(Chooses(), max_consecutive_failed_trials=99))
+    ended = made.get_best_trials(None)
+    assert 0 < len(ended) < 12
+    assert {trial.hyperparameters.get("public") for trial in ended} == {"made up"}
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

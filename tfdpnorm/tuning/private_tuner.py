@@ -11,7 +11,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.data import PoissonBatches
+from tfdpnorm.data import PoissonBatches, SyntheticRows
 from tfdpnorm.keras_compat.tuner_state import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
@@ -133,9 +133,7 @@ class PrivateTuner(keras_tuner.Tuner):
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)
-        public = self.hypermodel.settings(keras_tuner.HyperParameters()).get("public_batch")
-        if isinstance(self._score, PrivateValidation):
-            check_validation_rows(self._score, None, public)
+        self._check_public_rows(keras_tuner.HyperParameters())
         if is_worker():
             self.oracle.get_space()  # Waits for the chief, who opens the folder before it answers.
             self._folder.check_same_search()
@@ -192,6 +190,7 @@ class PrivateTuner(keras_tuner.Tuner):
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):
+        self._check_public_rows(trial.hyperparameters)
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
         try:
@@ -256,6 +255,13 @@ class PrivateTuner(keras_tuner.Tuner):
             "epsilon": self.budget.epsilon,
             "space": hashlib.sha256(space.encode()).hexdigest(),
         }
+
+    def _check_public_rows(self, hp):
+        """Refuses settings whose public rows are validation rows to be protected."""
+        if isinstance(self._score, PrivateValidation):
+            public = self.hypermodel.settings(hp).get("public_batch")
+            if not isinstance(public, str | SyntheticRows):  # These are made up.
+                check_validation_rows(self._score, None, public)
 
     def _check_lots(self, hp):
         """Refuses lots that were not planned for, in a sample of the settings."""
