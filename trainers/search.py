@@ -7,8 +7,9 @@
 
 The cell's epsilon, or --epsilon, is the budget of all trials together. With
 --tuner=private_random the best of a random number of trials is released; the other tuners choose
-settings by scores, and all of their trials are composed. Writes the record of the winner, a table
-of the trials in it, and a plot of these.
+settings by scores, and all of their trials are composed. Cells without privacy are searched by
+these alone, and nothing is paid for. Writes the record of the winner, a table of the trials in it,
+and a plot of these.
 
 Several processes train the trials of one search by the distributed mode of Keras Tuner
 (docs/searches.md).

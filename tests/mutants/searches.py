@@ -4,9 +4,12 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _SEARCH = "tfdpnorm/privacy/search.py"
 _FOLDER = "tfdpnorm/tuning/folder.py"
-_TUNERS = "tfdpnorm/tuning/tuners.py"
+_TUNER = "tfdpnorm/tuning/private_tuner.py"
+_RANDOM = "tfdpnorm/tuning/random_search.py"
+_COMPOSED = "tfdpnorm/tuning/composed_search.py"
 _PRIVACY_TESTS = ("tests/privacy/test_search.py",)
 _TUNER_TESTS = "tests/tuning/test_private_random_search.py"
+_KILLED_TESTS = "tests/tuning/test_killed_search.py"
 _DISTRIBUTED_TESTS = "tests/tuning/test_distributed_search.py"
 
 MUTANTS = (
@@ -80,6 +83,23 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),
     ),
     Mutant(
+        "settings-without-replacement",
+        "tfdpnorm/tuning/oracles.py",
+        (
+            (
+                '        return {"status": "RUNNING", "values": values}\n',
+                "        others = [t.hyperparameters.values for t in self.trials.values()]\n"
+                "        seed_of = self.folder.seed_of\n"
+                "        for n in range(50):\n"
+                "            if values in others:\n"
+                "                values = random_values(space, lambda x: seed_of(n, x))\n"
+                '        return {"status": "RUNNING", "values": values}\n',
+            ),
+        ),
+        "Trials depend on each other, where the theorems want independent ones.",
+        tests_in(_TUNER_TESTS, "test_two_trials_have_the_same_settings_as_often_as_chance_has_it"),
+    ),
+    Mutant(
         "secret-replaced",
         _FOLDER,
         (("if exists and self._key is None:", "if exists and self._key == b'':"),),
@@ -101,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "trials-begin-unrecorded",
-        _TUNERS,
+        _TUNER,
         (
             (
                 "            self._folder.ledger.record_trial(int(trial.trial_id))\n",
@@ -113,51 +133,172 @@ MUTANTS = (
     ),
     Mutant(
         "workers-of-another-search",
-        _TUNERS,
+        _TUNER,
         (("            self._folder.check_same_search()\n", ""),),
         "A worker with another budget trains trials of the search.",
         tests_in(_DISTRIBUTED_TESTS, "test_workers_share_the_trials_and_one_may_die"),
     ),
     Mutant(
         "any-number-of-composed-trials",
-        _TUNERS,
+        _COMPOSED,
         (("        oracle.max_trials = min(trials, oracle.max_trials or trials)\n", ""),),
         "A composed search asks for more trials than it has planned for.",
         ("tests/tuning/test_composed_search.py",),
     ),
     Mutant(
         "losers-released",
-        _TUNERS,
+        _RANDOM,
         (("        if asked != 1:\n", "        if asked < 1:\n"),),
         "More than the best of the trials can be asked for.",
         tests_in(_TUNER_TESTS, "test_only_the_winner"),
     ),
     Mutant(
         "winner-before-the-end",
-        _TUNERS,
-        (
-            ("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),
-            (
-                "trial.trial_id == self.get_best_trials()[0].trial_id:",
-                "trial.trial_id == '0000':",
-            ),
-        ),
+        _RANDOM,
+        (("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),),
         "Somebody may stop a search when its best score is good enough.",
         tests_in(_TUNER_TESTS, "test_a_killed_search_goes_on_with_the_same_trials"),
     ),
     Mutant(
         "trials-that-spent-more-compete",
-        _TUNERS,
+        _TUNER,
         (("            if private.ledger.recounted:\n", "            if False:\n"),),
         "A trial that has spent more than planned takes part.",
         tests_in(_TUNER_TESTS, "test_a_trial_that_spent_more_than_planned_is_not_released"),
     ),
     Mutant(
+        "trials-know-no-search",
+        "tfdpnorm/tuning/hypermodel.py",
+        (("        private.ledger.record_search(**trial.search.entry())\n", ""),),
+        "The winner of a user's own model states the epsilon of its own training.",
+        tests_in("tests/tuning/test_documented_search.py", "test_the_documented_search"),
+    ),
+    Mutant(
+        "settings-decide-what-the-search-does",
+        "tfdpnorm/tuning/hypermodel.py",
+        (('    "insecure_seed",\n', ""),),
+        "The noise of all trials follows from a seed that somebody knows.",
+        tests_in(_TUNER_TESTS, "test_settings_that_the_search_decides"),
+    ),
+    Mutant(
+        "training-rows-score",
+        _TUNER,
+        (
+            (
+                "        self._score.check_training_data("
+                "x.x if isinstance(x, PoissonBatches) else x)\n",
+                "",
+            ),
+        ),
+        "Scores look at training examples, whose epsilon does not count them.",
+        tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),
+    ),
+    Mutant(
+        "public-rows-of-trials-unchecked",
+        _TUNER,
+        (("        self._check_public_rows(trial.hyperparameters)\n", ""),),
+        "A trial chooses public rows that are validation rows to be protected.",
+        tests_in(
+            _TUNER_TESTS, "test_public_rows_that_a_trial_chooses_are_no_validation_rows_either"
+        ),
+    ),
+    Mutant(
+        "failed-trials-made-up-for",
+        "tfdpnorm/tuning/oracles.py",
+        (
+            (
+                "if len(self.trials) >= self.folder.number_of_trials():",
+                "ended = [t for t in self.trials.values() if t.status != 'FAILED']\n"
+                "        if len(ended) >= self.folder.number_of_trials():",
+            ),
+        ),
+        "A trial that fails is free, and another one takes its place.",
+        tests_in(_TUNER_TESTS, "test_a_trial_that_fails_counts_and_is_not_made_up_for"),
+    ),
+    Mutant(
+        "scores-with-half-the-noise",
+        "tfdpnorm/tuning/scores.py",
+        (("noise_multiplier=noise, queries=1", "noise_multiplier=noise / 2, queries=1"),),
+        "Scores have less noise than the search has planned for.",
+        tests_in(_TUNER_TESTS, "test_the_winner_has_the_epsilon_of_the_search"),
+    ),
+    Mutant(
+        "best-of-many-too-cheap",
+        "tfdpnorm/privacy/selection.py",
+        (
+            (
+                "found = run_rdp + extra + math.log(runs.mean) / (orders - 1)",
+                "found = run_rdp + extra + math.log(runs.mean) / orders",
+            ),
+        ),
+        "A search costs less than the theorem says.",
+        _PRIVACY_TESTS,
+    ),
+    Mutant(
         "private-questions-in-trials",
         "tfdpnorm/tuning/hypermodel.py",
-        (("if any(isinstance(callback, PrivateValidation)", "if any(callback is None"),),
+        (("if isinstance(callback, PrivateValidation):", "if callback is None:"),),
         "A trial asks more about validation examples than the search has planned for.",
         tests_in(_TUNER_TESTS, "test_private_questions_in_a_trial_are_refused"),
+    ),
+    Mutant(
+        "trials-lost-as-they-begin",
+        _TUNER,
+        (("            run_again_what_began(self.oracle)\n", "            pass\n"),),
+        "A trial whose process was killed as it began counts and is never made.",
+        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+    ),
+    Mutant(
+        "state-of-a-search-half-written",
+        _TUNER,
+        (("        keep_whole(oracle, files.write_whole)\n", ""),),
+        "A search whose process was killed while it wrote cannot be resumed.",
+        tests_in(_KILLED_TESTS, "test_keras_tuner_writes_no_file_of_its_own"),
+    ),
+    Mutant(
+        "secret-of-an-ended-search-stays",
+        _TUNER,
+        (("            self._folder.forget_secret()  #", "            pass  #"),),
+        "The secret is never deleted where the process was killed before it did.",
+        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+    ),
+    Mutant(
+        "trials-with-known-seeds",
+        _TUNER,
+        (
+            (
+                "            keras.utils.set_random_seed(secrets.randbelow(2**31))\n",
+                "            pass\n",
+            ),
+        ),
+        "Trials are not equally distributed where a program seeds its initial weights.",
+        tests_in(_TUNER_TESTS, "test_no_seed_of_the_program_tells_trials_apart"),
+    ),
+    Mutant(
+        "losers-loaded",
+        _RANDOM,
+        (("if self._winner(1).trial_id != trial.trial_id:", "if self._winner(1) is None:"),),
+        "A trial that lost can be loaded, with a statement that has the epsilon of the search.",
+        tests_in(_TUNER_TESTS, "test_no_other_way_to_the_trials_that_lost"),
+    ),
+    Mutant(
+        "trials-shown-one-by-one",
+        _TUNER,
+        (
+            (
+                "        keras.backend.clear_session()\n",
+                '        keras.backend.clear_session()\n        self._say("A trial begins.")\n',
+            ),
+        ),
+        "A program's output tells how many trials there were.",
+        tests_in(_TUNER_TESTS, "test_what_is_printed_does_not_tell_how_many_trials_there_were"),
+    ),
+    Mutant(
+        "trials-written-down",
+        "tfdpnorm/tuning/hypermodel.py",
+        (("if isinstance(callback, _WRITERS) and not is_composed:", "if callback is None:"),),
+        "Callbacks leave losses and weights of the trials that lost outside of the folder.",
+        tests_in(_TUNER_TESTS, "test_callbacks_that_write_trials_down_are_refused"),
     ),
     Mutant(
         "plain-searches-unnoticed",
@@ -165,5 +306,25 @@ MUTANTS = (
         (('_PACKAGE = "keras_tuner"', '_PACKAGE = "another"'),),
         "The best model of an unpaid search does not say what it was chosen from.",
         tests_in("tests/training/test_noticed_searches.py", "test_the_best_model_names_the_trials"),
+    ),
+    Mutant(
+        "retraining-after-a-search-unnoticed",
+        "tfdpnorm/training/private_model.py",
+        (("            declare_earlier_searches(self.ledger)\n", "            pass\n"),),
+        "A run with the settings that a search has found does not say so.",
+        tests_in(
+            "tests/training/test_noticed_searches.py",
+            "test_a_run_with_the_settings_that_a_search_found_says_so",
+        ),
+    ),
+    Mutant(
+        "searches-of-other-processes-unnoticed",
+        "tfdpnorm/training/private_model.py",
+        (("replaced=True, trial=trial_with_file(filepath))", "replaced=True)"),),
+        "The best model of a search in another process does not name its trials.",
+        tests_in(
+            "tests/training/test_noticed_searches.py",
+            "test_another_process_knows_the_trials_by_their_folder",
+        ),
     ),
 )

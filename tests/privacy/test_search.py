@@ -195,6 +195,13 @@ def test_lots_that_cannot_be(lots):
         calibrate_search(PrivacyBudget(3.0, DELTA), num_examples=100, lots=lots, expected_trials=4)
 
 
+def test_an_epsilon_that_no_noise_reaches():
+    budget = PrivacyBudget(1e-5, DELTA)
+    with pytest.raises(ValueError, match="the Renyi DP accountant") as refused:
+        calibrate_search(budget, num_examples=100, lots=[(100, 10)], expected_trials=8)
+    assert "pld" not in str(refused.value)
+
+
 def test_a_search_without_privacy_is_none():
     with pytest.raises(ValueError, match="epsilon"):
         calibrate_search(

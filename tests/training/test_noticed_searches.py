@@ -1,13 +1,25 @@
 """Keras Tuner's own tuners on private models: their trials are named where nobody pays for them."""
 
 import re
+import weakref
 
 import keras_tuner
 import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training import PrivateValidation, noticed_searches, weights_of_run
+
+needs_keras_tuner = pytest.mark.skipif(
+    "tf_keras" in keras.Sequential.__module__,
+    reason="Keras Tuner takes models of Keras 3 alone where that is installed",
+)
+
+
+@pytest.fixture(autouse=True)
+def no_search_before(monkeypatch):
+    """Lets each test begin, and the tests after these, as in a process of its own."""
+    monkeypatch.setattr(noticed_searches, "_searches", weakref.WeakKeyDictionary())
 
 
 @pytest.fixture
@@ -31,10 +43,35 @@ def search(build, private, data, cross_entropy, tmp_path):
     return run
 
 
-@pytest.mark.skipif(
-    "tf_keras" in keras.Sequential.__module__,
-    reason="Keras Tuner takes models of Keras 3 alone where that is installed",
-)
+@needs_keras_tuner
+def test_a_run_with_the_settings_that_a_search_found_says_so(search, data):
+    tuner = search()
+    (found,) = tuner.get_best_hyperparameters(1)
+    retrained = tuner.hypermodel.build(found)
+    assert "this process made before" not in retrained.privacy_statement()
+    retrained.fit(*data, verbose=0, epochs=1)
+    text = retrained.privacy_statement()
+    assert "A search that this process made before" in text
+    assert "RandomSearch chose by val_accuracy between trials 0, 1" in text
+
+
+@needs_keras_tuner
+def test_another_process_knows_the_trials_by_their_folder(search, monkeypatch):
+    tuner = search()
+    monkeypatch.setattr(weights_of_run, "_left_by_trials", {})  # as another process has it
+    text = tuner.get_best_models(1)[0].privacy_statement()
+    assert "epsilon = 0" not in text and "no epsilon can be stated" in text
+    assert "of a search of Keras Tuner left them, 'untitled_project', with trials 0, 1" in text
+
+
+def test_files_that_no_search_has_left(tmp_path):
+    assert noticed_searches.trial_with_file(tmp_path / "weights.h5") is None
+    assert noticed_searches.trial_with_file(None) is None
+    (tmp_path / "trial.json").write_text("{}")
+    assert noticed_searches.trial_with_file(str(tmp_path / "weights.h5")) is None
+
+
+@needs_keras_tuner
 def test_the_best_model_names_the_trials(search, data):
     tuner = search()
     best = tuner.get_best_models(1)[0]

@@ -70,6 +70,17 @@ def test_settings_are_drawn_with_replacement_and_whatever_the_scores(tuner, run,
     assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
 
 
+def test_two_trials_have_the_same_settings_as_often_as_chance_has_it(tuner, run, draw):
+    """Without replacement trials depend on each other, however few they are."""
+    draw(2)
+    same = 0
+    for number in range(60):
+        made = run(tuner(project_name=f"search{number}"))
+        first, second = (values["right"] for _, values in made.hypermodel.trained)
+        same += first == second
+    assert 2 <= same <= 27  # of 60, each with probability 1/5: outside with 1e-5 and 1e-5
+
+
 def test_a_setting_that_turns_up_later_keeps_its_default(tuner, run, draw):
     class Late(FakeHyperModel):
         def train(self, hp, trial, x, y, **more):
@@ -199,7 +210,7 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
         if number in (1, 3):
             raise MemoryError("too large")
 
-    with pytest.warns(UserWarning, match="A trial has failed, and counts: too large"):
+    with pytest.warns(UserWarning, match="A trial has failed, and counts .*: too large"):
         made = run(tuner(FakeHyperModel(fails)))
     assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 
@@ -295,6 +306,26 @@ def test_lots_that_differ_are_paid_for_as_the_dearest(tuner, run, draw):
     assert long > 1.5 * short
 
 
+def test_lots_that_are_not_named_are_refused_before_the_search(tuner):
+    def settings(hp):
+        size = hp.Choice("expected_batch_size", [50, 100])
+        return dict(num_examples=EXAMPLES, expected_batch_size=size, steps=9, l2_norm_clip=1.0)
+
+    def build(hp):
+        return None
+
+    with pytest.raises(ValueError, match="Name all lots in `lots`"):
+        tuner(build, settings=settings)
+    assert len(tuner(build, settings=settings, lots=[(50, 9), (100, 9)]).search_plan.trials) == 2
+
+    def fewer(hp):
+        count = hp.Choice("num_examples", [EXAMPLES, EXAMPLES // 2])
+        return dict(num_examples=count, expected_batch_size=50, steps=9, l2_norm_clip=1.0)
+
+    with pytest.raises(ValueError, match="planned for"):
+        tuner(build, settings=fewer, project_name="fewer")
+
+
 @pytest.mark.filterwarnings("ignore:A trial has failed")
 def test_a_lot_that_was_not_planned_fails_before_it_costs(tuner, run, draw):
     class Other(FakeHyperModel):
@@ -373,6 +404,64 @@ def test_only_the_winner(tuner, run, draw, capsys):
     assert "winner/" in notice.read_text()
 
 
+def test_what_is_printed_does_not_tell_how_many_trials_there_were(tuner, run, draw, capsys):
+    shown = []
+    for count in (1, 6):
+        draw(count)
+        run(tuner(project_name=f"search{count}"), verbose=1)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and "The trials begin" in shown[0]
+
+
+def test_no_other_way_to_the_trials_that_lost(tuner, run, draw):
+    draw(3)
+    made = run(tuner())
+    best, *lost = made.get_best_trials(None)
+    assert made.load_model(best).ledger.epsilon() <= 3
+    for trial in lost:
+        with pytest.raises(ValueError, match="got a trial that lost"):
+            made.load_model(trial)
+    with pytest.warns(UserWarning, match="NOT FOR RELEASE"):
+        assert len(made.oracle.get_best_trials(5)) == 3
+
+
+def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_path):
+    draw(3)
+    run(tuner())
+    folder = tmp_path / FOLDER
+    last = max(path.stat().st_mtime for path in folder.glob("trial_*/run/*"))
+    assert all(path.stat().st_mtime >= last for path in (folder / "winner").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: keras.callbacks.TensorBoard(path),
+        lambda path: keras.callbacks.CSVLogger(path / "log.csv"),
+        lambda path: [keras.callbacks.ModelCheckpoint(str(path / "weights"))],
+    ],
+)
+def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path, make):
+    draw(1)
+    with pytest.raises(ValueError, match="that write nothing down"):
+        run(tuner(), callbacks=[make(tmp_path)])
+    assert not (tmp_path / FOLDER / "ledger.jsonl").exists()
+
+
+def test_no_seed_of_the_program_tells_trials_apart(tuner, run, draw):
+    """Trials have to be equally distributed: a known seed would give each its own beginning."""
+    draw(2)
+    drawn = []
+    for number in range(2):
+        keras.utils.set_random_seed(1)
+        run(
+            tuner(
+                FakeHyperModel(lambda *_: drawn.append(np.random.rand())), project_name=f"{number}"
+            )
+        )
+    assert len(set(drawn)) == 4
+
+
 def test_private_questions_in_a_trial_are_refused(tuner, run, data):
     validation = PrivateValidation(*data.other, noise_multiplier=5.0, queries=3)
     with pytest.raises(ValueError, match="without PrivateValidation"):
@@ -393,12 +482,34 @@ def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
         run(tuner(Public()))
 
 
+@pytest.mark.filterwarnings("ignore:A trial has failed")
+def test_public_rows_that_a_trial_chooses_are_no_validation_rows_either(tuner, run, draw, data):
+    class Chooses(FakeHyperModel):
+        def settings(self, hp):
+            rows = {"made up": "synthetic", "validation": data.other[0][:9]}
+            chosen = rows[hp.Choice("public", list(rows))]
+            return {**super().settings(hp), "public_batch": chosen}
+
+        def train(self, hp, trial, x, y, **more):
+            return FakeHyperModel(lots=self.lots()).train(hp, trial, x, y, **more)
+
+    draw(12)
+    made = run(tuner(Chooses(), max_consecutive_failed_trials=99))
+    ended = made.get_best_trials(None)
+    assert 0 < len(ended) < 12
+    assert {trial.hyperparameters.get("public") for trial in ended} == {"made up"}
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
         (dict(budget=1), "without budget"),
         (dict(noise_multiplier=1.0), "without noise_multiplier"),
         (dict(run_dir="x"), "without run_dir"),
+        (dict(delta=1e-9), "without delta"),
+        (dict(accountant="pld"), "without accountant"),
+        (dict(resume=True), "without resume"),
+        (dict(insecure_seed=1), "without insecure_seed"),
         (dict(lr=1.0), "lr unknown"),
         (dict(steps=None), "steps missing"),
     ],

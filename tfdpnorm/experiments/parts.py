@@ -493,8 +493,8 @@ def _chooses_number(settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Search(Noise):
-    """A search for settings, whose budget is the epsilon of the spec: that of all trials."""
+class Trials(Part):
+    """What a search tries, and how trials get their settings."""
 
     tuner: str = knob(
         "private_random",
@@ -510,12 +510,6 @@ class Search(Noise):
     expected_trials: float = knob(
         8.0, "Number of trials; of private_random the expected one.", check=arguments.positive
     )
-    distribution: str = knob(
-        "poisson",
-        "Of the number of trials.",
-        choices=tuple(DISTRIBUTIONS),
-        only_if=_chooses_number,
-    )
     score_examples: int = knob(
         500,
         "Training examples left out to score the trials on, which noise protects.",
@@ -527,6 +521,18 @@ class Search(Noise):
         "the data are private.",
         choices=("winner", "all"),
         measured=False,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search(Noise, Trials):
+    """A search for settings, whose budget is the epsilon of the spec: that of all trials."""
+
+    distribution: str = knob(
+        "poisson",
+        "Of the number of trials.",
+        choices=tuple(DISTRIBUTIONS),
+        only_if=_chooses_number,
     )
 
     def __post_init__(self):

@@ -55,7 +55,7 @@ def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp")
         event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
         return epsilon_of(event, budget.delta, accountant)
 
-    guess = _first_guess(budget, sampling_rate, updates)
+    guess = first_guess(budget, sampling_rate, updates)
     if accountant == "pld":
         # PLD needs some 5 to 25 % less noise than RDP, and a rough calibration by RDP takes
         # milliseconds.
@@ -76,7 +76,7 @@ def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
         budget: The target, a `PrivacyBudget` with a finite epsilon.
         sampling_rate: For the error's text, as the next two.
         updates: See there.
-        accountant: See there.
+        accountant: See there; "rdp" where "pld" is a remedy.
         guess: Noise multiplier to begin with, > 0.
 
     Returns:
@@ -88,7 +88,7 @@ def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
     noise_multiplier, epsilon = _search(reached, budget.epsilon, guess, _AIM, _MOST_EVALUATIONS)
     if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:
         remedy = "Give a smaller delta if epsilon is 0 there, or else a larger epsilon"
-        remedy += "." if accountant == "pld" else ', or accountant="pld".'
+        remedy += ', or accountant="pld".' if accountant == "rdp" else "."
         raise ValueError(
             f"Expected a noise multiplier with epsilon in [{_PROMISED * budget.epsilon:.6g}, "
             f"{budget.epsilon:.6g}] at delta={budget.delta:.3g}, updates={updates}, "
@@ -99,7 +99,7 @@ def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
     return noise_multiplier
 
 
-def _first_guess(budget, sampling_rate, updates):
+def first_guess(budget, sampling_rate, updates):
     """The noise multiplier by the central limit theorem (Bu, Dong, Long & Su 2020, Corollary 4).
 
     mu = q sqrt(T (exp(1/z^2) - 1)), with mu from epsilon by the zero-concentrated conversion

@@ -5,10 +5,15 @@ import math
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
+from tfdpnorm.privacy.calibration import (
+    calibrate_noise_multiplier,
+    first_guess,
+    noise_reaching,
+)
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
+_ACCOUNTANT = "Renyi DP"  # The only one that knows what a choice costs.
 _ROUNDS = 5  # Each brings several lots nearer to the target that they reach together.
 
 
@@ -56,8 +61,8 @@ def calibrate_search(
         # A trial costs the search about twice, or as often as trials are composed.
         share = math.sqrt(expected_trials) if shape is None else 2
         alone = PrivacyBudget(target.epsilon / share, target.delta)
-        guess = calibrate_noise_multiplier(alone, rate, updates)
-        return noise_reaching(reached, target, rate, updates, "rdp", guess)
+        guess = _guess(alone, rate, updates)
+        return noise_reaching(reached, target, rate, updates, _ACCOUNTANT, guess)
 
     target, found = budget, None
     for _ in range(_ROUNDS):
@@ -78,9 +83,17 @@ def calibrate_search(
     def score_reached(noise):
         return dataclasses.replace(found, score_noise_multiplier=noise).score_epsilon(budget.delta)
 
-    guess = calibrate_noise_multiplier(PrivacyBudget(budget.epsilon / 2, budget.delta), 1.0, 1)
-    noise = noise_reaching(score_reached, budget, 1.0, 1, "rdp", guess)
+    guess = _guess(PrivacyBudget(budget.epsilon / 2, budget.delta), 1.0, 1)
+    noise = noise_reaching(score_reached, budget, 1.0, 1, _ACCOUNTANT, guess)
     return dataclasses.replace(found, score_noise_multiplier=noise)
+
+
+def _guess(budget, rate, updates):
+    """A noise multiplier to begin with: that of one run, if there is any."""
+    try:
+        return calibrate_noise_multiplier(budget, rate, updates)
+    except ValueError:
+        return first_guess(budget, rate, updates)
 
 
 def describe_search(plan, budget):

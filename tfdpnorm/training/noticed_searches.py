@@ -4,6 +4,8 @@ A tuner that trains private models by its own means chooses between trainings of
 knows one. `tfdpnorm.tuning` has tuners that are accounted, and these are not noticed here.
 """
 
+import os
+import pathlib
 import weakref
 
 from tfdpnorm.privacy.rounding import ceil_text
@@ -76,6 +78,49 @@ class NoticedTrial:
     def in_words(self):
         """Returns the sentence for a model that has the weights of this trial."""
         return f"Trial {self._name} of a search left them. {self._search.in_words()}"
+
+
+class TrialOfAnotherProcess:
+    """A trial whose weights Keras Tuner has kept in a folder.
+
+    Args:
+        folder: `pathlib.Path` of the trial, `trial_...` in the folder of its search.
+    """
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def in_words(self):
+        """As `NoticedTrial`."""
+        names = sorted(path.parent.name for path in self._folder.parent.glob("trial_*/trial.json"))
+        names = [name.removeprefix("trial_") for name in names]
+        return (
+            f"Trial {self._folder.name.removeprefix('trial_')} of a search of Keras Tuner left "
+            f"them, {self._folder.parent.name!r}, with trials {', '.join(names)}. What these have "
+            "spent is not known here and adds to this epsilon, and none covers a choice by "
+            "validation data that are private and not noised."
+        )
+
+
+def trial_with_file(path):
+    """Returns the `TrialOfAnotherProcess` whose weights are in a file, or None."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    folder = pathlib.Path(path).absolute().parent
+    is_trial = (folder / "trial.json").is_file() and (folder.parent / "oracle.json").is_file()
+    return TrialOfAnotherProcess(folder) if is_trial else None
+
+
+def declare_earlier_searches(ledger):
+    """Says in the ledger of a run that is no trial which searches this process has made before it.
+
+    Its settings may be those that a search has found.
+    """
+    for search in list(_searches.values()):
+        ledger.exclude(
+            "A search that this process made before, where the settings of this run follow from "
+            f"it: {search.in_words()}"
+        )
 
 
 def noticed_trial(callbacks):

@@ -27,7 +27,11 @@ from tfdpnorm.training.fit_data import (
     prepared_lots,
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
-from tfdpnorm.training.noticed_searches import noticed_trial
+from tfdpnorm.training.noticed_searches import (
+    declare_earlier_searches,
+    noticed_trial,
+    trial_with_file,
+)
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import (
     described_model,
@@ -288,6 +292,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if trial is not None:
             is_public = validation_is_public or kwargs.get("validation_data") is None
             trial.declare(self.ledger, validation_is_public=is_public)
+        else:
+            declare_earlier_searches(self.ledger)
         self.weights_of_run.of_trial(trial)
         if not self.restore_run(callbacks):
             self.weights_of_run.check()
@@ -353,7 +359,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         If they are not known to be of this run, the statement says that they come from elsewhere.
         """
         status = self.model.load_weights(filepath, **kwargs)
-        self.weights_of_run.check(replaced=True)
+        self.weights_of_run.check(replaced=True, trial=trial_with_file(filepath))
         return status
 
     def get_weights(self):

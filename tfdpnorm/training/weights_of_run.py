@@ -89,20 +89,21 @@ class WeightsOfRun:
             if self._trial is not None:
                 _left_by_trials[digest] = self._trial
 
-    def check(self, *, replaced=False):
+    def check(self, *, replaced=False, trial=None):
         """Declares the present weights to come from elsewhere, unless they are known.
 
         Args:
             replaced: Whether they were just put in. Otherwise the first ones that are seen are
                 those that the run begins with: the model may have been built since.
+            trial: `TrialOfAnotherProcess` whose file they are from, or None.
         """
         if not self._model.built:
             if replaced:
-                self._declare_replaced()
+                self._declare_replaced(trial)
             return
         digest = self._digest()
         if digest not in self._known and (self._known or replaced):
-            self._declare_replaced(_left_by_trials.get(digest))
+            self._declare_replaced(_left_by_trials.get(digest, trial))
         self._known.add(digest)
 
     def erase(self, optimizer):
@@ -114,7 +115,7 @@ class WeightsOfRun:
         self.note()
 
     def _declare_replaced(self, trial=None):
-        """Declares others' weights; if a `NoticedTrial` left them, it is named."""
+        """Declares others' weights; if a trial left them, it is named."""
         position = self._ledger.position
         when = f"after update {position}" if position else "before the first update"
         known = _UNKNOWN if trial is None else trial.in_words()

@@ -6,9 +6,9 @@ Nothing is imported before it is used: Keras Tuner loads TensorFlow.
 import importlib
 
 _NAMES = {
-    "ComposedSearch": "tfdpnorm.tuning.tuners",
+    "ComposedSearch": "tfdpnorm.tuning.composed_search",
     "PrivateHyperModel": "tfdpnorm.tuning.hypermodel",
-    "PrivateRandomSearch": "tfdpnorm.tuning.tuners",
+    "PrivateRandomSearch": "tfdpnorm.tuning.random_search",
 }
 
 __all__ = [*_NAMES]

@@ -106,6 +106,10 @@ class SearchFolder:
         if best is not None:
             self._crown(best)
         self.ledger.finish()
+        self.forget_secret()
+
+    def forget_secret(self):
+        """Deletes the secret of a search that has ended."""
         secret_key.delete_key(self.path)
 
     def number_of_trials(self):
@@ -147,6 +151,8 @@ class SearchFolder:
                     own.declare_foreign(f"In another trial of its search. {sentence}")
         finally:
             own.close()
+        for path in (*run.rglob("*"), run):
+            os.utime(path)  # When it was trained would tell which of the trials it was.
         os.rename(run, self.winner)
         files.flush(self.path)
 

@@ -20,6 +20,12 @@ _OF_THE_SEARCH = (
     "run_dir",
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
+_WRITERS = (
+    keras.callbacks.CSVLogger,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.RemoteMonitor,
+    keras.callbacks.TensorBoard,
+)
 
 
 class SearchTrial(NamedTuple):
@@ -171,14 +177,29 @@ def closed_on_failure(private):
         raise
 
 
-def check_trial_callbacks(callbacks):
-    """Refuses callbacks whose answers the search has not planned for."""
-    if any(isinstance(callback, PrivateValidation) for callback in callbacks):
-        raise ValueError(
-            "Expected callbacks without PrivateValidation in a search, got one: its answers would "
-            "add to what a trial costs. Pass validation_data to search(), which scores each trial "
-            "once, at its end."
-        )
+def check_trial_callbacks(callbacks, *, is_composed):
+    """Refuses callbacks whose answers the search has not planned for, and those that give away.
+
+    Args:
+        callbacks: List of Keras callbacks.
+        is_composed: Whether all trials may be released.
+
+    Raises:
+        ValueError: naming the callback.
+    """
+    for callback in callbacks:
+        if isinstance(callback, PrivateValidation):
+            raise ValueError(
+                "Expected callbacks without PrivateValidation in a search, got one: its answers "
+                "would add to what a trial costs. Pass validation_data to search(), which scores "
+                "each trial once, at its end."
+            )
+        if isinstance(callback, _WRITERS) and not is_composed:
+            raise ValueError(
+                f"Expected callbacks that write nothing down, got {type(callback).__name__}: it "
+                "would leave losses or weights of the trials that lose outside of the folder of "
+                "the search, and nothing of these may be released. Leave it out."
+            )
 
 
 class StopAfterEpochs(keras.callbacks.Callback):

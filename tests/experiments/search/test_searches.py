@@ -11,7 +11,7 @@ from tfdpnorm.experiments.report import searches, tables
 from tfdpnorm.experiments.search.cells import worth_cells
 from tfdpnorm.experiments.search.space import grids, trial_spec
 from tfdpnorm.experiments.search.spec import search_spec
-from tfdpnorm.experiments.spec import ExperimentSpec
+from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
 from tfdpnorm.experiments.sweep.runs import is_done
 from tfdpnorm.privacy.selection import NumberOfRuns
 
@@ -42,6 +42,9 @@ def test_grids(searched):
     own = grids(searched(over="learning_rate,expected_batch_size"))
     assert spec.learning_rate in own["learning_rate"] and len(own["learning_rate"]) == 5
     assert spec.expected_batch_size in own["expected_batch_size"]
+    all_names = searched(over="learning_rate,l2_norm_clip,expected_batch_size,groups,norm,views")
+    assert grids(all_names, num_examples=48)["expected_batch_size"] == (24, 48)
+    assert all(value == float(f"{value:.6g}") for value in grids(all_names)["learning_rate"])
 
 
 @pytest.mark.parametrize(
@@ -82,10 +85,27 @@ def test_cells_that_cannot_be_searched(searched, changes, message):
         searched(**changes)
 
 
-def test_cells_without_privacy_are_refused():
+def test_cells_without_privacy_have_no_budget():
     (cell,) = registry.cells("davody_table2")[:1]
-    with pytest.raises(ValueError, match="trained privately"):
-        search_spec(cell, over="learning_rate")
+    spec = search_spec(cell, over="learning_rate,expected_batch_size=64,norm")
+    assert spec.kind == "weight_noise_search" and spec.tuner == "random"
+    assert "no epsilon holds" in spec.search and spec.column == cell.column
+    assert grids(spec)["norm"] == ("none", "layer", "group", "batch")
+    made = trial_spec(spec, WeightNoiseSpec, dict(expected_batch_size=64, norm="none"))
+    assert made.batch_size == 64
+    for settings in (dict(epsilon=3.0), dict(distribution="geometric")):
+        with pytest.raises(ValueError, match="Leave them out"):
+            search_spec(cell, over="learning_rate", **settings)
+    with pytest.raises(ValueError, match="tuner"):
+        search_spec(cell, over="learning_rate", tuner="private_random")
+    with pytest.raises(ValueError, match="without privacy"):
+        grids(search_spec(cell, over="l2_norm_clip"))
+
+
+def test_cells_whose_epsilon_does_not_hold_are_refused():
+    printed = [c for c in registry.cells("ermis_table1") if c.kind == "as_printed"]
+    with pytest.raises(ValueError, match="epsilon that holds"):
+        search_spec(printed[0], over="learning_rate")
     claimed = ermis.spec("digits", "svi", 1.0, calibrated_by="zcdp")
     with pytest.raises(ValueError, match="epsilon that holds"):
         search_spec(claimed, over="learning_rate")
@@ -127,6 +147,39 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert ("NOT FOR RELEASE" in text) == is_private and "the winner" in text
     assert tables.experiment_table([record])
     assert searches.plot_searches([record], tmp_path / "plot.png", "title").exists()
+
+
+@pytest.mark.parametrize("tuner", ["random", pytest.param("hyperband", marks=pytest.mark.slow)])
+def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
+    cell = WeightNoiseSpec(
+        experiment="davody_table2",
+        network="mlp",
+        column="stddev=0.1",
+        dataset="digits",
+        model="mlp",
+        norm="layer",
+        batch_size=16,
+        epochs=2,
+        weight_noise_stddev=0.1,
+    )
+    more = dict(score_examples=16, expected_trials=2.0, tuner=tuner, recorded_trials="all")
+    spec = search_spec(cell, over="learning_rate=0.001:0.1", **more)
+    places = {"output_dir": tmp_path, "run_dir": tmp_path / "run"}
+    result = registry.run_cell(spec, data=tiny_data, resume=True, **places)
+    (record,) = read_records(tmp_path)
+    assert not record["guarantee_holds"] and record["epsilon"] == float("inf")
+    rows = record["trials"]["rows"]
+    assert len(rows) == 2 and not any(row["not_for_release"] for row in rows)
+    assert rows[0]["score"] >= rows[1]["score"] and rows[0]["is_winner"]
+    assert (16 * rows[0]["score"]) % 1 == 0  # exact
+    assert record["test_accuracy"] == rows[0]["test_accuracy"]
+    assert result.model.count_params() and is_done(spec, [record])
+    text = searches.trials_table(record) + searches.searches_table([record])
+    assert "NO GUARANTEE" in text and "NOT FOR RELEASE" not in text
+    # Once more trains nothing.
+    again = registry.run_class(spec.kind)(spec, tiny_data, run_dir=tmp_path / "run", resume=True)
+    again.train()
+    assert again.measured()["trials"] == record["trials"]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def trials_table(record):
     for row in rows:
         what = "NOT FOR RELEASE" if row["not_for_release"] else "yes"
         entries = [
-            *(str(row["settings"].get(name, "")) for name in names),
+            *(_text(row["settings"].get(name, "")) for name in names),
             f"{100 * row['score']:.1f}",
             f"{row['test_accuracy']:.2f}",
             f"{what}, the winner" if row["is_winner"] else what,
@@ -70,7 +70,7 @@ def searches_table(records):
     for record in filter(has_search, records):
         rows = record["trials"]["rows"]
         (winner,) = [row for row in rows if row["is_winner"]]
-        settings = ", ".join(f"{name} {value:g}" for name, value in winner["settings"].items())
+        settings = ", ".join(f"{name} {_text(value)}" for name, value in winner["settings"].items())
         accuracies = [row["test_accuracy"] for row in rows]
         spread = (
             f"{statistics.median(accuracies):.2f} ({min(accuracies):.2f} to {max(accuracies):.2f})"
@@ -78,7 +78,7 @@ def searches_table(records):
         epsilons = ("epsilon", "epsilon_of_a_trial", "epsilon_of_trials_composed")
         entries = [
             f"{record['cell']} seed {record['seed']}",
-            *(ceil_text(record[name]) for name in epsilons),
+            *("none" if record[name] is None else ceil_text(record[name]) for name in epsilons),
             settings,
             f"{100 * winner['score']:.1f}",
             f"{winner['test_accuracy']:.2f}",
@@ -86,6 +86,10 @@ def searches_table(records):
         ]
         lines.append("| " + " | ".join(entries) + " |")
     return "\n".join(lines)
+
+
+def _text(value):
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def plot_searches(records, path, title, networks=()):

@@ -26,7 +26,7 @@ class CellHyperModel(PrivateHyperModel):
         super().__init__()
         self._checkpoint_every = checkpoint_every
         self._spec, self._data, self._run_class = spec, data, run_class
-        self._grids = grids(spec)
+        self._grids = grids(spec, data.num_examples)
         for values in itertools.product(*self._grids.values()):
             # What does not fit together is refused before anything is spent.
             self._trial_spec(dict(zip(self._grids, values, strict=True)))

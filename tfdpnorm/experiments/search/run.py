@@ -20,6 +20,7 @@ from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
 from tfdpnorm.tuning.distributed import is_distributed
+from tfdpnorm.tuning.oracles import objective
 
 NOT_FOR_RELEASE = (
     "Not for release, had the data been private: the epsilon presumes that nobody sees any trial "
@@ -50,14 +51,19 @@ class SearchRun(Run):
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
-        hypermodel = CellHyperModel(spec, data, self.trial_class, checkpoint_every)
-        self._tuner = _tuner(spec, hypermodel, self.run_dir, data.num_examples)
+        self._tuner = self.made_tuner(checkpoint_every)
         self.model = None
+
+    def made_tuner(self, checkpoint_every):
+        """Returns the tuner that the spec asks for."""
+        hypermodel = CellHyperModel(self.spec, self.data, self.trial_class, checkpoint_every)
+        return _tuner(self.spec, hypermodel, self.run_dir, self.data.num_examples)
 
     def describe(self):
         """Returns in words what is about to be searched."""
         spec = self.spec
-        lines = [f"  {name}: {', '.join(map(str, v))}" for name, v in grids(spec).items()]
+        searched = grids(spec, self.data.num_examples)
+        lines = [f"  {name}: {', '.join(map(str, values))}" for name, values in searched.items()]
         return "\n".join(
             [
                 f"{spec.experiment} {spec.cell}: {spec.tuner} search, {spec.model} on "
@@ -74,7 +80,8 @@ class SearchRun(Run):
     def search(self):
         """Runs the trials that are left, or, in a worker, those that the chief hands out."""
         x, y = self.data.train_x, self.data.train_y
-        self._tuner.search(x, y, validation_data=(self._scored.x, self._scored.y))
+        scored = self._scored.x, self._scored.y
+        self._tuner.search(x, y, validation_data=scored, verbose=0)  # `describe` has said it.
 
     def train(self):
         """Runs the trials; returns the expected number of examples of the winner's training."""
@@ -90,9 +97,8 @@ class SearchRun(Run):
     def measured(self):
         """Returns what the winner reached, and what the search spent."""
         ledger, spec = self.model.ledger, self.spec
-        winner = {name: value for name, value in self._winner().items() if name != "seconds"}
         return {
-            **winner,
+            **self.winner_measured(),
             "epsilon": ledger.epsilon(),
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(),
@@ -102,7 +108,7 @@ class SearchRun(Run):
             "epsilon_of_trials_composed": ledger.search.composed_epsilon(ledger.plan.delta),
             "guarantee_holds": ledger.guarantee_holds,
             "no_guarantee_because": list(ledger.no_guarantee_because),
-            "trials": self._trials(),
+            "trials": self.trials(),
         }
 
     def spent(self, record):
@@ -119,6 +125,10 @@ class SearchRun(Run):
         """Closes the winner's ledger."""
         self.model.ledger.close()
 
+    def winner_measured(self):
+        """Returns what the winner's run has measured, a dict."""
+        return {name: value for name, value in self._winner().items() if name != "seconds"}
+
     def _winner(self):
         best = self._tuner.get_best_trials()[0]
         return self._measured(best)
@@ -126,7 +136,7 @@ class SearchRun(Run):
     def _measured(self, trial):
         return json.loads((self._tuner.run_dir_of(trial) / MEASURED).read_text())
 
-    def _trials(self):
+    def trials(self):
         """Settings, score and test accuracy of the winner, or of all trials."""
         best = self._tuner.get_best_trials()[0]
         chosen = self._tuner.get_best_trials(None)
@@ -190,16 +200,20 @@ def _tuner(spec, hypermodel, folder, num_examples):
             **shared,
         )
     trials = math.ceil(spec.expected_trials)
-    objective = keras_tuner.Objective("score", "max")
-    if spec.tuner == "hyperband":
-        per_epoch = max(1, round(num_examples / spec.expected_batch_size))
-        epochs = math.ceil(spec.updates(num_examples) / per_epoch)
-        oracle = keras_tuner.oracles.HyperbandOracle(objective, max_epochs=epochs, seed=spec.seed)
-        oracle.max_trials = trials
-    else:
-        of = {
-            "random": keras_tuner.oracles.RandomSearchOracle,
-            "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
-        }[spec.tuner]
-        oracle = of(objective, max_trials=trials, seed=spec.seed)
+    oracle = oracle_of(spec, trials, num_examples)
     return ComposedSearch(hypermodel, oracle=oracle, trials=trials, **shared)
+
+
+def oracle_of(spec, trials, num_examples):
+    """Returns the oracle of Keras Tuner that a spec asks for, with so many trials at most."""
+    if spec.tuner == "hyperband":
+        per_epoch = max(1, round(num_examples / spec.examples_per_update))
+        epochs = math.ceil(spec.updates(num_examples) / per_epoch)
+        oracle = keras_tuner.oracles.HyperbandOracle(objective(), max_epochs=epochs, seed=spec.seed)
+        oracle.max_trials = trials
+        return oracle
+    of = {
+        "random": keras_tuner.oracles.RandomSearchOracle,
+        "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
+    }[spec.tuner]
+    return of(objective(), max_trials=trials, seed=spec.seed)

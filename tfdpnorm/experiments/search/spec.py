@@ -3,10 +3,17 @@
 import dataclasses
 from typing import ClassVar
 
+from tfdpnorm.choices import TUNERS
 from tfdpnorm.experiments.cells import column_of_privacy
-from tfdpnorm.experiments.knobs import defaults_of
-from tfdpnorm.experiments.parts import Search
-from tfdpnorm.experiments.spec import ExperimentSpec, FinetuneSpec, VariationalSpec
+from tfdpnorm.experiments.knobs import again, defaults_of
+from tfdpnorm.experiments.parts import Search, Trials
+from tfdpnorm.experiments.spec import (
+    ExperimentSpec,
+    FinetuneSpec,
+    NonPrivateSpec,
+    VariationalSpec,
+    WeightNoiseSpec,
+)
 
 
 def _check(spec):
@@ -55,7 +62,37 @@ class FinetuneSearchSpec(FinetuneSpec, Search):
         _check(self)
 
 
+def _plain_tuner():
+    return again(
+        Trials,
+        "tuner",
+        "random",
+        help="How trials get their settings: Keras Tuner's own searches.",
+        choices=tuple(name for name in TUNERS if name != "private_random"),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NonPrivateSearchSpec(Trials, NonPrivateSpec):
+    """A search over settings of a `NonPrivateSpec`, which has no budget to pay from."""
+
+    kind: ClassVar[str] = "non_private_search"
+
+    tuner: str = _plain_tuner()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightNoiseSearchSpec(Trials, WeightNoiseSpec):
+    """A search over settings of a `WeightNoiseSpec`, which has no budget to pay from."""
+
+    kind: ClassVar[str] = "weight_noise_search"
+
+    tuner: str = _plain_tuner()
+
+
 _CLASSES = {
+    NonPrivateSpec: NonPrivateSearchSpec,
+    WeightNoiseSpec: WeightNoiseSearchSpec,
     ExperimentSpec: SearchSpec,
     VariationalSpec: VariationalSearchSpec,
     FinetuneSpec: FinetuneSearchSpec,
@@ -66,8 +103,8 @@ def search_spec(cell, **settings):
     """Returns the spec of a search over settings of a cell.
 
     Args:
-        cell: Spec of a cell that is trained privately.
-        **settings: Fields of `Search`, and others that differ from the cell's.
+        cell: Spec of a cell that is trained privately, or without privacy by Keras' ordinary step.
+        **settings: Fields of `Search` (or `Trials`), and others that differ from the cell's.
 
     Raises:
         ValueError: for a cell of another kind, or settings that do not fit together.
@@ -75,16 +112,26 @@ def search_spec(cell, **settings):
     spec_class = _CLASSES.get(type(cell))
     if spec_class is None:
         raise ValueError(
-            "Expected a cell that is trained privately, by an epsilon that holds, got "
+            "Expected a cell that is trained by an epsilon that holds, or without privacy, got "
             f"{cell.cell} of {cell.experiment}, of kind {cell.kind!r}."
+        )
+    known = {field.name for field in dataclasses.fields(spec_class)}
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise ValueError(
+            f"Expected settings of a search over a cell of kind {cell.kind!r}, got "
+            f"{', '.join(unknown)}. Leave them out."
         )
     fields = {field.name: getattr(cell, field.name) for field in dataclasses.fields(cell)}
     tuner = settings.get("tuner", defaults_of(spec_class)["tuner"])
+    column, covered = cell.column, "on examples left out, for nothing: no epsilon holds"
+    if issubclass(spec_class, Search):
+        column = column_of_privacy(settings.get("epsilon", cell.epsilon))
+        covered = "which the epsilon covers; how the ranges were chosen it does not"
     how = {
         "network": f"{cell.network}-{tuner}",
-        "column": column_of_privacy(settings.get("epsilon", cell.epsilon)),
+        "column": column,
         "paper_value": None,
-        "search": f"{tuner} over {settings['over']}, which the epsilon covers; how the ranges were "
-        "chosen it does not",
+        "search": f"{tuner} over {settings['over']}, {covered}",
     }
     return spec_class(**{**fields, **how, **settings})

@@ -1,20 +1,22 @@
-"""Tuners of Keras Tuner whose winner has an epsilon that includes the search."""
+"""What all searches share: a Keras Tuner whose trials are private trainings in one ledger."""
 
 import copy
 import hashlib
 import json
 import pathlib
+import secrets
 import warnings
 
 import keras_tuner
 from tensorflow import keras
 
-from tfdpnorm import arguments, files
-from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
-from tfdpnorm.data import PoissonBatches
+from tfdpnorm import files
+from tfdpnorm.data import PoissonBatches, SyntheticRows
+from tfdpnorm.keras_compat.tuner_state import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training.checks.callbacks import validations_first
 from tfdpnorm.training.fit_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder
@@ -26,10 +28,11 @@ from tfdpnorm.tuning.hypermodel import (
     check_trial_callbacks,
     checked_settings,
 )
-from tfdpnorm.tuning.oracles import SCORE, RandomTrials
+from tfdpnorm.tuning.oracles import SCORE, random_values
 from tfdpnorm.tuning.scores import score_of
 
 _EPOCHS = "tuner/epochs"  # How long Hyperband wants a trial to be.
+_SAMPLED_SETTINGS = 100
 
 
 class PrivateTuner(keras_tuner.Tuner):
@@ -74,6 +77,7 @@ class PrivateTuner(keras_tuner.Tuner):
             shape=shape,
             score_is_private=not validation_is_public,
         )
+        keep_whole(oracle, files.write_whole)
         super().__init__(oracle, hypermodel, directory=directory, project_name=project_name)
         # What is searched is fixed before data are looked at; what turns up later has its default.
         oracle.tune_new_entries = False
@@ -82,6 +86,7 @@ class PrivateTuner(keras_tuner.Tuner):
         self._folder = SearchFolder(
             self.project_dir, self.search_plan, self._dearest(given), self._fixed()
         )
+        self._check_lots(oracle.get_space())
         self._score = self._callbacks = None
         self._say = print
 
@@ -108,27 +113,27 @@ class PrivateTuner(keras_tuner.Tuner):
             validation_data: Pair (x, y) of other examples. A trial's score is the accuracy on them
                 at its end, with noise unless the tuner was told that they are public.
             from_logits: As in `PrivateValidation`, for models with a single output.
-            callbacks: Keras callbacks; each trial gets copies of them.
+            callbacks: Keras callbacks; each trial gets copies of them. Keras' own that write files
+                are refused where only the winner may be released.
             verbose: 0 to say nothing. Scores are never shown.
             **fit_arguments: Further arguments of `PrivateModel.fit`.
 
         Raises:
             ValueError: if a validation example is a training example, the folder holds another
-                search, or a callback asks private questions of its own.
+                search, or a callback asks private questions of its own or writes trials down.
             BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
                 mode, the same trial.
         """
-        check_trial_callbacks(callbacks)
-        self._callbacks = list(callbacks)
+        self._callbacks = validations_first(callbacks)
+        check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
         if self._folder.has_ended:
+            self._folder.forget_secret()  # It may have been killed before it did.
             self._say("The search has ended.")
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)
-        public = self.hypermodel.settings(keras_tuner.HyperParameters()).get("public_batch")
-        if isinstance(self._score, PrivateValidation):
-            check_validation_rows(self._score, None, public)
+        self._check_public_rows(keras_tuner.HyperParameters())
         if is_worker():
             self.oracle.get_space()  # Waits for the chief, who opens the folder before it answers.
             self._folder.check_same_search()
@@ -139,8 +144,22 @@ class PrivateTuner(keras_tuner.Tuner):
                 self.reload()  # Another process may have gone on since this tuner was made.
             self.save()
             self._say(self.describe())
+            # Not one line for each trial: what is shown here gets into logs, and K is a secret.
+            self._say("The trials begin.")
             super().search(x, y, verbose=0, **fit_arguments)
             self._end()
+
+    def save(self):
+        """As in Keras Tuner."""
+        if not is_worker():
+            self.oracle.save()
+        files.write_whole(self._get_tuner_fname(), json.dumps(self.get_state()))
+
+    def reload(self):
+        """As in Keras Tuner; and a trial that was cut short as it began is not lost."""
+        super().reload()
+        if not is_worker():
+            run_again_what_began(self.oracle)
 
     def _recorded_trial(self, tuner_id):
         """The next trial of the oracle, in the ledger of the search before anybody trains it."""
@@ -155,8 +174,11 @@ class PrivateTuner(keras_tuner.Tuner):
 
     def run_trial(self, trial, x, y, *, verbose=0, **fit_arguments):
         """Trains and scores one trial; as in Keras Tuner."""
-        self._say("A trial begins.")
         keras.backend.clear_session()
+        if not self.search_plan.is_composed:
+            # A seed that a program sets would make the initial weights of each trial others than
+            # those of the one before, and known. Trials have to be equally distributed.
+            keras.utils.set_random_seed(secrets.randbelow(2**31))
         try:
             return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
         except OSError as error:
@@ -164,10 +186,11 @@ class PrivateTuner(keras_tuner.Tuner):
             raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
             why = files.reason(error)
-            warnings.warn(f"A trial has failed, and counts: {why}", stacklevel=2)
+            warnings.warn(f"A trial has failed, and counts (not for release): {why}", stacklevel=2)
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):
+        self._check_public_rows(trial.hyperparameters)
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
         try:
@@ -233,6 +256,21 @@ class PrivateTuner(keras_tuner.Tuner):
             "space": hashlib.sha256(space.encode()).hexdigest(),
         }
 
+    def _check_public_rows(self, hp):
+        """Refuses settings whose public rows are validation rows to be protected."""
+        if isinstance(self._score, PrivateValidation):
+            public = self.hypermodel.settings(hp).get("public_batch")
+            if not isinstance(public, str | SyntheticRows):  # These are made up.
+                check_validation_rows(self._score, None, public)
+
+    def _check_lots(self, hp):
+        """Refuses lots that were not planned for, in a sample of the settings."""
+        for number in range(_SAMPLED_SETTINGS):
+            hp.values = random_values(hp.space, lambda name, n=number: f"{n} {name}")
+            given = checked_settings(self.hypermodel.settings(hp))
+            rate = given["expected_batch_size"] / given["num_examples"]
+            self.search_plan.noise_for(rate, given["steps"])
+
     def _dearest(self, given):
         """The `PrivacyPlan` of a trial, for the ledger of the search."""
         rate, noise, updates = self.search_plan.trials[0]
@@ -244,181 +282,3 @@ class PrivateTuner(keras_tuner.Tuner):
             noise_multiplier=noise,
             delta=self.budget.delta,
         )
-
-
-class PrivateRandomSearch(PrivateTuner):
-    """Random search by a random number of private trials; the best is released, with one epsilon.
-
-    How many trials there are is drawn in secret before the first, and so are their settings, with
-    replacement. The best one, and nothing of the others, may be released: its epsilon, in its
-    statement and its ledger, is that of the whole search, about twice that of a single trial. That
-    is far less than of all trials together.
-
-        tuner = PrivateRandomSearch(
-            build,  # function from hyperparameters to a compiled Keras model
-            settings=dict(num_examples=1000, expected_batch_size=100, steps=90, l2_norm_clip=1.0),
-            budget=PrivacyBudget(epsilon=3.0, delta=1e-5),
-            expected_trials=8,
-        )
-        tuner.search(x, y, validation_data=(other_x, other_y))
-        best = tuner.get_best_models()[0]
-        print(best.privacy_statement())
-
-    Privacy:
-        The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noised scores protect. It presumes that nobody learns how many trials
-        there were, or anything of those that lost: what is in the folder besides `winner/` is not
-        for release. A trial that fails counts as one that ends with the lowest score. If no trial
-        was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
-        is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial.
-
-    Args:
-        hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
-            model.
-        budget: `PrivacyBudget` of the whole search.
-        expected_trials: E[K], the expected number of trials.
-        settings: With a function: the arguments of `make_private` without those of the budget, a
-            dict, or a function from hyperparameters to one.
-        lots: All pairs (expected batch size, updates) that the settings may give, if these are
-            searched. A trial costs the search the most that any of them does.
-        distribution: Of the number of trials: "poisson", which is seldom far from its mean;
-            "geometric", for many trials the cheaper; or "logarithmic", cheap, but mostly one trial.
-        validation_is_public: Whether the validation data are nobody's secret: then scores are exact
-            and free.
-        max_consecutive_failed_trials: After so many failures one after the other the search raises.
-        directory: As in Keras Tuner.
-        project_name: As in Keras Tuner.
-
-    Reference:
-        Liu and Talwar (2019), "Private selection from private candidates"; Papernot and Steinke
-        (2022), "Hyperparameter tuning with Renyi differential privacy", Theorems 2 and 6.
-    """
-
-    def __init__(
-        self,
-        hypermodel,
-        *,
-        budget,
-        expected_trials,
-        settings=None,
-        lots=None,
-        distribution="poisson",
-        validation_is_public=False,
-        max_consecutive_failed_trials=3,
-        directory=None,
-        project_name="private_search",
-    ):
-        arguments.choice("distribution", distribution, tuple(SEARCH_DISTRIBUTIONS))
-        super().__init__(
-            hypermodel,
-            oracle=RandomTrials(max_consecutive_failed_trials),
-            budget=budget,
-            expected_trials=expected_trials,
-            shape=SEARCH_DISTRIBUTIONS[distribution],
-            settings=settings,
-            lots=lots,
-            validation_is_public=validation_is_public,
-            directory=directory,
-            project_name=project_name,
-        )
-        self.oracle.folder = self._folder
-
-    def get_best_models(self, num_models=1):
-        """Returns the winner, a `PrivateModel`, in a list.
-
-        Raises:
-            ValueError: for more than one model, before the search has ended, or without a winner.
-        """
-        return [self.load_model(self._winner(num_models))]
-
-    def get_best_hyperparameters(self, num_trials=1):
-        """Returns those of the winner, in a list; raises as `get_best_models`."""
-        return [self._winner(num_trials).hyperparameters]
-
-    def results_summary(self, num_trials=10):
-        """As in Keras Tuner: **not for release**, but for the winner's settings."""
-        print(
-            "NOT FOR RELEASE: scores, and all trials but the best. The epsilon of this search "
-            "presumes that nobody sees them."
-        )
-        super().results_summary(num_trials)
-
-    def _end(self):
-        best = self.get_best_trials()
-        self._folder.finish(best[0].trial_id if best else None)
-        self._say(
-            "The search has ended." if best else "The search has ended without a trial to release."
-        )
-
-    def _winner(self, asked):
-        if asked != 1:
-            raise ValueError(
-                f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
-                "for as one that releases nothing of the others. Use ComposedSearch to have all."
-            )
-        trials = self.get_best_trials()
-        if not (self._folder.has_ended and self._folder.winner.exists()):
-            raise ValueError(
-                "Expected a search that has ended with a winner, got one without: it goes on, or "
-                "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
-                "covers that there is none."
-            )
-        return trials[0]
-
-
-class ComposedSearch(PrivateTuner):
-    """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
-
-    For those that choose settings by the scores so far, such as Bayesian optimisation and
-    Hyperband. All trials, their weights and their noised scores may be released. That is dear: a
-    trial's noise grows with about the square root of their number.
-
-        oracle = keras_tuner.oracles.BayesianOptimizationOracle(
-            objective=keras_tuner.Objective("score", "max"), max_trials=8
-        )
-        tuner = ComposedSearch(build, oracle=oracle, trials=8, budget=..., settings=...)
-
-    Args:
-        hypermodel: As in `PrivateRandomSearch`.
-        oracle: `keras_tuner.Oracle` with the objective "score", to be maximised.
-        budget: `PrivacyBudget` of all trials together.
-        trials: The most trials that there will be.
-        settings: As in `PrivateRandomSearch`.
-        lots: See there.
-        validation_is_public: See there.
-        directory: As in Keras Tuner.
-        project_name: As in Keras Tuner.
-    """
-
-    def __init__(
-        self,
-        hypermodel,
-        *,
-        oracle,
-        budget,
-        trials,
-        settings=None,
-        lots=None,
-        validation_is_public=False,
-        directory=None,
-        project_name="composed_search",
-    ):
-        if getattr(oracle.objective, "name", None) != SCORE or oracle.objective.direction != "max":
-            raise ValueError(
-                f'Expected an oracle with objective=keras_tuner.Objective("{SCORE}", "max"), got '
-                f"{oracle.objective}."
-            )
-        super().__init__(
-            hypermodel,
-            oracle=oracle,
-            budget=budget,
-            expected_trials=trials,
-            shape=None,
-            settings=settings,
-            lots=lots,
-            validation_is_public=validation_is_public,
-            directory=directory,
-            project_name=project_name,
-        )
-        oracle.max_trials = min(trials, oracle.max_trials or trials)

@@ -1,0 +1,141 @@
+"""Random search whose winner has one epsilon: a secret number of trials, and the best of them."""
+
+import warnings
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
+from tfdpnorm.tuning.oracles import NOT_FOR_RELEASE, RandomTrials
+from tfdpnorm.tuning.private_tuner import PrivateTuner
+
+
+class PrivateRandomSearch(PrivateTuner):
+    """Random search by a random number of private trials; the best is released, with one epsilon.
+
+    How many trials there are is drawn in secret before the first, and so are their settings, with
+    replacement. The best one, and nothing of the others, may be released: its epsilon, in its
+    statement and its ledger, is that of the whole search, about twice that of a single trial. That
+    is far less than of all trials together.
+
+        tuner = PrivateRandomSearch(
+            build,  # function from hyperparameters to a compiled Keras model
+            settings=dict(num_examples=1000, expected_batch_size=100, steps=90, l2_norm_clip=1.0),
+            budget=PrivacyBudget(epsilon=3.0, delta=1e-5),
+            expected_trials=8,
+        )
+        tuner.search(x, y, validation_data=(other_x, other_y))
+        best = tuner.get_best_models()[0]
+        print(best.privacy_statement())
+
+    Privacy:
+        The budget holds for each training example, and, unless they are public, for each validation
+        example, which the noised scores protect. It presumes that nobody learns how many trials
+        there were, or anything of those that lost: what is in the folder besides `winner/` is not
+        for release. A trial that fails counts as one that ends with the lowest score. If no trial
+        was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
+        is no winner. A search that was killed is resumed by the same program; there is no winner
+        before its last trial.
+
+    Args:
+        hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
+            model.
+        budget: `PrivacyBudget` of the whole search.
+        expected_trials: E[K], the expected number of trials.
+        settings: With a function: the arguments of `make_private` without those of the budget, a
+            dict, or a function from hyperparameters to one.
+        lots: All pairs (expected batch size, updates) that the settings may give, if these are
+            searched. A trial costs the search the most that any of them does.
+        distribution: Of the number of trials: "poisson", which is seldom far from its mean;
+            "geometric", for many trials the cheaper; or "logarithmic", cheap, but mostly one trial.
+        validation_is_public: Whether the validation data are nobody's secret: then scores are exact
+            and free.
+        max_consecutive_failed_trials: After so many failures one after the other the search raises.
+        directory: As in Keras Tuner.
+        project_name: As in Keras Tuner.
+
+    Reference:
+        Liu and Talwar (2019), "Private selection from private candidates"; Papernot and Steinke
+        (2022), "Hyperparameter tuning with Renyi differential privacy", Theorems 2 and 6.
+    """
+
+    def __init__(
+        self,
+        hypermodel,
+        *,
+        budget,
+        expected_trials,
+        settings=None,
+        lots=None,
+        distribution="poisson",
+        validation_is_public=False,
+        max_consecutive_failed_trials=3,
+        directory=None,
+        project_name="private_search",
+    ):
+        arguments.choice("distribution", distribution, tuple(SEARCH_DISTRIBUTIONS))
+        super().__init__(
+            hypermodel,
+            oracle=RandomTrials(max_consecutive_failed_trials),
+            budget=budget,
+            expected_trials=expected_trials,
+            shape=SEARCH_DISTRIBUTIONS[distribution],
+            settings=settings,
+            lots=lots,
+            validation_is_public=validation_is_public,
+            directory=directory,
+            project_name=project_name,
+        )
+        self.oracle.folder = self._folder
+
+    def get_best_models(self, num_models=1):
+        """Returns the winner, a `PrivateModel`, in a list.
+
+        Raises:
+            ValueError: for more than one model, before the search has ended, or without a winner.
+        """
+        return [self.load_model(self._winner(num_models))]
+
+    def load_model(self, trial):
+        """Returns the winner's `PrivateModel`.
+
+        Raises:
+            ValueError: for another trial, which is not for release.
+        """
+        if self._winner(1).trial_id != trial.trial_id:
+            raise ValueError(
+                "Expected the winner, got a trial that lost: the search is paid for as one that "
+                "releases nothing of it. Use ComposedSearch to have all."
+            )
+        return super().load_model(trial)
+
+    def get_best_hyperparameters(self, num_trials=1):
+        """Returns those of the winner, in a list; raises as `get_best_models`."""
+        return [self._winner(num_trials).hyperparameters]
+
+    def results_summary(self, num_trials=10):
+        """As in Keras Tuner: **not for release**, but for the winner's settings."""
+        print(NOT_FOR_RELEASE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # It is said above.
+            super().results_summary(num_trials)
+
+    def _end(self):
+        best = self.get_best_trials()
+        self._folder.finish(best[0].trial_id if best else None)
+        self._say(
+            "The search has ended." if best else "The search has ended without a trial to release."
+        )
+
+    def _winner(self, asked):
+        if asked != 1:
+            raise ValueError(
+                f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
+                "for as one that releases nothing of the others. Use ComposedSearch to have all."
+            )
+        trials = self.get_best_trials()
+        if not (self._folder.has_ended and self._folder.winner.exists()):
+            raise ValueError(
+                "Expected a search that has ended with a winner, got one without: it goes on, or "
+                "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
+                "covers that there is none."
+            )
+        return trials[0]
