@@ -161,8 +161,18 @@ MUTANTS = (
     Mutant(
         "group-norm-offset-sign",
         f"{_PLACE}/group_normalized.py",
-        (("- self._centred * by_centred - offset", "- self._centred * by_centred + offset"),),
+        (("- centred * by_centred - offset", "- centred * by_centred + offset"),),
         "Gradients before a group normalisation are wrong.",
+        tests_in(
+            "tests/gradients/engines/test_book_keeping.py",
+            "test_equals_the_loop_over_single_examples[normalizations]",
+        ),
+    ),
+    Mutant(
+        "group-norm-gamma-on-another-scale",
+        f"{_PLACE}/group_normalized.py",
+        (("return self._rsqrt * s2, s1", "return s2, s1"),),
+        "An example's gradient by gamma is clipped at another norm than it has.",
         tests_in(
             "tests/gradients/engines/test_book_keeping.py",
             "test_equals_the_loop_over_single_examples[normalizations]",

@@ -40,9 +40,7 @@ OURS = {
         ema_decay=0.99,
         search="the paper's; 44.5 % of held-out training images after one epoch were enough",
     ),
-    ("imagenette", "resnet9"): dict(
-        _HALF, epochs=2, expected_batch_size=256, search=_NOT_SEARCHED
-    ),
+    ("imagenette", "resnet9"): dict(_HALF, epochs=2, expected_batch_size=256, search=_NOT_SEARCHED),
     ("tiny_imagenet", "resnet9"): dict(
         _HALF, epochs=2, expected_batch_size=512, search=_NOT_SEARCHED
     ),
