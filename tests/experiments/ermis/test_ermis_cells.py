@@ -69,6 +69,9 @@ def test_each_layer_is_clipped_as_in_the_paper():
         dict(method="dpvd", epsilon=1.0, optimizer="adam"),
         dict(method="dpvd", epsilon=1.0, reading="loose"),
         dict(method="dpvd", epsilon=1.0, model="lenet5"),
+        dict(method="dpvd", epsilon=1.0, pretraining_dataset="mnist"),
+        dict(method="dpvd", epsilon=1.0, model="small_cnn", pretraining_dataset="digits"),
+        dict(method="dpvd", epsilon=1.0, model="random_features", hidden_units=500),
     ],
 )
 def test_what_contradicts_itself_is_refused(fields):
@@ -190,11 +193,19 @@ def test_what_is_not_as_printed_is_refused(fields):
 
 def test_the_same_care_for_each_method():
     """Valid rows of one network differ in the method, and in nothing that is tuned."""
-    for model in ("mlp", "random_features"):
+    for model in ("mlp", "random_features", "small_cnn"):
         for epsilon in (10.0, 1.0, 0.1):
             rows = [ermis.spec("digits", m, epsilon, model=model) for m in ("dpvd", "svi", "dpsgd")]
             for name in ("learning_rate", "epochs", "steps", "expected_batch_size", "accountant"):
                 assert len({getattr(row, name) for row in rows}) == 1
+
+
+def test_rows_with_public_data_say_so():
+    found = [spec for spec in registry.cells("ermis_table1") if spec.pretraining_dataset]
+    assert len(found) == 9 and {spec.dataset for spec in found} == {"digits"}
+    for spec in found:
+        assert spec.network.endswith("-public_features")
+        assert spec.pretraining_dataset == "mnist" and "MNIST, which is public" in spec.search
 
 
 @pytest.mark.parametrize("model", ["mlp", "random_features"])

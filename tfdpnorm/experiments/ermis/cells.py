@@ -17,7 +17,8 @@ from tfdpnorm.experiments.spec import PrintedSpec, VariationalSpec
 _EPSILONS = (10.0, 1.0, 0.1)
 _METHODS = ("dpvd", "svi", "dpsgd")
 # Rows of Table 1. First the paper's, whose noise is calibrated to a claim; then the same methods,
-# and Abadi et al.'s, with the noise that holds; then these with fixed random features.
+# and Abadi et al.'s, with the noise that holds; then these with fixed random features. DIGITS has
+# the last ones once more, with features of public images, which the paper does not use.
 _ROWS = (
     *(dict(method="dpvd", calibrated_by=c, reading="as_printed") for c in CLAIMING_ACCOUNTANTS),
     *(dict(method="dpvd", calibrated_by=c) for c in CLAIMING_ACCOUNTANTS),
@@ -26,6 +27,8 @@ _ROWS = (
     *(dict(method=method, model="random_features") for method in _METHODS),
 )
 _NOT_PRIVATE = (dict(method="none"), dict(method="none", model="random_features"))
+_PUBLIC = {"digits": tuple(dict(method=method, model="small_cnn") for method in _METHODS)}
+_MARKS = {"mlp": "", "small_cnn": "public_features"}  # Others have their own name.
 
 # Figure 5: one knob at a time, MNIST at epsilon 1.
 _FIGURE5 = {
@@ -56,10 +59,16 @@ def spec(
             the settings.
         calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
         reading: One of `tfdpnorm.choices.READINGS`; "as_printed" needs a claim.
-        model: "mlp", the paper's, or "random_features".
+        model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
+            public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
         **settings: Fields of `VariationalSpec` that replace ours; None leaves ours in place.
+
+    Raises:
+        ValueError: for settings that contradict each other.
     """
+    if hidden_units not in (None, HIDDEN_UNITS) and model != "mlp":
+        raise ValueError(f"Expected hidden_units with model='mlp', got model={model!r}.")
     hidden_units = HIDDEN_UNITS if hidden_units is None else hidden_units
     printed = arguments.choice("reading", reading, READINGS) == "as_printed"
     row = (f"{method}-as_printed" if printed else method, model, calibrated_by)
@@ -70,12 +79,14 @@ def spec(
     marks = [
         "as_printed" if printed else "",
         calibrated_by,
-        "" if model == "mlp" else model,
+        _MARKS.get(model, model),
         "" if hidden_units == HIDDEN_UNITS else f"{hidden_units}_units",
         "held_out" if settings.get("held_out") else "",
     ]
     as_in_the_paper = settings["delta"] == paper.DELTA and hidden_units == HIDDEN_UNITS
-    options = {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES[dataset]
+    options = (
+        {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
+    )
     return (PrintedSpec if printed else VariationalSpec)(
         **{
             "experiment": "ermis_table1",
@@ -106,7 +117,11 @@ def table1_cells(dataset=None):
         spec(one, epsilon=epsilon, **row)
         for one in paper.DATASETS
         if dataset in (None, one)
-        for rows, epsilons in ((_ROWS, _EPSILONS), (_NOT_PRIVATE, (math.inf,)))
+        for rows, epsilons in (
+            (_ROWS, _EPSILONS),
+            (_PUBLIC.get(one, ()), _EPSILONS),
+            (_NOT_PRIVATE, (math.inf,)),
+        )
         for row in rows
         for epsilon in epsilons
     ]

@@ -23,11 +23,10 @@ _SHARED = dict(
     evaluations=10,
 )
 
-
-# Of the network "random_features".
+# Options of networks whose features are fixed, by (data set, network).
 FEATURES = {
-    "mnist": dict(filters=32, pool=2, size=5, width=0.5, strides=2),
-    "digits": dict(filters=64, pool=2, size=5, width=0.4),
+    ("mnist", "random_features"): dict(filters=32, pool=2, size=5, width=0.5, strides=2),
+    ("digits", "random_features"): dict(filters=64, pool=2, size=5, width=0.4),
 }
 
 
@@ -37,7 +36,7 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
     Args:
         dataset: "mnist" or "digits".
         row: One of `tfdpnorm.choices.VARIATIONAL_METHODS`, or "dpvd-as_printed".
-        model: "mlp" or "random_features".
+        model: "mlp", "random_features" or "small_cnn".
         calibrated_by: "ac" or "zcdp" for the noise of a claim, or None.
         epsilon: Target epsilon, or None.
     """
@@ -78,6 +77,13 @@ _DIGITS_FEATURES = dict(
     expected_batch_size=1437,
     learning_rate_schedule="constant",
     accountant="pld",
+)
+_DIGITS_PUBLIC = dict(
+    _DIGITS_FEATURES,
+    pretraining_dataset="mnist",
+    pretraining_epochs=6,
+    search="on 300 held-out training examples, with features learnt on MNIST, which is public here "
+    "(results/SEARCH.md)",
 )
 _MNIST = dict(
     expected_batch_size=1000,
@@ -127,6 +133,11 @@ OURS = {
         10.0: dict(_DIGITS_FEATURES, steps=80, learning_rate=30.0, learning_rate_schedule="linear"),
         1.0: dict(_DIGITS_FEATURES, steps=10, learning_rate=15.0),
         0.1: dict(_DIGITS_FEATURES, steps=2, learning_rate=20.0),
+    },
+    ("digits", "private", "small_cnn", None): {
+        10.0: dict(_DIGITS_PUBLIC, steps=40, learning_rate=20.0, learning_rate_schedule="linear"),
+        1.0: dict(_DIGITS_PUBLIC, steps=5, learning_rate=20.0),
+        0.1: dict(_DIGITS_PUBLIC, steps=2, learning_rate=10.0),
     },
     ("digits", "none", "mlp", None): {
         INF: dict(
