@@ -46,6 +46,24 @@ def test_the_figures_are_the_papers():
     assert published.TABLE1["digits"]["dpvd-zcdp"][1.0] == 92.78
 
 
+def test_figure_5_varies_one_setting_of_the_papers():
+    specs = {(s.network, float(s.column.partition("=")[2])): s for s in ermis.figure5_cells()}
+    assert len(specs) == 19
+    base = specs["clip_of_a_layer", 2.0]
+    assert base.expected_batch_size == 600 and base.epochs == 5 and base.epsilon == 1
+    assert base.l2_norm_clip == pytest.approx(2 * math.sqrt(2)) and base.clipping == "per_layer"
+    assert specs["clip_of_a_layer", 6.0].l2_norm_clip == pytest.approx(6 * math.sqrt(2))
+    assert [v for n, v in specs if n == "epochs"] == [1.25, 2.5, 5, 10]
+    assert dict(specs["hidden_units", 500.0].model_options) == {"hidden_units": (500,)}
+    for (name, value), spec in specs.items():
+        assert "passes for 200" in spec.reduced and spec.paper_value is None
+        field = {"hidden_units": "model_options", "clip_of_a_layer": "l2_norm_clip"}.get(name, name)
+        others = {field, "network", "column"}
+        for one in dataclasses.fields(spec):
+            same = getattr(spec, one.name) == getattr(base, one.name)
+            assert same or one.name in others, (name, value, one.name)
+
+
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
     spec = ermis.spec("mnist", "svi", 1.0, calibrated_by="zcdp")
