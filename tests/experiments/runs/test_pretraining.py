@@ -118,7 +118,7 @@ def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(pretraining._PublicTraining, "_train", forbidden)
-    monkeypatch.setattr(pretraining.tf, "function", forbidden)
+    monkeypatch.setattr(pretraining, "_run", forbidden)
     lines.clear()
     again = load(make_spec(seed=5, expected_batch_size=4), tmp_path, lines)
     assert lines == []

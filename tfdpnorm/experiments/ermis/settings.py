@@ -145,8 +145,8 @@ OURS = {
         0.1: dict(_DIGITS_FEATURES, steps=2, learning_rate=20.0),
     },
     ("digits", "private", "small_cnn", None): {
-        10.0: dict(_DIGITS_PUBLIC, steps=40, learning_rate=20.0, learning_rate_schedule="linear"),
-        1.0: dict(_DIGITS_PUBLIC, steps=5, learning_rate=20.0),
+        10.0: dict(_DIGITS_PUBLIC, steps=80, learning_rate=60.0, learning_rate_schedule="linear"),
+        1.0: dict(_DIGITS_PUBLIC, steps=10, learning_rate=15.0),
         0.1: dict(_DIGITS_PUBLIC, steps=2, learning_rate=10.0),
     },
     ("digits", "none", "mlp", None): {

@@ -16,7 +16,6 @@ import pathlib
 import time
 
 import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import files, models
@@ -220,10 +219,8 @@ class _PublicTraining:
 
 
 def _run(network, images):
-    run = tf.function(lambda x: network(x, training=False))
-    return np.concatenate(
-        [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
-    )
+    parts = (images[i : i + _ROWS] for i in range(0, len(images), _ROWS))
+    return np.concatenate([network(part, training=False).numpy() for part in parts])
 
 
 def _augmentation(dataset):
