@@ -27,6 +27,7 @@ MODELS = (
     "resnet18",
     "resnet50",
     "resnet9",
+    "small_cnn",
     "tf_tutorial",
     "transformer",
     "vgg",

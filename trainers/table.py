@@ -43,6 +43,8 @@ def main():
     more = sensitivity_column(records, _audited(folder / "audits"))
     form = cells.table_form(FLAGS.experiment)
     table = tables.experiment_table(records, networks, more, form)
+    if known := tables.public_knowledge(records):
+        table += f"\n\n{known}"
     if any(map(searches.has_search, records)):
         table += f"\n\n{searches.searches_table(records)}"
     print(table)

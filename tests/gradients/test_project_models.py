@@ -16,6 +16,7 @@ SIZES = {
     "transformer": {"input_shape": (5,)},
     "lenet_300_100": {"input_shape": (6,)},
     "tf_tutorial": {"input_shape": (25, 9, 1)},
+    "small_cnn": {"input_shape": (8, 8, 1), "width": 4, "units": 5},
     "vgg": {"input_shape": (8, 8, 1), "width": 4},
     "resnet18": {"input_shape": (8, 8, 1), "width": 4},
     "resnet50": {"input_shape": (32, 32, 1), "width": 4},

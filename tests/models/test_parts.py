@@ -11,6 +11,7 @@ from tfdpnorm import models
 FAMILIES = {
     "tf_tutorial": ({"input_shape": (12, 9, 2)}, (12, 9, 2), 3 * 2 * 64),
     "vgg": ({"input_shape": (12, 9, 2), "width": 4}, (12, 9, 2), 4 * 4),
+    "small_cnn": ({"input_shape": (12, 9, 2), "width": 4, "units": 5}, (12, 9, 2), 5),
 }
 
 

@@ -10,6 +10,7 @@ _CALLBACK_TESTS = tests_in(
 )
 _PRINTED = "tfdpnorm/training/printed_dpvd.py"
 _PRINTED_TESTS = ("tests/training/test_printed_dpvd.py",)
+_PRETRAINING = "tests/experiments/runs/test_pretraining.py"
 _CELLS = "tests/experiments/ermis/test_ermis_cells.py"
 
 MUTANTS = (
@@ -54,6 +55,13 @@ MUTANTS = (
         (("copies = [v + zeta *", "copies = [v + 0.9 * zeta *"),),
         "Algorithm 1 as printed has less noise than printed.",
         _PRINTED_TESTS,
+    ),
+    Mutant(
+        "private-set-taken-for-public",
+        "tfdpnorm/experiments/parts.py",
+        (("if self.pretraining_dataset == self.dataset:", "if False:"),),
+        "Features are learnt from the private examples without noise.",
+        tests_in(_PRETRAINING, "test_the_private_set_is_not_public"),
     ),
     Mutant(
         "noise-less-than-that-of-the-claim",

@@ -60,6 +60,10 @@ def spec_of(main, monkeypatch):
             ("--epsilon=1", "--method=dpvd", "--model=random_features", "--kl_weight=0.5"),
             ("digits", "dpvd", 1.0, {"model": "random_features", "kl_weight": 0.5}),
         ),
+        (
+            ("--epsilon=1", "--model=small_cnn", "--pretraining_epochs=2"),
+            ("digits", "dpsgd", 1.0, {"model": "small_cnn", "pretraining_epochs": 2}),
+        ),
         (("--epsilon=inf", "--method=none"), ("digits", "none", math.inf, {})),
         (
             ("--epsilon=1", "--clipping=per_layer", "--learning_rate_round=update", "--epochs=9"),
@@ -81,8 +85,41 @@ def test_as_printed_cannot_be_planned(main):
     flags = ("--method=dpvd", "--epsilon=1", "--accountant=zcdp", "--reading=as_printed")
     result = main("ermis_variational_dropout", *flags, "--dry_run")
     assert result.code == 2 and "Expected --dry_run with --reading=sound" in result.err
-    result = main("ermis_variational_dropout", "--method=dpvd", "--epsilon=1", flags[-1])
-    assert result.code == 2 and "calibrated_by='ac' or 'zcdp'" in result.err
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (
+            ("--method=dpvd", "--epsilon=1", "--reading=as_printed"),
+            "--accountant=ac or zcdp with --reading=as_printed, got --method=dpvd and "
+            "--accountant=None",
+        ),
+        (
+            ("--method=svi", "--epsilon=1", "--reading=as_printed", "--accountant=ac"),
+            "--method=dpvd and --accountant",
+        ),
+        (
+            ("--method=none", "--epsilon=inf", "--accountant=zcdp"),
+            "no --accountant=ac or zcdp with --method=none",
+        ),
+        (("--method=none", "--epsilon=1"), "epsilon=inf with method='none'"),
+        (("--epsilon=0",), "epsilon > 0, got 0"),
+        (("--epsilon=1", "--model=random_features", "--hidden_units=5"), "hidden_units with model"),
+        (("--epsilon=1", "--model=mlp", "--pretraining_dataset=kmnist"), "only there"),
+        (
+            ("--epsilon=1", "--model=small_cnn", "--pretraining_dataset=digits"),
+            "another pretraining_dataset than the private dataset",
+        ),
+        (
+            ("--epsilon=1", "--dataset=mnist", "--model=small_cnn"),
+            "pretraining_dataset with model='small_cnn'",
+        ),
+    ],
+)
+def test_mistakes_end_in_a_line(main, flags, expected):
+    result = main("ermis_variational_dropout", *flags)
+    assert result.code == 2 and "Error: Expected" in result.err and expected in result.err
 
 
 @pytest.mark.slow_cases("none-inf")

@@ -1,5 +1,6 @@
 """Private lots, public batches, and the data sets of the experiments."""
 
+from tfdpnorm.data._digit_form import as_digits
 from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
@@ -15,6 +16,7 @@ __all__ = [
     "Lot",
     "PoissonBatches",
     "SyntheticRows",
+    "as_digits",
     "check_public_batch",
     "common_words",
     "hash_tokens",

@@ -464,7 +464,7 @@ class NoisedStatistics(Network):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Pretraining(Part):
+class Pretraining(Dataset):
     """Public training of the network's part "features", which is then frozen."""
 
     pretraining_dataset: str | None = knob(
@@ -473,6 +473,15 @@ class Pretraining(Part):
         "trained privately.",
     )
     pretraining_epochs: int = knob(40, "Passes over the public set.", at_least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.pretraining_dataset == self.dataset:
+            raise ValueError(
+                f"Expected another pretraining_dataset than the private dataset, got "
+                f"{self.dataset!r} for both. What is learnt from the private examples without "
+                "noise is not private."
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -134,8 +134,9 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         Network,
         "model",
         "mlp",
-        help="mlp: the paper's; random_features: fixed features and trained logits.",
-        choices=("mlp", "random_features"),
+        help="mlp: the paper's; random_features: fixed features and trained logits; small_cnn: the "
+        "same with features learnt on a public set, see --pretraining_dataset.",
+        choices=("mlp", "random_features", "small_cnn"),
     )
     method: str = knob(
         "dpsgd",
@@ -193,6 +194,11 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
             raise ValueError(
                 "Expected prior_stddev with method='svi' and optimizer='sgd', got "
                 f"method={self.method!r} and optimizer={self.optimizer!r}."
+            )
+        if (self.model == "small_cnn") != (self.pretraining_dataset is not None):
+            raise ValueError(
+                "Expected pretraining_dataset with model='small_cnn' and only there, got model="
+                f"{self.model!r} with pretraining_dataset={self.pretraining_dataset!r}."
             )
         plain = self.optimizer == "sgd" and not self.momentum
         if self.method == "dpvd" and not plain:

@@ -9,6 +9,7 @@ from tfdpnorm.models import (
     resnet9,
     resnet18,
     resnet50,
+    small_cnn,
     tf_tutorial,
     transformer,
     vgg,
@@ -30,5 +31,5 @@ __all__ = [
 ]
 
 # Imported to register themselves.
-del bilstm, lenet5, lenet_300_100, mlp, random_features, resnet9, resnet18, resnet50, tf_tutorial
-del transformer, vgg, wide_resnet
+del bilstm, lenet5, lenet_300_100, mlp, random_features, resnet9, resnet18, resnet50, small_cnn
+del tf_tutorial, transformer, vgg, wide_resnet

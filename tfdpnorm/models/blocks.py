@@ -92,6 +92,26 @@ def dense_layers(
     return keras.layers.Activation("linear", dtype="float32", name="predictions")(x)
 
 
+def logits_at_length_1(x, num_classes, normalize):
+    """Logits of features that are brought to length 1; their kernel begins at 0, without a bias.
+
+    No gradient of the cross-entropy by the kernel is longer than sqrt(2).
+
+    Args:
+        x: [rows, features].
+        num_classes: Number of logits.
+        normalize: A `Normalizer`.
+
+    Returns:
+        float32 logits [rows, num_classes].
+    """
+    x = keras.layers.UnitNormalization(name="length1")(x)
+    x = keras.layers.Dense(num_classes, use_bias=False, kernel_initializer="zeros", name=LOGITS)(x)
+    x = normalize(x, LOGITS)
+    # Losses and their gradients are computed in float32, whatever the policy computes in.
+    return keras.layers.Activation("linear", dtype="float32", name="predictions")(x)
+
+
 def _activated(x, name, activation):
     if activation is None:
         return x

@@ -3,8 +3,8 @@
 from tensorflow import keras
 
 from tfdpnorm.layers import RandomPatchFeatures
-from tfdpnorm.models.blocks import check_image_shape
-from tfdpnorm.models.normalization import LOGITS, Normalizer
+from tfdpnorm.models.blocks import check_image_shape, logits_at_length_1
+from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.registry import register
 
 
@@ -64,10 +64,5 @@ def random_features(
     inputs = keras.Input(input_shape)
     x = RandomPatchFeatures(filters, size, width, strides, name="features")(inputs)
     x = normalize(keras.layers.AveragePooling2D(pool, name="average")(x), "features")
-    x = keras.layers.Flatten(name="flatten")(x)
-    x = keras.layers.UnitNormalization(name="length1")(x)
-    x = keras.layers.Dense(num_classes, use_bias=False, kernel_initializer="zeros", name=LOGITS)(x)
-    x = normalize(x, LOGITS)
-    # Losses and their gradients are computed in float32, whatever the policy computes in.
-    outputs = keras.layers.Activation("linear", dtype="float32", name="predictions")(x)
+    outputs = logits_at_length_1(keras.layers.Flatten(name="flatten")(x), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"random_features_{norm}")

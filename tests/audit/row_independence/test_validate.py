@@ -67,6 +67,8 @@ SLOW = ("bilstm", "resnet9", "resnet18", "resnet50", "vgg", "wide_resnet", "wrn_
     "lenet5-none",
     "random_features-group",
     "random_features-layer",
+    "small_cnn-group",
+    "small_cnn-layer",
 )
 @pytest.mark.parametrize("norm", ["none", "layer", "group"])
 @pytest.mark.parametrize(

@@ -46,6 +46,24 @@ def test_the_figures_are_the_papers():
     assert published.TABLE1["digits"]["dpvd-zcdp"][1.0] == 92.78
 
 
+def test_figure_5_varies_one_setting_of_the_papers():
+    specs = {(s.network, float(s.column.partition("=")[2])): s for s in ermis.figure5_cells()}
+    assert len(specs) == 19
+    base = specs["clip_of_a_layer", 2.0]
+    assert base.expected_batch_size == 600 and base.epochs == 2 and base.epsilon == 1
+    assert base.l2_norm_clip == pytest.approx(2 * math.sqrt(2)) and base.clipping == "per_layer"
+    assert specs["clip_of_a_layer", 6.0].l2_norm_clip == pytest.approx(6 * math.sqrt(2))
+    assert [v for n, v in specs if n == "epochs"] == [0.5, 1, 2, 4]
+    assert dict(specs["hidden_units", 500.0].model_options) == {"hidden_units": (500,)}
+    for (name, value), spec in specs.items():
+        assert "passes for 200" in spec.reduced and spec.paper_value is None
+        field = {"hidden_units": "model_options", "clip_of_a_layer": "l2_norm_clip"}.get(name, name)
+        others = {field, "network", "column"}
+        for one in dataclasses.fields(spec):
+            same = getattr(spec, one.name) == getattr(base, one.name)
+            assert same or one.name in others, (name, value, one.name)
+
+
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
     spec = ermis.spec("mnist", "svi", 1.0, calibrated_by="zcdp")
@@ -69,6 +87,9 @@ def test_each_layer_is_clipped_as_in_the_paper():
         dict(method="dpvd", epsilon=1.0, optimizer="adam"),
         dict(method="dpvd", epsilon=1.0, reading="loose"),
         dict(method="dpvd", epsilon=1.0, model="lenet5"),
+        dict(method="dpvd", epsilon=1.0, pretraining_dataset="mnist"),
+        dict(method="dpvd", epsilon=1.0, model="small_cnn", pretraining_dataset="digits"),
+        dict(method="dpvd", epsilon=1.0, model="random_features", hidden_units=500),
     ],
 )
 def test_what_contradicts_itself_is_refused(fields):
@@ -190,11 +211,19 @@ def test_what_is_not_as_printed_is_refused(fields):
 
 def test_the_same_care_for_each_method():
     """Valid rows of one network differ in the method, and in nothing that is tuned."""
-    for model in ("mlp", "random_features"):
+    for model in ("mlp", "random_features", "small_cnn"):
         for epsilon in (10.0, 1.0, 0.1):
             rows = [ermis.spec("digits", m, epsilon, model=model) for m in ("dpvd", "svi", "dpsgd")]
             for name in ("learning_rate", "epochs", "steps", "expected_batch_size", "accountant"):
                 assert len({getattr(row, name) for row in rows}) == 1
+
+
+def test_rows_with_public_data_say_so():
+    found = [spec for spec in registry.cells("ermis_table1") if spec.pretraining_dataset]
+    assert len(found) == 9 and {spec.dataset for spec in found} == {"digits"}
+    for spec in found:
+        assert spec.network.endswith("-public_features")
+        assert spec.pretraining_dataset == "mnist" and "MNIST, which is public" in spec.search
 
 
 @pytest.mark.parametrize("model", ["mlp", "random_features"])

@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import threading
+import types
 
 import numpy as np
 import pytest
 
+import tfdpnorm
 from tfdpnorm import files
 from tfdpnorm.experiments import read_records, write_record
 from tfdpnorm.experiments.records import provenance
@@ -204,6 +206,19 @@ def test_versions_name_what_results_depend_on():
     assert versions["tensorflow"] == importlib.metadata.version("tensorflow")
     assert versions["numpy"] == np.__version__
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
+
+
+def test_a_change_anywhere_in_the_package_shows_in_the_commit(monkeypatch):
+    asked = []
+
+    def run(command, **options):
+        asked.append(command)
+        return types.SimpleNamespace(stdout="0123\n" if "rev-parse" in command else " M a.py\n")
+
+    monkeypatch.setattr(provenance.subprocess, "run", run)
+    assert provenance.source_commit() == "0123+changes"
+    (package,) = {command[2] for command in asked}
+    assert package == str(pathlib.Path(tfdpnorm.__file__).parent) == asked[1][-1]
 
 
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):

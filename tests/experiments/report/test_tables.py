@@ -43,6 +43,13 @@ def cells_of(table):
     return {(row[0], name): entry for row in rows for name, entry in zip(header, row, strict=True)}
 
 
+def test_a_table_says_what_was_learnt_on_public_data(make_record):
+    private, public = make_record(), make_record(network="head", pretrained="features of kmnist")
+    assert tables.public_knowledge([private]) == ""
+    found = tables.public_knowledge([private, public, public])
+    assert found == "Public data: head had features of kmnist."
+
+
 def test_run_table_has_a_line_for_each_run(make_record, unprotected_record):
     table = tables.run_table(
         [

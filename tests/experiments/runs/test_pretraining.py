@@ -9,6 +9,7 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.data import Examples
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.ermis import cells as ermis
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.runs import data as datasets
 from tfdpnorm.experiments.runs import pretraining
@@ -68,8 +69,9 @@ def test_head_on_features_is_the_whole_network(sets, tmp_path, norm):
     data = load(make_spec(norm), tmp_path)
     (folder,) = tmp_path.iterdir()
     own = {"public_batch": "batch"}.get(norm, norm)
-    part = models.build("tf_tutorial", norm=own, input_shape=(12, 12, 3), part="features")
-    part.load_weights(folder / "features.weights.h5")
+    whole = models.build("tf_tutorial", norm=own, input_shape=(12, 12, 3))
+    whole.load_weights(folder / "whole.weights.h5")
+    part = keras.Model(whole.inputs, whole.get_layer("flatten").output)
     by_hand = part.predict(sets("cifar10", "train").x, verbose=0)
     public = part.predict(sets("cifar100", "train").x, verbose=0)
     mean = public.mean(0)
@@ -97,8 +99,8 @@ def test_pretraining_sees_public_images_alone(sets, tmp_path, monkeypatch):
     load(make_spec(), tmp_path / "b")
     weights = []
     for name in "ab":
-        network = models.build("tf_tutorial", input_shape=(12, 12, 3), part="features")
-        (path,) = (tmp_path / name).glob("*/features.weights.h5")
+        network = models.build("tf_tutorial", input_shape=(12, 12, 3))
+        (path,) = (tmp_path / name).glob("*/whole.weights.h5")
         network.load_weights(path)
         weights.append(network.get_weights())
     for one, another in zip(*weights, strict=True):
@@ -116,7 +118,7 @@ def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(pretraining._PublicTraining, "_train", forbidden)
-    monkeypatch.setattr(pretraining.tf, "function", forbidden)
+    monkeypatch.setattr(pretraining, "_run", forbidden)
     lines.clear()
     again = load(make_spec(seed=5, expected_batch_size=4), tmp_path, lines)
     assert lines == []
@@ -153,6 +155,46 @@ def test_only_the_head_is_trained_privately(sets, tmp_path):
     names = [v.name.split("/")[0] for v in result.model.model.trainable_variables]
     assert not any(name.startswith("conv") for name in names)
     assert any("pre-trained on 30 images of cifar100" in line for line in lines)
+
+
+def test_the_private_set_is_not_public():
+    """What is learnt from it without noise would be given out as if it were nobody's."""
+    with pytest.raises(ValueError, match="^Expected another pretraining_dataset"):
+        make_spec(pretraining_dataset="cifar10")
+
+
+def test_public_characters_come_in_the_form_of_digits(tmp_path, monkeypatch):
+    """And the record says what the public network makes of the digits that are tested."""
+    rng = np.random.default_rng(0)
+
+    def few(name, split, data_dir=None):
+        x = (rng.random((40, 28, 28, 1)) * (name == "mnist")).astype(np.float32)
+        y = (np.arange(40) % 10).astype(np.int32)
+        return Examples(name, split, x, y, num_classes=10, is_complete=True)
+
+    monkeypatch.setattr(pretraining, "load_examples", few)
+    shapes = []
+    train = pretraining._PublicTraining._train
+    monkeypatch.setattr(
+        pretraining._PublicTraining,
+        "_train",
+        lambda self, whole: (shapes.append(self.images), train(self, whole)),
+    )
+    options = dict(pretraining_epochs=1, held_out=300, expected_batch_size=1137)
+    spec = ermis.spec("digits", "dpsgd", 1.0, model="small_cnn", **options)
+    data = load(spec, tmp_path)
+    assert shapes[0].shape == (40, 8, 8, 1)
+    assert set(np.unique(shapes[0] * 16)) <= set(range(17)) and shapes[0].std() > 0
+    assert data.train_x.shape == (1137, 16) and data.model_options == {"part": "head"}
+    (folder,) = tmp_path.iterdir()
+    whole = models.build("small_cnn", input_shape=(8, 8, 1))
+    whole.load_weights(folder / "whole.weights.h5")
+    raw = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, held_out=300))
+    found = whole.predict(raw.test_x, verbose=0).argmax(1)
+    share = 100 * np.mean(found == raw.test_y)
+    assert f"without any example of digits, have {share:.2f} %" in data.pretrained
+    private = PrivateRun(spec, data).model
+    assert [v.shape for v in private.model.trainable_variables] == [(16, 10)]
 
 
 def test_networks_without_parts_are_refused(sets, tmp_path):

@@ -89,10 +89,9 @@ def test_a_network_that_another_process_trains_is_waited_for(training, monkeypat
         training.spec.model,
         num_classes=10,
         input_shape=(12, 12, 3),
-        part="features",
         **dict(training.spec.model_options),
     )
-    path = training.folder / "features.weights.h5"
+    path = training.folder / "whole.weights.h5"
     found = while_another_works(
         training, lambda: training.network(), lambda: theirs.save_weights(path)
     )

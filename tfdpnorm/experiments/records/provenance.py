@@ -35,7 +35,7 @@ def package_versions():
 
 def source_commit():
     """Returns the commit of this checkout, "+changes" if it is not clean; None outside of git."""
-    package = pathlib.Path(__file__).parents[1]
+    package = pathlib.Path(__file__).parents[2]
 
     def git(*arguments):
         return subprocess.run(

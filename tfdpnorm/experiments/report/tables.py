@@ -68,6 +68,21 @@ def experiment_table(records, networks=(), more=None, form=None):
     return "\n".join(lines)
 
 
+def public_knowledge(records):
+    """Returns a line for each thing that was learnt before, on public data; "" if nothing was.
+
+    Args:
+        records: List of records.
+    """
+    networks = collections.defaultdict(dict)
+    for record in records:
+        if record["pretrained"]:
+            networks[record["pretrained"]][record["network"]] = None
+    return "\n".join(
+        f"Public data: {', '.join(names)} had {what}." for what, names in networks.items()
+    )
+
+
 def _entry(records, form):
     if not records:
         return ""

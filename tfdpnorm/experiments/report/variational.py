@@ -8,7 +8,7 @@ from tfdpnorm.experiments.ermis import published
 
 
 def plot_progress(records, path, title, networks=()):
-    """Draws test accuracy against passes over the data, a panel for each epsilon; returns the path.
+    """Draws test accuracy against passes, a panel for each epsilon and data set; returns the path.
 
     Args:
         records: Records of one experiment, of kinds "variational" and "as_printed".
@@ -23,23 +23,40 @@ def plot_progress(records, path, title, networks=()):
     cells = collections.defaultdict(lambda: collections.defaultdict(list))
     for record in sorted(records, key=lambda r: order.get(r["network"], len(order))):
         if record["curve"]:
-            cells[record["column"]][record["network"]].append(record)
-    columns = sorted(cells, key=lambda column: float(column.partition("=")[2]))
-    colors = {name: colormaps["tab20"](place % 20) for name, place in order.items()}
-    figure = Figure(figsize=(4.5 * len(columns), 7), layout="constrained")
-    panels = figure.subplots(1, len(columns), squeeze=False)[0]
-    for axes, column in zip(panels, columns, strict=True):
-        for name, group in cells[column].items():
+            panel = (record["column"], _dataset(record["network"]))
+            cells[panel][record["network"]].append(record)
+    shown = sorted(cells, key=lambda panel: (float(panel[0].partition("=")[2]), panel[1]))
+    colors = _colors(order, colormaps["tab20"])
+    figure = Figure(figsize=(4.5 * len(shown), 7), layout="constrained")
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axes, (column, dataset) in zip(panels, shown, strict=True):
+        for name, group in cells[column, dataset].items():
             claimed = group[0]["epsilon_claimed"] is not None
             label = f"{name} (claimed, no guarantee)" if claimed else name
             style = "--" if claimed else "-"
             axes.plot(*_course(group), style, color=colors.get(name), label=label)
-        axes.set(xlabel="passes over the data", ylabel="test accuracy (%)", title=column)
+        # From two updates to 200 passes.
+        axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
+        axes.set_title(f"{dataset}, {column}")
         axes.grid(alpha=0.3)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
     return path
+
+
+def _dataset(network):
+    return network.partition("-")[0]
+
+
+def _colors(networks, colormap):
+    """Dict from a network to its color, others for each of the same data set."""
+    places = collections.Counter()
+    colors = {}
+    for name in networks:
+        colors[name] = colormap(places[_dataset(name)] % 20)
+        places[_dataset(name)] += 1
+    return colors
 
 
 def _course(records):
@@ -101,7 +118,7 @@ def plot_table(records, path, title, networks=()):
         if record["epsilon_target"] not in (None, math.inf):
             found[record["network"], record["epsilon_target"]].append(record)
     rows = {n: sorted(e for name, e in found if name == n) for n in networks}
-    datasets = list(dict.fromkeys(n.partition("-")[0] for n in networks if rows[n]))
+    datasets = list(dict.fromkeys(_dataset(n) for n in networks if rows[n]))
     figure = Figure(figsize=(5.5 * len(datasets), 7), layout="constrained")
     panels = figure.subplots(1, len(datasets), squeeze=False)[0]
     for axes, dataset in zip(panels, datasets, strict=True):

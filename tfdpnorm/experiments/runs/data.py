@@ -68,7 +68,7 @@ class ExperimentData:
 
 # LeNet-5 needs at least 12x12; DIGITS has 8x8.
 _IMAGE_SHAPES = {"digits": (28, 28, 1)}
-_TAKE_SMALL_IMAGES = ("mlp", "random_features")
+_TAKE_SMALL_IMAGES = ("mlp", "random_features", "small_cnn")
 
 
 def load_experiment_data(
@@ -125,7 +125,8 @@ def load_experiment_data(
         "validation_x": None if held_out is None else held_out.x,
     }
     if prepare is None:
-        arrays, more = _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo)
+        places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
+        arrays, more = _prepared(spec, train, raw, made_up, test.y, places)
     else:
         if made_up is not None:
             raw["public_x"] = made_up.rows(train.x.shape[1:])
@@ -142,7 +143,7 @@ def load_experiment_data(
     )
 
 
-def _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo):
+def _prepared(spec, train, raw, made_up, tested_y, places):
     """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
     rows, more = _row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
@@ -150,7 +151,7 @@ def _prepared(spec, train, raw, made_up, data_dir, cache_dir, echo):
         return arrays if made_up is None else arrays | {"public_x": made_up}, more
     if made_up is not None:
         arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
-    arrays, what = frozen_features(spec, arrays, data_dir=data_dir, cache_dir=cache_dir, echo=echo)
+    arrays, what = frozen_features(spec, arrays, tested_y=tested_y, **places)
     return arrays, {"model_options": {"part": "head"}, "pretrained": what}
 
 
@@ -178,8 +179,8 @@ def _check_fits(spec, *, is_text):
         )
     if _is_pretrained(spec) and "part" not in takes:
         raise ValueError(
-            f"Expected a network with parts to freeze (tf_tutorial, vgg) with pretraining_dataset="
-            f"{spec.pretraining_dataset!r}, got model {spec.model!r}."
+            "Expected a network with parts to freeze (small_cnn, tf_tutorial, vgg) with "
+            f"pretraining_dataset={spec.pretraining_dataset!r}, got model {spec.model!r}."
         )
 
 

@@ -1,7 +1,8 @@
 """Frozen features: a network's convolutions, trained on public images, run once over all rows.
 
 Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
-pre-trained on CIFAR-100, and only the linear layers are trained privately.
+pre-trained on CIFAR-100, and only the linear layers are trained privately. The rows
+"public_features" beside those of Ermis and Cemgil (2017) use MNIST in the same way.
 
 Privacy: what is learnt here depends on public images alone, and the features of an image on those
 and on that image. A guarantee for the features is therefore one for the images.
@@ -15,11 +16,10 @@ import pathlib
 import time
 
 import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import files, models
-from tfdpnorm.data import load_examples, match_images
+from tfdpnorm.data import as_digits, load_examples, match_images
 from tfdpnorm.experiments.parts import CACHE_DIR
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
@@ -30,7 +30,12 @@ _BATCH_SIZE = 128
 _ROWS = 500  # through the frozen part at once
 
 
-def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=print):
+# Pairs (public set, private set) whose classes mean the same: what has been learnt on the first
+# classifies the second one without a private example.
+_SAME_CLASSES = (("mnist", "digits"),)
+
+
+def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CACHE_DIR, echo=print):
     """Returns the features of images under the pre-trained part "features" of a spec's network.
 
     The network is trained on the public set first, once for all runs that share it; its weights and
@@ -40,6 +45,7 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
     Args:
         spec: Spec with the parts `Network` and `Pretraining`, and a `pretraining_dataset`.
         arrays: Dict from a name to images [N, height, width, channels], or to None.
+        tested_y: Labels of the images "test_x".
         data_dir: TFDS directory.
         cache_dir: Folder for weights and features. Those of private images are as private as
             the images.
@@ -47,7 +53,8 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
 
     Returns:
         Dict from the same names to float32 [N, features], or to None; and a line that says what
-        was pre-trained.
+        was pre-trained, and, if the classes of both sets mean the same, what accuracy the public
+        network has on "test_x" by itself.
 
     Raises:
         DatasetNotFoundError: if the public set is not there.
@@ -55,7 +62,8 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
     """
     shape = next(x.shape[1:] for x in arrays.values() if x is not None)
     public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)
-    network = public.network()
+    whole = public.network()
+    network = public.without_head(whole)
     own = public.features(network, public.images)
     mean = own.mean(axis=0)
     scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
@@ -63,7 +71,14 @@ def frozen_features(spec, arrays, *, data_dir=None, cache_dir=CACHE_DIR, echo=pr
         name: None if x is None else (public.features(network, x) - mean) / scale
         for name, x in arrays.items()
     }
-    return features, f"features of {spec.model}'s convolutions, {public.described()} and frozen"
+    words = f"features of {spec.model}'s convolutions, {public.described()} and frozen"
+    if tested_y is not None and (public.public.name, spec.dataset) in _SAME_CLASSES:
+        right = public.labels(whole, arrays["test_x"]) == tested_y
+        words += (
+            f"; its own logits, without any example of {spec.dataset}, have "
+            f"{100 * np.mean(right):.2f} % of those tested"
+        )
+    return features, words
 
 
 @dataclasses.dataclass
@@ -82,7 +97,9 @@ class _PublicTraining:
 
     @functools.cached_property
     def images(self):
-        return match_images(self.public.x, self.shape)
+        # In their own form, other sets' characters fill another part of the image.
+        images = as_digits(self.public.x) if self.spec.dataset == "digits" else self.public.x
+        return match_images(images, self.shape)
 
     @functools.cached_property
     def folder(self):
@@ -92,6 +109,7 @@ class _PublicTraining:
             self.norm,
             options,
             self.shape,
+            self.spec.dataset == "digits",  # what the images are brought to
             self.public.name,
             len(self.public),
             spec.pretraining_epochs,
@@ -115,20 +133,26 @@ class _PublicTraining:
         )
 
     def network(self):
-        """The trained part "features" of the network; from the cache if it is there."""
-        network, path = self._build("features"), self.folder / "features.weights.h5"
+        """The trained network, whole; from the cache if it is there."""
+        keras.utils.set_random_seed(_SEED)
+        whole, path = self._build("whole"), self.folder / "whole.weights.h5"
+        self._make_once(
+            path, lambda: self._train(whole), lambda partial, _: whole.save_weights(partial)
+        )
+        whole.load_weights(path)
+        return whole
 
-        def train():
-            keras.utils.set_random_seed(_SEED)
-            whole = self._build("whole")
-            self._train(whole)
-            for layer in network.layers:
-                if layer.weights:
-                    layer.set_weights(whole.get_layer(layer.name).get_weights())
-
-        self._make_once(path, train, lambda partial, _: network.save_weights(partial))
-        network.load_weights(path)
+    def without_head(self, whole):
+        """The part "features" of a whole network."""
+        network = self._build("features")
+        for layer in network.layers:
+            if layer.weights:
+                layer.set_weights(whole.get_layer(layer.name).get_weights())
         return network
+
+    def labels(self, whole, images):
+        """What a whole network takes images for: int [N]."""
+        return _run(whole, images).argmax(axis=-1)
 
     def features(self, network, images):
         """Features of `images`, from the cache if they are there."""
@@ -137,10 +161,7 @@ class _PublicTraining:
 
         def compute():
             started = time.perf_counter()
-            run = tf.function(lambda x: network(x, training=False))
-            features = np.concatenate(
-                [run(images[i : i + _ROWS]).numpy() for i in range(0, len(images), _ROWS)]
-            )
+            features = _run(network, images)
             seconds = time.perf_counter() - started
             self.echo(f"  features of {len(images):,} images, {seconds:.0f} s")
             return features
@@ -195,6 +216,11 @@ class _PublicTraining:
             f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
             f"images, {time.perf_counter() - started:.0f} s"
         )
+
+
+def _run(network, images):
+    parts = (images[i : i + _ROWS] for i in range(0, len(images), _ROWS))
+    return np.concatenate([network(part, training=False).numpy() for part in parts])
 
 
 def _augmentation(dataset):

@@ -1,0 +1,70 @@
+"""Public images of characters in the form of DIGITS."""
+
+import numpy as np
+import tensorflow as tf
+
+_BITMAP = 32  # pixels a side, of which 4 x 4 are counted together
+_WIDTH = 20  # of a character in the bitmap
+_BLOCK = 4
+_INK = 0.4  # from this brightness on, a pixel is on
+_ROWS = 10_000  # at once
+
+
+def as_digits(images):
+    """Brings images of characters into the form of DIGITS, each by itself.
+
+    The rectangle that holds the character is stretched to 32 x 20 pixels in the middle of a bitmap
+    of 32 x 32, and the pixels that are on are counted in blocks of 4 x 4. The bitmap and the blocks
+    are those of DIGITS' own description; 20 pixels of width and the thresholds are ours.
+
+    Args:
+        images: float array [M, H, W, 1] in [0, 1], bright characters on black.
+
+    Returns:
+        float32 [M, 8, 8, 1], shares of pixels that are on. An image without any stays black.
+
+    Raises:
+        ValueError: for another shape.
+
+    Reference:
+        Alpaydin and Kaynak (1998), "Optical recognition of handwritten digits", UCI Machine
+        Learning Repository.
+    """
+    images = np.asarray(images, np.float32)
+    if images.ndim != 4 or images.shape[-1] != 1:
+        raise ValueError(f"Expected images [M, H, W, 1], got {list(images.shape)}.")
+    parts = [_in_blocks(images[i : i + _ROWS]) for i in range(0, len(images), _ROWS)]
+    return np.concatenate(parts) if parts else np.zeros((0, 8, 8, 1), np.float32)
+
+
+def _in_blocks(images):
+    height, width = images.shape[1:3]
+    on = images[..., 0] >= _INK
+    top, bottom = _ends(on.any(axis=2))
+    left, right = _ends(on.any(axis=1))
+    # From the middle of the first pixel to that of the last, as shares of the same of the image.
+    boxes = np.stack(
+        [
+            top / max(height - 1, 1),
+            left / max(width - 1, 1),
+            bottom / max(height - 1, 1),
+            right / max(width - 1, 1),
+        ],
+        axis=1,
+    ).astype(np.float32)
+    with tf.device("/cpu:0"):
+        stretched = tf.image.crop_and_resize(
+            images, boxes, np.arange(len(images)), (_BITMAP, _WIDTH)
+        )
+        margin = (_BITMAP - _WIDTH) // 2
+        bitmap = tf.pad(
+            tf.cast(stretched >= _INK, tf.float32), [[0, 0], [0, 0], [margin, margin], [0, 0]]
+        )
+        return tf.nn.avg_pool2d(bitmap, _BLOCK, _BLOCK, "VALID").numpy()
+
+
+def _ends(lines):
+    """First and last of the lines [M, L] that are on; (0, L - 1) if none is."""
+    first = lines.argmax(axis=1)
+    last = lines.shape[1] - 1 - lines[:, ::-1].argmax(axis=1)
+    return first, last
