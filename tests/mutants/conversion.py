@@ -32,4 +32,19 @@ MUTANTS = (
         "Batch normalisation inside of layers is left, and named nowhere.",
         tests_in(_TESTS, "test_attributes_of_layers_and_models"),
     ),
+    Mutant(
+        "features-mix-images",
+        "tfdpnorm/convert/features.py",
+        (
+            (
+                "run = tf.function(lambda x: model(x, training=False)",
+                "run = tf.function(lambda x: model(x, training=True)",
+            ),
+        ),
+        "The frozen part normalises an image by others: its kept outputs are of several examples.",
+        tests_in(
+            "tests/convert/test_features.py",
+            "test_an_image_does_not_change_the_features_of_another",
+        ),
+    ),
 )

@@ -24,7 +24,8 @@ def freeze(model, trainable):
         The names of the layers that are trained, in order.
 
     Raises:
-        ValueError: for anything else, and for names that no layer has.
+        ValueError: for anything else, for names that no layer has, and for more layers than there
+            are.
     """
     owners = weight_owners(model)
     chosen = {id(layer) for layer in _chosen(owners, checked_trainable(trainable))}
@@ -62,6 +63,11 @@ def _chosen(owners, trainable):
     if trainable is None:
         return owners
     if isinstance(trainable, int):
+        if trainable > len(owners):
+            raise ValueError(
+                f"Expected the last {len(owners)} layers or fewer in trainable, got {trainable}: "
+                'there are no more that have weights. For all of them, pass "all".'
+            )
         return owners[-trainable:]
     for pattern in trainable:
         if not any(fnmatch.fnmatchcase(layer.name, pattern) for layer in owners):

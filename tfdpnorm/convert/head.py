@@ -2,7 +2,11 @@
 
 from tensorflow import keras
 
+from tfdpnorm.convert.freeze import freeze
+from tfdpnorm.keras_compat.clone import cloned
+from tfdpnorm.keras_compat.cuts import cut_in_two
 from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.keras_compat.walk import own_weights
 from tfdpnorm.models.normalization import normalization_layer
 
 _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU)
@@ -47,6 +51,33 @@ def trunk_of(model):
     return keras.Model(model.input, pooled, name=f"{model.name}_trunk")
 
 
+def frozen_part(trunk, trained):
+    """Freezes all of a trunk but its last layers, and parts it where nothing before is trained.
+
+    What is before the cut is run once for each image, in inference mode: Dropout drops nothing.
+
+    Args:
+        trunk: As of `trunk_of`; its layers are frozen.
+        trained: How many of its last layers with weights are trained.
+
+    Returns:
+        Pair of models, (what is frozen, what comes after it). The first is None if what is trained
+        begins at the input, the second if all is frozen. The second has weights of its own.
+
+    Raises:
+        ValueError: if it has fewer layers with weights.
+    """
+    if trained == 0:
+        trunk.trainable = False
+        return trunk, None
+    freeze(trunk, f"last:{trained}")
+    cut = cut_in_two(trunk, lambda layer: layer.trainable and own_weights(layer))
+    if cut is None:
+        return None, trunk
+    below, above = cut
+    return below, cloned(above, lambda layer: None)[0]
+
+
 def head_layers(num_classes, norm, features, statistics="public", statistics_gradient="full"):
     """Returns the new layers after the features: normalisation, if any, and the logits from 0.
 
@@ -72,8 +103,9 @@ def whole_model(trunk, layers, pixels, image_shape, views=1):
     """Returns the model from images in [0, 1] to logits.
 
     Args:
-        trunk: From what it takes to features; frozen or not.
-        layers: Those after the features.
+        trunk: From what it takes to features, or to what the first of the layers takes; frozen or
+            not.
+        layers: Those after it.
         pixels: `tfdpnorm.convert.Pixels`.
         image_shape: (height, width, channels) of the images that come.
         views: 2 averages the features of each image and its mirror image.

@@ -35,35 +35,18 @@ def number_of_calls(layer):
     return len(layer.inbound_nodes)
 
 
-def _hindrance(layer, node):
-    if number_of_calls(layer) > 1:
-        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
-    shapes = [tuple(tensor.shape) for tensor in node.keras_inputs]
-    if len(set(shapes)) > 1:
-        return f"it adds paths of unequal shapes {shapes}"
-    return ""
+def nodes_before(node, known):
+    """Returns the nodes that a node is computed from, itself included.
 
+    Without recursion, which long graphs would exhaust.
 
-def _meet(sources, before):
-    for i, one in enumerate(sources):
-        for other in sources[i + 1 :]:
-            first, second = _before(one, before), _before(other, before)
-            if id(one) in second or id(other) in first:
-                return True
-            if any(not node.is_input for node in (first & second).values()):
-                return True
-    return False
+    Args:
+        node: Node of a graph of layers.
+        known: Dict that keeps what was found, for the next call; empty at first.
 
-
-class _Nodes(dict):
-    """Nodes by their id."""
-
-    def __and__(self, other):
-        return _Nodes((key, node) for key, node in self.items() if key in other)
-
-
-def _before(node, known):
-    """The nodes that a node is computed from, itself included; without recursion, for long ones."""
+    Returns:
+        Dict from ids to nodes.
+    """
     waiting = [node]
     while waiting:
         last = waiting[-1]
@@ -79,3 +62,30 @@ def _before(node, known):
             known[id(last)] = own
             waiting.pop()
     return known[id(node)]
+
+
+def _hindrance(layer, node):
+    if number_of_calls(layer) > 1:
+        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+    shapes = [tuple(tensor.shape) for tensor in node.keras_inputs]
+    if len(set(shapes)) > 1:
+        return f"it adds paths of unequal shapes {shapes}"
+    return ""
+
+
+def _meet(sources, before):
+    for i, one in enumerate(sources):
+        for other in sources[i + 1 :]:
+            first, second = nodes_before(one, before), nodes_before(other, before)
+            if id(one) in second or id(other) in first:
+                return True
+            if any(not node.is_input for node in (first & second).values()):
+                return True
+    return False
+
+
+class _Nodes(dict):
+    """Nodes by their id."""
+
+    def __and__(self, other):
+        return _Nodes((key, node) for key, node in self.items() if key in other)

@@ -5,6 +5,7 @@ import pytest
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tfdpnorm.data import load_examples
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.finetune import cells
 from tfdpnorm.experiments.records.store import read_records
@@ -54,6 +55,13 @@ def run(spec, tmp_path, **more):
     )
 
 
+def deployed_accuracy(spec, result):
+    """What is deployed takes images and gives what was tested."""
+    test = load_examples("digits", "test")
+    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
+    return 100 * np.mean(logits.argmax(-1) == test.y)
+
+
 def test_the_cells_are_listed_with_the_papers_figures():
     specs = {spec.cell: spec for spec in registry.cells("finetune_cifar10")}
     assert len(specs) == 24
@@ -82,13 +90,7 @@ def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     assert result.model.model.input_shape == (None, 6)
     (read,) = read_records(tmp_path / "out", "finetune")
     assert read["flags"]["trainable"] == "head"
-    # What is deployed takes images and gives what was tested.
-    from tfdpnorm.data import load_examples
-
-    test = load_examples("digits", "test")
-    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
-    accuracy = 100 * np.mean(logits.argmax(-1) == test.y)
-    assert accuracy == pytest.approx(record["test_accuracy"], abs=0.6)
+    assert deployed_accuracy(spec, result) == pytest.approx(record["test_accuracy"], abs=0.6)
 
 
 def test_features_are_centred_by_public_constants(tmp_path, model_path):
@@ -108,6 +110,32 @@ def test_the_last_layers(tmp_path, model_path, batch_norm):
     assert {v.name.split("/")[0] for v in model.trainable_variables} == {"norm", "logits"}
     assert result.record["guarantee_holds"] and "last:2" in result.record["network"]
     assert result.record["statistics"] == ("public" if batch_norm == "public_batch" else "none")
+    # What comes before is computed once, and is part of what is deployed.
+    assert model.input_shape == (None, 10, 10, 6)
+    assert "from its frozen outputs [10, 10, 6]" in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_the_very_last_layer(tmp_path, model_path, norm):
+    result = run(small_spec(model_path, trainable="last:1", norm=norm), tmp_path)
+    model = result.model.model
+    assert {v.name.split("/")[0] for v in model.trainable_variables} == {"logits"}
+    assert model.input_shape == (None, 6)
+
+
+@pytest.mark.parametrize("settings", [{"trainable": "last:3"}, {"augmentation_multiplicity": 5}])
+def test_what_is_trained_on_images(tmp_path, model_path, settings):
+    spec = small_spec(model_path, **{"trainable": "last:2", "steps": 1, **settings})
+    result = run(spec, tmp_path)
+    assert result.model.model.input_shape == (None, 8, 8, 1)
+    assert result.record["guarantee_holds"] and "from its frozen" not in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+def test_more_layers_than_there_are(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected the last 2 layers or fewer"):
+        run(small_spec(model_path, trainable="last:999"), tmp_path)
 
 
 def test_a_stopped_run_is_resumed(tmp_path, model_path):
@@ -141,6 +169,7 @@ def test_settings_out_of_range(model_path, settings, message):
 
 
 def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypatch):
+    monkeypatch.delenv(MODELS_DIR, raising=False)
     spec = small_spec("tiny.keras", steps=1)
     with pytest.raises(FileNotFoundError, match=MODELS_DIR):
         run(spec, tmp_path)

@@ -3,13 +3,15 @@
 import functools
 import os
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.convert import Pixels, convert_model, image_features, load_model
 from tfdpnorm.convert.features import model_digest
-from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
+from tfdpnorm.convert.freeze import checked_trainable, freeze
+from tfdpnorm.convert.head import frozen_part, head_layers, trunk_of, whole_model
 from tfdpnorm.data import match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.experiments.parts import CACHE_DIR
@@ -21,12 +23,13 @@ MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to 
 
 
 def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
-    """Loads what a `FinetuneSpec` asks for: images, or the features of a frozen trunk.
+    """Loads what a `FinetuneSpec` asks for: images, or what the frozen part gives for them.
 
     Args:
         spec: `FinetuneSpec`.
         data_dir: TFDS directory.
-        cache_dir: Folder for features; those of private images are as private as the images.
+        cache_dir: Folder for what the frozen part gives; that of private images is as private
+            as these.
         echo: Function that shows a line.
 
     Returns:
@@ -37,23 +40,26 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         FileNotFoundError: if the file of the model is not there.
         DatasetNotFoundError: if a known set is not there.
     """
-    trunk = imported_trunk(spec.model)
-    where = f"imported, {trunk.name} {model_digest(trunk)}"
+    part = imported_parts(spec)
     source = functools.partial(load_labelled, image_size=spec.image_size)
 
     def prepare(raw):
-        if spec.trainable != "head":
-            return raw, {"pretrained": f"{where}, trained further: {spec.trainable}"}
+        if part.frozen is None:
+            return raw, {"pretrained": f"{part.said}, trained further: {spec.trainable}"}
         made = functools.partial(
             image_features,
-            trunk,
-            pixels=pixels_of(spec, trunk),
+            part.frozen,
+            pixels=pixels_of(spec, part.frozen),
             folder=cache_dir,
             views=spec.feature_views,
             echo=echo,
         )
         arrays = {name: None if x is None else made(x) for name, x in raw.items()}
-        more = {"pretrained": f"{where}, frozen; its features"}
+        if part.trained is not None:
+            shape = list(arrays["train_x"].shape[1:])
+            said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
+            return arrays, {"pretrained": f"{part.said}, {said}"}
+        more = {"pretrained": f"{part.said}, frozen; its features"}
         if spec.feature_scaling == "public":
             public = take_public_batch(
                 load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size),
@@ -70,7 +76,7 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
 
 
 def build_finetuned(spec, data, **statistics):
-    """Builds what a `FinetuneSpec` trains: a head on features, or the whole converted model.
+    """Builds what a `FinetuneSpec` trains: all of the converted model, or what is not frozen of it.
 
     Args:
         spec: `FinetuneSpec`.
@@ -78,19 +84,30 @@ def build_finetuned(spec, data, **statistics):
         **statistics: For public-batch normalisation.
     """
     keras.utils.set_random_seed(spec.seed)
-    if spec.trainable == "head":
-        (features,) = data.train_x.shape[1:]
-        layers = head_layers(data.num_classes, spec.norm, features, **statistics)
-        if "constants" in data.model_options:
-            mean, variance = data.model_options["constants"]
-            layers.insert(
-                0, keras.layers.Normalization(mean=mean, variance=variance, name="centred")
-            )
-        return keras.Sequential([keras.Input((features,), name="features"), *layers], name="head")
-    trunk = imported_trunk(spec.model)
-    layers = head_layers(data.num_classes, spec.norm, trunk.output_shape[-1], **statistics)
-    whole = whole_model(trunk, layers, pixels_of(spec, trunk), data.train_x.shape[1:])
-    return convert_model(whole, spec.batch_norm, trainable=spec.trainable).model
+    part = imported_parts(spec)
+    layers = head_layers(data.num_classes, spec.norm, part.features, **statistics)
+    rows = data.train_x.shape[1:]
+    if part.frozen is None:
+        whole = whole_model(part.trained, layers, pixels_of(spec, part.trained), rows)
+        return convert_model(whole, spec.batch_norm).model
+    if part.trained is not None:
+        return convert_model(_in_turn(rows, part.trained, layers), spec.batch_norm).model
+    if "constants" in data.model_options:
+        mean, variance = data.model_options["constants"]
+        layers.insert(0, keras.layers.Normalization(mean=mean, variance=variance, name="centred"))
+    head = keras.Sequential([keras.Input(rows, name="features"), *layers], name="head")
+    if spec.trainable != "head":
+        freeze(head, spec.trainable)
+    return head
+
+
+def _in_turn(rows, model, layers):
+    """The model of a model and the layers after it."""
+    inputs = keras.Input(rows, name="frozen_outputs")
+    x = model(inputs)
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, x, name=f"{model.name}_finetuned")
 
 
 def _constants(features):
@@ -117,23 +134,53 @@ def deployed_model(spec, private, image_shape):
         image_shape: (height, width, channels) of the images that come.
     """
     trained = private.servable()
-    if spec.trainable != "head":
+    part = imported_parts(spec)
+    if part.frozen is None:
         return trained
     layers = [x for x in trained.layers if not isinstance(x, keras.layers.InputLayer)]
-    trunk = imported_trunk(spec.model)
-    trunk.trainable = False
-    pixels = pixels_of(spec, trunk)
-    return whole_model(trunk, layers, pixels, image_shape, views=spec.feature_views)
+    part.frozen.trainable = False
+    pixels = pixels_of(spec, part.frozen)
+    return whole_model(part.frozen, layers, pixels, image_shape, views=spec.feature_views)
 
 
-def imported_trunk(path):
-    """Returns what gives features of the model in a file, by its path or its name.
+class ImportedParts(NamedTuple):
+    """An imported model, in two parts.
+
+    Attributes:
+        frozen: Model whose outputs are computed once for each image; None if there is none.
+        trained: Model that is trained further, from images or from what is frozen; None if it is
+            all frozen.
+        features: F, the number of features.
+        said: Name and digest of the whole, in words.
+    """
+
+    frozen: keras.Model | None
+    trained: keras.Model | None
+    features: int
+    said: str
+
+
+def imported_parts(spec):
+    """Returns the `ImportedParts` of a `FinetuneSpec`; layers are frozen as it says.
 
     Raises:
         FileNotFoundError: if there is no such file, neither here nor in the folder of models.
-        ValueError: if it holds no model of images.
+        ValueError: if it holds no model of images, or one of fewer layers than are to be trained.
     """
-    return trunk_of(load_model(model_file(path)))
+    trunk = trunk_of(load_model(model_file(spec.model)))
+    features = trunk.output_shape[-1]
+    said = f"imported, {trunk.name} {model_digest(trunk)}"
+    if spec.trainable == "all":
+        freeze(trunk, "all")
+        return ImportedParts(None, trunk, features, said)
+    trained = 0
+    if spec.trainable != "head":
+        in_head = len(head_layers(2, spec.norm, features))  # each has weights
+        trained = max(0, checked_trainable(spec.trainable) - in_head)
+    frozen, rest = frozen_part(trunk, trained)
+    if rest is not None and (spec.augmentation_multiplicity > 1 or spec.views == "random"):
+        frozen, rest = None, trunk  # Views are of images.
+    return ImportedParts(frozen, rest, features, said)
 
 
 def model_file(path):
