@@ -33,11 +33,8 @@ def trunk_of(model):
             f"{type(model).__name__} {model.name!r}. Build and train a model of your own around it "
             "with make_private(..., convert=...)."
         )
-    layers = list(model.layers)
-    while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
-        layers.pop()
-    ends_with_classifier = isinstance(layers[-1], keras.layers.Dense)
-    features = layers[-1].input if ends_with_classifier else model.output
+    classifier = classifier_of(model)
+    features = model.output if classifier is None else classifier.input
     pooled = features
     if len(features.shape) == 4:
         pooled = keras.layers.GlobalAveragePooling2D(name="features_pooling")(features)
@@ -49,6 +46,18 @@ def trunk_of(model):
     if pooled is model.output:
         return model
     return keras.Model(model.input, pooled, name=f"{model.name}_trunk")
+
+
+def classifier_of(model):
+    """Returns the last dense layer of a model, if it ends with that; None otherwise.
+
+    Args:
+        model: A Sequential or functional model. An activation or Dropout may come after the layer.
+    """
+    layers = list(model.layers)
+    while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
+        layers.pop()
+    return layers[-1] if isinstance(layers[-1], keras.layers.Dense) else None
 
 
 def frozen_part(trunk, trained):

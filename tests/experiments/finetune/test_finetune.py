@@ -1,5 +1,7 @@
 """Fine-tuning: cells, runs on a tiny imported model, and the program."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tensorflow import keras
@@ -9,6 +11,7 @@ from tfdpnorm.data import load_examples
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.finetune import cells
 from tfdpnorm.experiments.records.store import read_records
+from tfdpnorm.experiments.runs.export import export_finetuned
 from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
 from tfdpnorm.experiments.search.spec import search_spec
 from tfdpnorm.privacy.selection import NumberOfRuns
@@ -176,3 +179,42 @@ def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypa
     monkeypatch.setenv(MODELS_DIR, str(model_path.parent))
     record = run(spec, tmp_path).record
     assert record["updates"] == 1 and record["flags"]["model"] == "tiny.keras"
+
+
+def exported_head(tmp_path, model_path, **settings):
+    """The path of the model that a first stage has made: a head on a frozen trunk."""
+    spec = small_spec(model_path, feature_views=1, public_dataset="digits", **settings)
+    result = run(spec, tmp_path)
+    exported = export_finetuned(spec, result, tmp_path / "export", echo=str)
+    return exported[0].path, result
+
+
+@pytest.mark.parametrize("trainable", ["head", "last:2"])
+def test_the_head_first_then_more(tmp_path, model_path, trainable):
+    path, first = exported_head(tmp_path, model_path)
+    spec = small_spec(path, trainable=trainable, head="imported", image_size=None, steps=1)
+    second = run(dataclasses.replace(spec, learning_rate=1e-9), tmp_path)
+    # Next to nothing is learned: the second stage begins where the first ended.
+    assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
+    (said,) = second.model.ledger.foreign
+    assert "they are of model.keras" in said and "the two epsilons add up" in said
+    # A new head on the trunk that was frozen owes nothing to the first stage.
+    spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
+    assert run(spec, tmp_path / "new").model.ledger.foreign == ()
+
+
+def test_what_was_trained_before_and_is_frozen_now_is_named(tmp_path, model_path):
+    path, _ = exported_head(tmp_path, model_path, trainable="last:3")
+    spec = small_spec(path, trainable="head", image_size=None, steps=1)
+    (said,) = run(spec, tmp_path).model.ledger.foreign
+    assert "they are of model.keras" in said
+
+
+def test_heads_that_cannot_be_begun_with(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected norm and feature_scaling to be none"):
+        small_spec(model_path, head="imported", norm="layer")
+    with pytest.raises(ValueError, match="Expected the imported classifier to have 10 classes"):
+        run(small_spec(model_path, head="imported"), tmp_path)
+    keras.Sequential([keras.Input((12, 12, 1)), layers.Conv2D(2, 3)]).save(tmp_path / "b.keras")
+    with pytest.raises(ValueError, match="ends with Conv2D"):
+        run(small_spec(tmp_path / "b.keras", head="imported"), tmp_path)

@@ -49,7 +49,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
     rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
     model = deployed_model(spec, result.model, shape)
-    exported = export(model, folder, rows)
+    exported = export(model, folder, rows, trained_by=result.model)
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "

@@ -11,13 +11,20 @@ from tensorflow import keras
 from tfdpnorm.convert import Pixels, convert_model, image_features, load_model
 from tfdpnorm.convert.features import model_digest
 from tfdpnorm.convert.freeze import checked_trainable, freeze
-from tfdpnorm.convert.head import frozen_part, head_layers, trunk_of, whole_model
+from tfdpnorm.convert.head import (
+    classifier_of,
+    frozen_part,
+    head_layers,
+    trunk_of,
+    whole_model,
+)
 from tfdpnorm.data import match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.experiments.parts import CACHE_DIR
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import FinetuneSpec
+from tfdpnorm.privacy.marks import said_of
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
 
@@ -45,7 +52,8 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
 
     def prepare(raw):
         if part.frozen is None:
-            return raw, {"pretrained": f"{part.said}, trained further: {spec.trainable}"}
+            said = f"{part.said}, trained further: {spec.trainable}"
+            return raw, {"pretrained": said, "foreign": part.foreign}
         made = functools.partial(
             image_features,
             part.frozen,
@@ -58,8 +66,9 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         if part.trained is not None:
             shape = list(arrays["train_x"].shape[1:])
             said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
-            return arrays, {"pretrained": f"{part.said}, {said}"}
-        more = {"pretrained": f"{part.said}, frozen; its features"}
+            return arrays, {"pretrained": f"{part.said}, {said}", "foreign": part.foreign}
+        said = f"{part.said}, frozen; its features"
+        more = {"pretrained": said, "foreign": part.foreign}
         if spec.feature_scaling == "public":
             public = take_public_batch(
                 load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size),
@@ -87,18 +96,36 @@ def build_finetuned(spec, data, **statistics):
     part = imported_parts(spec)
     layers = head_layers(data.num_classes, spec.norm, part.features, **statistics)
     rows = data.train_x.shape[1:]
-    if part.frozen is None:
-        whole = whole_model(part.trained, layers, pixels_of(spec, part.trained), rows)
-        return convert_model(whole, spec.batch_norm).model
     if part.trained is not None:
-        return convert_model(_in_turn(rows, part.trained, layers), spec.batch_norm).model
+        if part.frozen is None:
+            whole = whole_model(part.trained, layers, pixels_of(spec, part.trained), rows)
+        else:
+            whole = _in_turn(rows, part.trained, layers)
+        _begin_with(part.classifier, layers[-1])
+        return convert_model(whole, spec.batch_norm).model
     if "constants" in data.model_options:
         mean, variance = data.model_options["constants"]
         layers.insert(0, keras.layers.Normalization(mean=mean, variance=variance, name="centred"))
     head = keras.Sequential([keras.Input(rows, name="features"), *layers], name="head")
+    _begin_with(part.classifier, layers[-1])
     if spec.trainable != "head":
         freeze(head, spec.trainable)
     return head
+
+
+def _begin_with(classifier, logits):
+    """Gives the new last layer the weights of the imported one, if that is asked for."""
+    if classifier is None:
+        return
+    classes, features = classifier.units, classifier.kernel.shape[0]
+    if (features, classes) != tuple(logits.kernel.shape):
+        raise ValueError(
+            f"Expected the imported classifier to have {logits.units} classes, got {classes}. "
+            "Begin with a new one: --head=new."
+        )
+    logits.kernel.assign(classifier.kernel)
+    if classifier.use_bias:
+        logits.bias.assign(classifier.bias)
 
 
 def _in_turn(rows, model, layers):
@@ -151,13 +178,17 @@ class ImportedParts(NamedTuple):
         trained: Model that is trained further, from images or from what is frozen; None if it is
             all frozen.
         features: F, the number of features.
+        classifier: The imported last layer that the new one begins with; None to begin with zeros.
         said: Name and digest of the whole, in words.
+        foreign: What an earlier private run has spent on these weights: a tuple of sentences.
     """
 
     frozen: keras.Model | None
     trained: keras.Model | None
     features: int
+    classifier: keras.layers.Dense | None
     said: str
+    foreign: tuple
 
 
 def imported_parts(spec):
@@ -167,20 +198,31 @@ def imported_parts(spec):
         FileNotFoundError: if there is no such file, neither here nor in the folder of models.
         ValueError: if it holds no model of images, or one of fewer layers than are to be trained.
     """
-    trunk = trunk_of(load_model(model_file(spec.model)))
-    features = trunk.output_shape[-1]
-    said = f"imported, {trunk.name} {model_digest(trunk)}"
+    model = load_model(model_file(spec.model))
+    trunk = trunk_of(model)
+    classifier = classifier_of(model) if spec.head == "imported" else None
+    if spec.head == "imported" and classifier is None:
+        raise ValueError(
+            f"Expected a model that ends with a dense layer with head=imported, got one that ends "
+            f"with {type(model.layers[-1]).__name__}. Begin with a new one: --head=new."
+        )
+    about = dict(
+        features=trunk.output_shape[-1],
+        classifier=classifier,
+        said=f"imported, {trunk.name} {model_digest(trunk)}",
+        foreign=said_of((trunk if classifier is None else model).get_weights()),
+    )
     if spec.trainable == "all":
         freeze(trunk, "all")
-        return ImportedParts(None, trunk, features, said)
+        return ImportedParts(None, trunk, **about)
     trained = 0
     if spec.trainable != "head":
-        in_head = len(head_layers(2, spec.norm, features))  # each has weights
+        in_head = len(head_layers(2, spec.norm, about["features"]))  # each has weights
         trained = max(0, checked_trainable(spec.trainable) - in_head)
     frozen, rest = frozen_part(trunk, trained)
     if rest is not None and (spec.augmentation_multiplicity > 1 or spec.views == "random"):
         frozen, rest = None, trunk  # Views are of images.
-    return ImportedParts(frozen, rest, features, said)
+    return ImportedParts(frozen, rest, **about)
 
 
 def model_file(path):
