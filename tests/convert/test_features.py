@@ -136,7 +136,7 @@ def test_the_frozen_part_of_a_trunk():
         np.testing.assert_array_equal(model(X, training=False), expected)
     model = made()
     assert frozen_part(model, 3) == (None, model)
-    with pytest.raises(ValueError, match="Expected the last 3 layers or fewer"):
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:4"):
         frozen_part(made(), 4)
 
 

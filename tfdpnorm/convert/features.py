@@ -123,7 +123,13 @@ def _forward(model, rows):
 
     if tf.config.list_physical_devices("GPU"):
         return by_tensorflow
-    expected = by_tensorflow(rows)
+    try:
+        expected = by_tensorflow(rows)
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Expected images that model {model.name!r} takes, got rows of shape "
+            f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
+        ) from error
     try:
         spec = tf.TensorSpec([1, *rows.shape[1:]], tf.float32)
         lite = TFLiteModel(of_function(lambda x: model(x, training=False), spec, model))
@@ -134,6 +140,11 @@ def _forward(model, rows):
         np.abs(outputs - expected).max() <= _TOLERANCE * np.abs(expected).max()
     )
     return lite if same else by_tensorflow
+
+
+def _in_a_line(error):
+    """What a layer said of its input, without the call stack that TensorFlow writes into it."""
+    return " ".join(str(error).rsplit("Error: ", 1)[-1].split())[:200]
 
 
 def _load(path, rows=None):
@@ -198,6 +209,8 @@ class Pixels:
         given = x.shape[-1]
         if given == 1 and self.channels not in (None, 1):
             x = keras.layers.Concatenate(name="colour")([x] * self.channels)
+        elif self.channels == 1 != given:
+            x = tf.reduce_mean(x, axis=-1, keepdims=True)
         elif self.channels not in (None, given):
             raise ValueError(f"Expected images of {self.channels} channels, got {given}.")
         factor, offset = 255.0 / self.scale, -self.mean / self.scale

@@ -59,15 +59,25 @@ def checked_trainable(trainable):
     )
 
 
+def check_last(number, there):
+    """Refuses more last layers than there are.
+
+    Args:
+        number: N of "last:N".
+        there: How many layers have weights.
+    """
+    if number > there:
+        raise ValueError(
+            f"Expected trainable to be last:{there} or fewer, got last:{number}: there are no more "
+            'layers that have weights. For all of them, pass "all".'
+        )
+
+
 def _chosen(owners, trainable):
     if trainable is None:
         return owners
     if isinstance(trainable, int):
-        if trainable > len(owners):
-            raise ValueError(
-                f"Expected the last {len(owners)} layers or fewer in trainable, got {trainable}: "
-                'there are no more that have weights. For all of them, pass "all".'
-            )
+        check_last(trainable, len(owners))
         return owners[-trainable:]
     for pattern in trainable:
         if not any(fnmatch.fnmatchcase(layer.name, pattern) for layer in owners):

@@ -137,7 +137,7 @@ def test_what_is_trained_on_images(tmp_path, model_path, settings):
 
 
 def test_more_layers_than_there_are(tmp_path, model_path):
-    with pytest.raises(ValueError, match="Expected the last 2 layers or fewer"):
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:999"):
         run(small_spec(model_path, trainable="last:999"), tmp_path)
 
 

@@ -41,5 +41,6 @@ def settings(dataset, epsilon):
         dataset: Its name.
         epsilon: Target epsilon, or None if the noise is given instead.
     """
-    column = max(e for e in RATES if e <= (epsilon if epsilon is not None else 1))
+    at_most = 1 if epsilon is None else epsilon
+    column = max((e for e in RATES if e <= at_most), default=0)  # the spec refuses negative ones
     return {**(CIFAR10 if dataset == "cifar10" else ANY), "learning_rate": RATES[column]}

@@ -10,7 +10,7 @@ from tensorflow import keras
 
 from tfdpnorm.convert import Pixels, convert_model, image_features, load_model
 from tfdpnorm.convert.features import model_digest
-from tfdpnorm.convert.freeze import checked_trainable, freeze
+from tfdpnorm.convert.freeze import check_last, checked_trainable, freeze
 from tfdpnorm.convert.head import (
     classifier_of,
     frozen_part,
@@ -24,6 +24,7 @@ from tfdpnorm.experiments.parts import CACHE_DIR
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import FinetuneSpec
+from tfdpnorm.keras_compat.walk import weight_owners
 from tfdpnorm.privacy.marks import said_of
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
@@ -51,6 +52,7 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     source = functools.partial(load_labelled, image_size=spec.image_size)
 
     def prepare(raw):
+        _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
         if part.frozen is None:
             said = f"{part.said}, trained further: {spec.trainable}"
             return raw, {"pretrained": said, "foreign": part.foreign}
@@ -82,6 +84,25 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     return load_experiment_data(
         spec, data_dir, cache_dir=cache_dir, echo=echo, source=source, prepare=prepare
     )
+
+
+def _check_images(model, images, image_size):
+    """Refuses what is no image, and images of another size than the model takes."""
+    if images.dtype == object or images.ndim != 4:
+        raise ValueError("Expected images to train an imported model on, got texts.")
+    if len(model.input_shape) != 4:
+        raise ValueError(
+            "Expected a model of images [height, width, channels], got one that takes "
+            f"{list(model.input_shape[1:])}."
+        )
+    size = images.shape[1:3] if image_size is None else (image_size, image_size)
+    wanted = model.input_shape[1:3]
+    if any(n not in (None, given) for n, given in zip(wanted, size, strict=True)):
+        same = f"Set image_size={wanted[0]}." if len(set(wanted)) == 1 else "Resize them first."
+        raise ValueError(
+            f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
+            f"{size[0]} by {size[1]}. {same}"
+        )
 
 
 def build_finetuned(spec, data, **statistics):
@@ -218,7 +239,9 @@ def imported_parts(spec):
     trained = 0
     if spec.trainable != "head":
         in_head = len(head_layers(2, spec.norm, about["features"]))  # each has weights
-        trained = max(0, checked_trainable(spec.trainable) - in_head)
+        asked = checked_trainable(spec.trainable)
+        check_last(asked, in_head + len(weight_owners(trunk)))
+        trained = max(0, asked - in_head)
     frozen, rest = frozen_part(trunk, trained)
     if rest is not None and (spec.augmentation_multiplicity > 1 or spec.views == "random"):
         frozen, rest = None, trunk  # Views are of images.
