@@ -1,10 +1,11 @@
 """Where a graph of layers adds the paths of a residual block.
 
-Version-bound: the nodes of Keras 2, one for each call of a layer in a graph (`inbound_nodes`,
-`parent_nodes`, `keras_inputs`, and `node` of a Keras tensor).
+Version-bound: see `tfdpnorm.keras_compat.nodes`.
 """
 
 from tensorflow import keras
+
+from tfdpnorm.keras_compat.nodes import nodes_before, number_of_calls
 
 
 def residual_additions(model):
@@ -30,40 +31,6 @@ def residual_additions(model):
     return found
 
 
-def number_of_calls(layer):
-    """Returns how many times a layer was called to build graphs of layers."""
-    return len(layer.inbound_nodes)
-
-
-def nodes_before(node, known):
-    """Returns the nodes that a node is computed from, itself included.
-
-    Without recursion, which long graphs would exhaust.
-
-    Args:
-        node: Node of a graph of layers.
-        known: Dict that keeps what was found, for the next call; empty at first.
-
-    Returns:
-        Dict from ids to nodes.
-    """
-    waiting = [node]
-    while waiting:
-        last = waiting[-1]
-        missing = [n for n in last.parent_nodes if id(n) not in known]
-        if id(last) in known:
-            waiting.pop()
-        elif missing:
-            waiting += missing
-        else:
-            own = _Nodes({id(last): last})
-            for parent in last.parent_nodes:
-                own.update(known[id(parent)])
-            known[id(last)] = own
-            waiting.pop()
-    return known[id(node)]
-
-
 def _hindrance(layer, node):
     if number_of_calls(layer) > 1:
         return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
@@ -82,10 +49,3 @@ def _meet(sources, before):
             if any(not node.is_input for node in (first & second).values()):
                 return True
     return False
-
-
-class _Nodes(dict):
-    """Nodes by their id."""
-
-    def __and__(self, other):
-        return _Nodes((key, node) for key, node in self.items() if key in other)

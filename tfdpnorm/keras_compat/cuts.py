@@ -1,13 +1,12 @@
 """A graph of layers, cut in two at one tensor.
 
-Version-bound: the nodes of Keras 2, one for each call of a layer in a graph (`parent_nodes`,
-`call_kwargs`, `outputs`, and `node` of a Keras tensor).
+Version-bound: see `tfdpnorm.keras_compat.nodes`.
 """
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.additions import nodes_before
 from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.keras_compat.nodes import nodes_before
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 
 
