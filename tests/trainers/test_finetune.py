@@ -123,12 +123,15 @@ def test_dry_runs_and_refusals(main, tmp_path):
     assert result.code == 2 and "Expected --export_dir" in result.err
 
 
-@pytest.mark.parametrize("public", ["split", "synthetic:shapes"])
+@pytest.mark.parametrize("public", ["split", "synthetic:shapes", "cifar100"])
 def test_what_cannot_be_exported_is_refused_before_training(main, tmp_path, monkeypatch, public):
     monkeypatch.setattr(common, "train", lambda spec: pytest.fail("was trained"))
     flags = ["--model=a.keras", "--dataset=digits", "--epsilon=3", f"--public_dataset={public}"]
-    result = main("finetune", *flags, f"--export_dir={tmp_path / 'export'}")
-    assert result.code == 2 and f"got '{public}'" in result.err
+    places = [f"--export_dir={tmp_path / 'export'}", f"--data_dir={tmp_path / 'no_data'}"]
+    result = main("finetune", *flags, *places)
+    assert result.code == 2
+    wanted = "Expected data set 'cifar100'" if public == "cifar100" else f"got '{public}'"
+    assert wanted in result.err
 
 
 def test_each_mistake_gives_one_line(main, tmp_path):
@@ -156,6 +159,7 @@ def test_each_mistake_gives_one_line(main, tmp_path):
         ("--dataset=nothing", "Expected dataset to be one of"),
         ("--trainable=last:999", "Expected trainable to be last:3 or fewer, got last:999"),
         ("--epsilon=-1", "Expected epsilon > 0"),
+        ("--expected_batch_size=41", "Expected expected_batch_size to be at most .* 40, got 41"),
         ("--head=imported", "Expected a model that ends with a dense layer"),
     ):
         given = {"model": "mine.keras", "dataset": "photos"}

@@ -11,10 +11,16 @@ from tfdpnorm.experiments.runs.finetune import deployed_model
 _ROWS = 64
 
 
-def check_export(spec, folder):
+def check_export(spec, folder, data_dir=None):
     """Refuses what `export_finetuned` could not write, before anything is trained.
 
+    Args:
+        spec: `FinetuneSpec`.
+        folder: Folder of the files.
+        data_dir: TFDS directory.
+
     Raises:
+        DatasetNotFoundError: if the public set is not there.
         ValueError: without a public set that is known by name: the ranges of int8 have to come from
             images that are not private.
         OSError: if the folder cannot be written to.
@@ -25,6 +31,7 @@ def check_export(spec, folder):
             f"{spec.public_dataset!r}. Name one, such as cifar100."
         )
     files.make_folder(folder, "export_dir")
+    load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
 
 
 def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
@@ -43,7 +50,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     Raises:
         ValueError: as `check_export`.
     """
-    check_export(spec, folder)
+    check_export(spec, folder, data_dir)
     private = load_labelled(spec.dataset, "test", data_dir, image_size=spec.image_size)
     shape = private.x.shape[1:]  # of test images the shape alone
     public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)

@@ -52,7 +52,9 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     source = functools.partial(load_labelled, image_size=spec.image_size)
 
     def prepare(raw):
+        # Before hours of features are computed.
         _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
+        _check_lot(spec.expected_batch_size, len(raw["train_x"]))
         if part.frozen is None:
             said = f"{part.said}, trained further: {spec.trainable}"
             return raw, {"pretrained": said, "foreign": part.foreign}
@@ -102,6 +104,14 @@ def _check_images(model, images, image_size):
         raise ValueError(
             f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
             f"{size[0]} by {size[1]}. {same}"
+        )
+
+
+def _check_lot(expected_batch_size, there):
+    if expected_batch_size > there:
+        raise ValueError(
+            f"Expected expected_batch_size to be at most the number of training images, {there}, "
+            f"got {expected_batch_size}. A fifth of them is a place to begin."
         )
 
 
