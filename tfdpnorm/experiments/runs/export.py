@@ -57,6 +57,9 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
     model = deployed_model(spec, result.model, shape)
     exported = export(model, folder, rows, trained_by=result.model)
+    imported = "which are taken for public"
+    if result.model.ledger.foreign:
+        imported = f"{imported} but for what the statement says of them"
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
@@ -64,7 +67,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
         f"({result.record['scale']}). Compared, and ranged for int8, on {_ROWS} images of "
         f"{spec.public_dataset}, which are public.",
-        "What the guarantee does not cover": "The imported weights, which are taken for public, "
+        "What the guarantee does not cover": f"The imported weights, {imported}, "
         f"and the search for settings ({spec.search}).",
     }
     card, _ = write_card(
