@@ -48,7 +48,7 @@ def main():
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
         from tfdpnorm.experiments.runs.export import check_export
 
-        check_export(spec, FLAGS.export_dir)
+        check_export(spec, FLAGS.export_dir, FLAGS.data_dir)
     result = common.train(spec)
     if FLAGS.export_dir is not None and result is not None:
         from tfdpnorm.experiments.runs.export import export_finetuned

@@ -4,7 +4,8 @@
     python -m tests.convert.architectures --write    # puts it into docs/import.md
 
 Each has random weights and moving averages, the smallest size that its family comes in, and few
-rows. With --only and names these are run, and other rows are left as they stand on the page.
+rows. With --only and names these are run. Rows are written as they are made; others are left as
+they stand on the page.
 """
 
 import argparse
@@ -78,7 +79,7 @@ class Outcome(NamedTuple):
         change: Relative change of the outputs by the conversion.
         sum_error: Relative error of the clipped sum beside the loop over examples.
         engine: The engine that `make_private` chose.
-        seconds: Dict of the seconds for each part.
+        seconds: Dict of the seconds of processor time for each part.
     """
 
     parameters: int
@@ -207,8 +208,10 @@ def sum_error(architecture, public):
 
 
 class _Clock:
+    """Seconds of this process's processor time: other work on the machine hardly changes them."""
+
     def restart(self):
-        now = time.perf_counter()
+        now = time.process_time()
         gone, self._since = now - getattr(self, "_since", now), now
         return gone
 
@@ -221,26 +224,21 @@ HEADER = (
 )
 
 
-def table(only=None, show=print):
-    """The markdown of the table, a str; with `only`, other rows are those of the page."""
-    before = rows_of(written())
-    found = [HEADER]
-    for architecture in ARCHITECTURES:
-        if only and architecture.name not in only and architecture.name in before:
-            found.append(before[architecture.name])
-            continue
-        if only and architecture.name not in only:
-            continue
-        keras.backend.clear_session()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                line = _row(architecture, outcome_of(architecture, folder))
-            except Exception as error:  # one row says it, the others are made all the same
-                text = " ".join(str(error).split()).replace("|", r"\|")[:300]
-                line = f"| {architecture.name} | **{type(error).__name__}**: {text} |"
-        show(line)
-        found.append(line)
-    return "\n".join(found) + "\n"
+def line_of(architecture):
+    """The row of one architecture, or what went wrong."""
+    keras.backend.clear_session()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return _row(architecture, outcome_of(architecture, folder))
+        except Exception as error:  # one row says it, the others are made all the same
+            text = " ".join(str(error).split()).replace("|", r"\|")[:300]
+            return f"| {architecture.name} | **{type(error).__name__}**: {text} |"
+
+
+def with_row(name, line):
+    """The markdown of the page's table with the row of an architecture exchanged or added."""
+    rows = {**rows_of(written()), name: line}
+    return "\n".join([HEADER, *(rows[a.name] for a in ARCHITECTURES if a.name in rows)]) + "\n"
 
 
 def _row(architecture, got):
@@ -274,11 +272,16 @@ def main():
     parser.add_argument("--write", action="store_true", help="put the table into the page")
     parser.add_argument("--only", nargs="+", help="names of architectures to run")
     given = parser.parse_args()
-    made = table(given.only, show=lambda line: print(line, flush=True))
-    if given.write:
-        text = PAGE.read_text("utf-8")
-        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n{made}{END}{after}", "utf-8")
+    for architecture in ARCHITECTURES:
+        if given.only and architecture.name not in given.only:
+            continue
+        line = line_of(architecture)
+        print(line, flush=True)
+        if given.write:
+            text = PAGE.read_text("utf-8")
+            before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+            made = with_row(architecture.name, line)
+            PAGE.write_text(f"{before}{BEGIN}\n{made}{END}{after}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from tests.convert.architectures import ARCHITECTURES, HEADER, outcome_of, rows_
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: a.name)
 def test_all_the_way(architecture, tmp_path):
     outcome = outcome_of(architecture, tmp_path)
-    assert outcome.sum_error < 1e-3
+    assert outcome.sum_error < 1e-8
     if architecture.batch_norm in ("public_batch", "frozen"):
         assert outcome.change < 1e-4
 

@@ -143,6 +143,31 @@ def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 
 
+def test_a_layer_that_is_always_in_training_is_frozen_and_named():
+    inputs = keras.Input((6,))
+    x = layers.BatchNormalization(name="norm")(layers.Dense(5)(inputs), training=True)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    rows = rows_for(model)
+    converted, report = convert_model(model, "public_batch", public_rows=rows)
+    assert type(converted.get_layer("norm")) is FrozenBatchNormalization
+    (layer,) = report.not_converted
+    assert layer.name == "norm" and "called with training=True" in layer.note
+
+
+def test_a_model_that_runs_in_no_graph_is_refused():
+    class Eager(layers.Layer):
+        def call(self, inputs):
+            return inputs * float(tf.reduce_sum(inputs) > 0) if tf.executing_eagerly() else 1 / 0
+
+        def compute_output_shape(self, shape):
+            return shape
+
+    model = keras.Sequential([layers.BatchNormalization(), Eager(dynamic=True)])
+    model(tf.zeros([2, 3]))
+    with pytest.raises(ValueError, match="Expected a model that runs in a graph"):
+        convert_model(model, "public_batch")
+
+
 def test_a_row_like_the_averages_gives_the_same_in_groups():
     """The folded gamma and beta are right where an example's moments are the averages'."""
     model = keras.Sequential([keras.Input((64, 64, 8)), layers.BatchNormalization()])

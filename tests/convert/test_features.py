@@ -11,7 +11,7 @@ from tensorflow.keras import layers
 
 from tfdpnorm import files
 from tfdpnorm.convert import Pixels, features, image_features
-from tfdpnorm.convert.head import head_layers, trunk_of, whole_model
+from tfdpnorm.convert.head import frozen_part, head_layers, trunk_of, whole_model
 from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
 
 X = np.random.default_rng(0).random((7, 8, 6, 3)).astype(np.float32)
@@ -74,10 +74,70 @@ def test_views_are_averaged(tmp_path):
         image_features(model, X, pixels=Pixels(), folder=tmp_path, views=3)
 
 
-def test_features_have_no_height_and_width(tmp_path):
+def test_features_may_have_height_and_width(tmp_path):
     model = keras.Sequential([keras.Input((8, 6, 3)), layers.Conv2D(2, 3)])
-    with pytest.raises(ValueError, match=r"Expected features \[rows, F\]"):
+    made = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
+    np.testing.assert_allclose(made, model(X).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["tflite", "tensorflow"])
+def test_an_image_does_not_change_the_features_of_another(tmp_path, monkeypatch, by):
+    norm = layers.BatchNormalization()
+    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Conv2D(4, 3), norm, layers.Flatten()])
+    norm.moving_mean.assign([0.1, 0.2, 0.3, 0.4])
+    norm.moving_variance.assign([2.0, 3.0, 4.0, 5.0])
+    if by == "tensorflow":
+        monkeypatch.setattr(features, "TFLiteModel", lambda content: 1 / 0)
+    all_of_them = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
+    some = image_features(model, X[2:4], pixels=Pixels(), folder=tmp_path, echo=str)
+    np.testing.assert_allclose(some, all_of_them[2:4], rtol=1e-5, atol=1e-6)
+
+
+def test_a_damaged_file_of_features_is_named(tmp_path):
+    model = trunk()
+    image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
+    (path,) = tmp_path.iterdir()
+    np.save(path, np.zeros((3, 4), np.float32))
+    with pytest.raises(ValueError, match="3 rows instead of 7.*Remove it"):
         image_features(model, X, pixels=Pixels(), folder=tmp_path)
+    for damaged in (b"", b"nothing", path.read_bytes()[:-8]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="Expected features of images in .* Remove it"):
+            image_features(model, X, pixels=Pixels(), folder=tmp_path)
+
+
+def test_the_frozen_part_of_a_trunk():
+    def made():
+        return keras.Sequential(
+            [
+                keras.Input((8, 6, 3)),
+                layers.Conv2D(4, 3, name="first"),
+                layers.Dropout(0.5),
+                layers.BatchNormalization(name="norm"),
+                layers.ReLU(),
+                layers.Conv2D(5, 1, name="last"),
+                layers.GlobalAveragePooling2D(),
+            ]
+        )
+
+    model = made()
+    frozen, rest = frozen_part(model, 0)
+    assert frozen is model and rest is None and not model.trainable_weights
+    for trained, owners in ((1, ["last"]), (2, ["norm", "last"])):
+        model = made()
+        frozen, rest = frozen_part(model, trained)
+        assert not frozen.trainable_weights
+        names = [w.name.split("/")[0] for w in rest.trainable_weights]
+        assert list(dict.fromkeys(names)) == owners
+        expected = model(X, training=False)
+        np.testing.assert_allclose(rest(frozen(X)), expected, rtol=1e-5, atol=1e-6)
+        # Training it further leaves the imported model alone.
+        rest.set_weights([w + 1 for w in rest.get_weights()])
+        np.testing.assert_array_equal(model(X, training=False), expected)
+    model = made()
+    assert frozen_part(model, 3) == (None, model)
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:4"):
+        frozen_part(made(), 4)
 
 
 @pytest.mark.parametrize(

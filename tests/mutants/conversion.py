@@ -32,4 +32,48 @@ MUTANTS = (
         "Batch normalisation inside of layers is left, and named nowhere.",
         tests_in(_TESTS, "test_attributes_of_layers_and_models"),
     ),
+    Mutant(
+        "features-mix-images",
+        "tfdpnorm/convert/features.py",
+        (
+            (
+                "run = tf.function(lambda x: model(x, training=False)",
+                "run = tf.function(lambda x: model(x, training=True)",
+            ),
+        ),
+        "The frozen part normalises an image by others: its kept outputs are of several examples.",
+        tests_in(
+            "tests/convert/test_features.py",
+            "test_an_image_does_not_change_the_features_of_another",
+        ),
+    ),
+    Mutant(
+        "marked-weights-forgotten",
+        "tfdpnorm/training/weights_of_run.py",
+        (
+            (
+                "for sentence in said_of([v.numpy() for v in self._weights()]):",
+                "for sentence in ():",
+            ),
+        ),
+        "A run that trains further what a private run trained states its own epsilon alone.",
+        tests_in("tests/training/test_marks.py", "test_a_second_run_names_the_first"),
+    ),
+    Mutant(
+        "trained-weights-not-marked",
+        "tfdpnorm/training/weights_of_run.py",
+        (("if x.trainable]", "if not x.trainable]"),),
+        "The mark of a file lists the weights that were frozen, and not those that were trained.",
+        tests_in("tests/training/test_marks.py", "test_what_was_frozen_was_not_trained"),
+    ),
+    Mutant(
+        "frozen-private-weights-forgotten",
+        "tfdpnorm/experiments/runs/build.py",
+        (("for sentence in data.foreign:", "for sentence in ():"),),
+        "Features of a trunk that a private run trained are taken for features of public weights.",
+        tests_in(
+            "tests/experiments/finetune/test_finetune.py",
+            "test_what_was_trained_before_and_is_frozen_now_is_named",
+        ),
+    ),
 )

@@ -1,5 +1,7 @@
 """The program that trains an imported model: from a file to an exported model with its card."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -121,9 +123,51 @@ def test_dry_runs_and_refusals(main, tmp_path):
     assert result.code == 2 and "Expected --export_dir" in result.err
 
 
-@pytest.mark.parametrize("public", ["split", "synthetic:shapes"])
+@pytest.mark.parametrize("public", ["split", "synthetic:shapes", "cifar100"])
 def test_what_cannot_be_exported_is_refused_before_training(main, tmp_path, monkeypatch, public):
     monkeypatch.setattr(common, "train", lambda spec: pytest.fail("was trained"))
     flags = ["--model=a.keras", "--dataset=digits", "--epsilon=3", f"--public_dataset={public}"]
-    result = main("finetune", *flags, f"--export_dir={tmp_path / 'export'}")
-    assert result.code == 2 and f"got '{public}'" in result.err
+    places = [f"--export_dir={tmp_path / 'export'}", f"--data_dir={tmp_path / 'no_data'}"]
+    result = main("finetune", *flags, *places)
+    assert result.code == 2
+    wanted = "Expected data set 'cifar100'" if public == "cifar100" else f"got '{public}'"
+    assert wanted in result.err
+
+
+def test_each_mistake_gives_one_line(main, tmp_path):
+    write_model(tmp_path / "mine.keras")
+    write_images(tmp_path / "photos")
+    (tmp_path / "text.keras").write_text("no model")
+    keras.models.load_model(tmp_path / "mine.keras").save_weights(tmp_path / "weights.h5")
+    keras.Sequential([keras.Input((5,)), layers.Dense(3)]).save(tmp_path / "flat.keras")
+    any_size = [keras.Input((None, None, 3)), layers.Conv2D(4, 3), layers.GlobalAveragePooling2D()]
+    keras.Sequential(any_size).save(tmp_path / "any.keras")
+    (tmp_path / "columns.csv").write_text("image,label\nx.png,cat\n")
+    (tmp_path / "short.csv").write_text("image,label,split\nx.png,cat\n")
+    lines = "x.png,cat,train\ny.png,dog,train\nz.png,dog,test\n"
+    (tmp_path / "files.csv").write_text(f"image,label,split\n{lines}")
+    (tmp_path / "x.png").mkdir()
+    for changed, message in (
+        ("--model=text.keras", "Expected a whole Keras model in"),
+        ("--model=weights.h5", "Expected a whole Keras model in"),
+        ("--model=flat.keras", r"Expected a model of images \[height, width, channels\]"),
+        ("--image_size=9", "Expected images of 8 by 8 pixels, .* got 9 by 9. Set image_size=8."),
+        ("--model=any.keras --image_size=2", "Expected images that model .* takes"),
+        ("--dataset=columns.csv", "Expected columns image, label, split .* none named split"),
+        ("--dataset=short.csv", "Expected image, label, split in line 2 .* got no split"),
+        ("--dataset=files.csv", "Expected an image in .*x.png, got Is a directory"),
+        ("--dataset=nothing", "Expected dataset to be one of"),
+        ("--trainable=last:999", "Expected trainable to be last:3 or fewer, got last:999"),
+        ("--epsilon=-1", "Expected epsilon > 0"),
+        ("--expected_batch_size=41", "Expected expected_batch_size to be at most .* 40, got 41"),
+        ("--head=imported", "Expected a model that ends with a dense layer"),
+    ):
+        given = {"model": "mine.keras", "dataset": "photos"}
+        given |= dict(flag.removeprefix("--").split("=") for flag in changed.split())
+        for name in ("model", "dataset"):
+            given[name] = tmp_path / given[name]
+        flags = {**dict(flag.removeprefix("--").split("=") for flag in SMALL), **given}
+        folder = f"--cache_dir={tmp_path / 'cache'}"
+        result = main("finetune", folder, *(f"--{name}={value}" for name, value in flags.items()))
+        assert result.code == 2 and len(result.err.splitlines()) == 1, (changed, result.err)
+        assert re.search(f"^Error: {message}", result.err), (changed, result.err)

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import arguments
+from tfdpnorm import arguments, files
 from tfdpnorm.audit.row_independence.rows import input_specs
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert.converters import Settings
@@ -81,7 +81,7 @@ def convert_model(
 
     Raises:
         ValueError: for settings out of range, a file without a model, a model that is not built,
-            and one that cannot be copied.
+            one that cannot be copied, and one that runs in no graph.
         FileNotFoundError: if there is no such file.
     """
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)
@@ -175,7 +175,13 @@ def _called_more_than_once(model):
         with record_pass(statistics):
             return model(x, training=True)
 
-    traced(run, (specs,))
+    try:
+        traced(run, (specs,))
+    except Exception as error:  # of any layer's own code
+        raise ValueError(
+            f"Expected a model that runs in a graph, as training does, got {model.name!r}: "
+            f"{files.reason(error)}"
+        ) from error
     found = []
     for layer in layers:
         moments = statistics.of_layer(layer)

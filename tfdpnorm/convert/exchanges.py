@@ -18,11 +18,13 @@ from tfdpnorm.keras_compat.clone import (
     set_trainable_alone,
 )
 from tfdpnorm.keras_compat.models import is_made_of_layers
+from tfdpnorm.keras_compat.nodes import is_always_called_in_training
 from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
+_ALWAYS = "called with training=True: it took moments of the batch in inference too"
 _NOT_IN_FILES = (
     "exchanged in an attribute, which a file of the whole model does not know: keep weights"
 )
@@ -176,6 +178,8 @@ class Exchanges:
         try:
             if layer.name in self._several and isinstance(layer, _BATCH_NORMS):
                 raise CannotConvertError(_SEVERAL)
+            if self._takes_public_rows_always(layer):
+                raise CannotConvertError(_ALWAYS)
             found = converter(layer, self.settings)
         except CannotConvertError as error:
             if not isinstance(layer, _BATCH_NORMS) or not layer.built:
@@ -192,6 +196,10 @@ class Exchanges:
             return None
         self._note(layer, name, _type(found.layer), found.lost, found.carried)
         return found
+
+    def _takes_public_rows_always(self, layer):
+        is_public = self.settings.batch_norm == "public_batch" and isinstance(layer, _BATCH_NORMS)
+        return is_public and is_always_called_in_training(layer)
 
     def _taken(self, layer, found):
         if found.carry is not None:

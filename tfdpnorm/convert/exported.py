@@ -15,6 +15,7 @@ from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import ScaleNorm
+from tfdpnorm.privacy.marks import write_mark
 
 # Largest change of an output, over the largest output: of formats that compute in float32, ...
 FLOAT_TOLERANCE = 1e-3
@@ -44,7 +45,7 @@ class ExportedFile(NamedTuple):
     same_class: float
 
 
-def export(model, folder, public_rows, *, int8=True):
+def export(model, folder, public_rows, *, int8=True, trained_by=None):
     """Writes a trained model as `.keras`, SavedModel and TFLite, in float32 and in int8.
 
     Public-batch normalisation is folded into constants where it can be, so that no file needs this
@@ -60,6 +61,8 @@ def export(model, folder, public_rows, *, int8=True):
         public_rows: [M, ...] rows that are not private, to compare predictions on, and for the
             ranges of int8.
         int8: Whether to write the int8 file too.
+        trained_by: The `PrivateModel` that trained a part of `model`, whose mark the Keras files
+            bear (`tfdpnorm.privacy.marks`); None for `model` itself, if it is one.
 
     Returns:
         List of `ExportedFile`.
@@ -73,6 +76,8 @@ def export(model, folder, public_rows, *, int8=True):
     served = served_model(model)
     rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
+    trained_by = model if trained_by is None and hasattr(model, "mark") else trained_by
+    mark = None if trained_by is None else trained_by.mark()
     found = []
 
     def add(kind, path, outputs, tolerance, by):
@@ -89,11 +94,15 @@ def export(model, folder, public_rows, *, int8=True):
 
     path = folder / "model.keras"
     served.save(path)
+    if mark is not None:
+        write_mark(path, mark)
     loaded = keras.models.load_model(path, compile=False)
     add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
     path = folder / "saved_model"
     # With the batch of any size.
     served.save(path, save_format="tf", include_optimizer=False)
+    if mark is not None:
+        write_mark(path, mark)
     restored = tf.saved_model.load(os.fspath(path))
     (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")

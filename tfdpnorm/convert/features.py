@@ -1,4 +1,4 @@
-"""The features of images under a model that is not trained: computed once, and kept in a file.
+"""What a model that is not trained gives for images: computed once, and kept in a file.
 
 Privacy: the features of an image depend on that image and on the model. If private data have not
 touched the model, a guarantee for the features is one for the images. The file is as private as
@@ -32,7 +32,8 @@ def image_features(model, images, *, pixels, folder, views=1, echo=print):
     What is computed is kept piece by piece: a process that ends early costs a piece.
 
     Args:
-        model: A Keras model from images [rows, height, width, channels] to features [rows, F].
+        model: A Keras model from images [rows, height, width, channels] to features [rows, ...],
+            such as [rows, F], or activations with height and width.
         images: [N, height, width, channels], float in [0, 1].
         pixels: `Pixels`: how images become what the model takes.
         folder: Folder of the files, made if absent. A file's name has the name and a digest of
@@ -41,10 +42,10 @@ def image_features(model, images, *, pixels, folder, views=1, echo=print):
         echo: Function that shows a line.
 
     Returns:
-        float32 [N, F].
+        float32 [N, ...].
 
     Raises:
-        ValueError: if the features have no such shape.
+        ValueError: for other views, or a file in the folder that holds no features of these images.
         OSError: if the folder cannot be written to.
     """
     arguments.choice("views", views, (1, 2))
@@ -86,7 +87,7 @@ def _kept(path, model, images, pixels, view, echo):
         except FileNotFoundError:  # Another process has finished, and removed them meanwhile.
             if not path.exists():
                 raise
-    return np.load(path)
+    return _load(path, len(images))
 
 
 def _compute(path, pieces, model, images, pixels, view, echo):
@@ -102,17 +103,12 @@ def _compute(path, pieces, model, images, pixels, view, echo):
                     for i in range(0, len(rows), _ROWS_AT_ONCE)
                 ]
             )
-            if features.ndim != 2:
-                raise ValueError(
-                    "Expected features [rows, F] of the model, got outputs of shape "
-                    f"{list(features.shape)}. Pool them over height and width."
-                )
             _save(piece, features.astype(np.float32))
             new += len(rows)
             rate = new / (time.perf_counter() - started)
             echo(f"  features, {view}: {start + len(rows):,} of {len(images):,}, {rate:.0f} a s")
         found.append(piece)
-    _save(path, np.concatenate([np.load(piece) for piece in found]))
+    _save(path, np.concatenate([_load(piece) for piece in found]))
 
 
 def _forward(model, rows):
@@ -127,7 +123,13 @@ def _forward(model, rows):
 
     if tf.config.list_physical_devices("GPU"):
         return by_tensorflow
-    expected = by_tensorflow(rows)
+    try:
+        expected = by_tensorflow(rows)
+    except (ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Expected images that model {model.name!r} takes, got rows of shape "
+            f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
+        ) from error
     try:
         spec = tf.TensorSpec([1, *rows.shape[1:]], tf.float32)
         lite = TFLiteModel(of_function(lambda x: model(x, training=False), spec, model))
@@ -138,6 +140,26 @@ def _forward(model, rows):
         np.abs(outputs - expected).max() <= _TOLERANCE * np.abs(expected).max()
     )
     return lite if same else by_tensorflow
+
+
+def _in_a_line(error):
+    """What a layer said of its input, without the call stack that TensorFlow writes into it."""
+    return " ".join(str(error).rsplit("Error: ", 1)[-1].split())[:200]
+
+
+def _load(path, rows=None):
+    """The array of a file; `rows` is how many it must have."""
+    try:
+        found = np.load(path)
+        damage = "" if rows in (None, len(found)) else f"{len(found)} rows instead of {rows}"
+    except (ValueError, OSError, EOFError) as error:
+        damage = files.reason(error)
+    if damage:
+        raise ValueError(
+            f"Expected features of images in {path}, got a damaged file ({damage}). Remove it: "
+            "they are computed again."
+        )
+    return found
 
 
 def _save(path, array):
@@ -187,6 +209,8 @@ class Pixels:
         given = x.shape[-1]
         if given == 1 and self.channels not in (None, 1):
             x = keras.layers.Concatenate(name="colour")([x] * self.channels)
+        elif self.channels == 1 != given:
+            x = tf.reduce_mean(x, axis=-1, keepdims=True)
         elif self.channels not in (None, given):
             raise ValueError(f"Expected images of {self.channels} channels, got {given}.")
         factor, offset = 255.0 / self.scale, -self.mean / self.scale

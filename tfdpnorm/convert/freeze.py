@@ -24,7 +24,8 @@ def freeze(model, trainable):
         The names of the layers that are trained, in order.
 
     Raises:
-        ValueError: for anything else, and for names that no layer has.
+        ValueError: for anything else, for names that no layer has, and for more layers than there
+            are.
     """
     owners = weight_owners(model)
     chosen = {id(layer) for layer in _chosen(owners, checked_trainable(trainable))}
@@ -58,10 +59,25 @@ def checked_trainable(trainable):
     )
 
 
+def check_last(number, there):
+    """Refuses more last layers than there are.
+
+    Args:
+        number: N of "last:N".
+        there: How many layers have weights.
+    """
+    if number > there:
+        raise ValueError(
+            f"Expected trainable to be last:{there} or fewer, got last:{number}: there are no more "
+            'layers that have weights. For all of them, pass "all".'
+        )
+
+
 def _chosen(owners, trainable):
     if trainable is None:
         return owners
     if isinstance(trainable, int):
+        check_last(trainable, len(owners))
         return owners[-trainable:]
     for pattern in trainable:
         if not any(fnmatch.fnmatchcase(layer.name, pattern) for layer in owners):

@@ -2,7 +2,11 @@
 
 from tensorflow import keras
 
+from tfdpnorm.convert.freeze import freeze
+from tfdpnorm.keras_compat.clone import cloned
+from tfdpnorm.keras_compat.cuts import cut_in_two
 from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.keras_compat.walk import own_weights
 from tfdpnorm.models.normalization import normalization_layer
 
 _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU)
@@ -29,11 +33,8 @@ def trunk_of(model):
             f"{type(model).__name__} {model.name!r}. Build and train a model of your own around it "
             "with make_private(..., convert=...)."
         )
-    layers = list(model.layers)
-    while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
-        layers.pop()
-    ends_with_classifier = isinstance(layers[-1], keras.layers.Dense)
-    features = layers[-1].input if ends_with_classifier else model.output
+    classifier = classifier_of(model)
+    features = model.output if classifier is None else classifier.input
     pooled = features
     if len(features.shape) == 4:
         pooled = keras.layers.GlobalAveragePooling2D(name="features_pooling")(features)
@@ -45,6 +46,45 @@ def trunk_of(model):
     if pooled is model.output:
         return model
     return keras.Model(model.input, pooled, name=f"{model.name}_trunk")
+
+
+def classifier_of(model):
+    """Returns the last dense layer of a model, if it ends with that; None otherwise.
+
+    Args:
+        model: A Sequential or functional model. An activation or Dropout may come after the layer.
+    """
+    layers = list(model.layers)
+    while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
+        layers.pop()
+    return layers[-1] if isinstance(layers[-1], keras.layers.Dense) else None
+
+
+def frozen_part(trunk, trained):
+    """Freezes all of a trunk but its last layers, and parts it where nothing before is trained.
+
+    What is before the cut is run once for each image, in inference mode: Dropout drops nothing.
+
+    Args:
+        trunk: As of `trunk_of`; its layers are frozen.
+        trained: How many of its last layers with weights are trained.
+
+    Returns:
+        Pair of models, (what is frozen, what comes after it). The first is None if what is trained
+        begins at the input, the second if all is frozen. The second has weights of its own.
+
+    Raises:
+        ValueError: if it has fewer layers with weights.
+    """
+    if trained == 0:
+        trunk.trainable = False
+        return trunk, None
+    freeze(trunk, f"last:{trained}")
+    cut = cut_in_two(trunk, lambda layer: layer.trainable and own_weights(layer))
+    if cut is None:
+        return None, trunk
+    below, above = cut
+    return below, cloned(above, lambda layer: None)[0]
 
 
 def head_layers(num_classes, norm, features, statistics="public", statistics_gradient="full"):
@@ -72,8 +112,9 @@ def whole_model(trunk, layers, pixels, image_shape, views=1):
     """Returns the model from images in [0, 1] to logits.
 
     Args:
-        trunk: From what it takes to features; frozen or not.
-        layers: Those after the features.
+        trunk: From what it takes to features, or to what the first of the layers takes; frozen or
+            not.
+        layers: Those after it.
         pixels: `tfdpnorm.convert.Pixels`.
         image_shape: (height, width, channels) of the images that come.
         views: 2 averages the features of each image and its mirror image.

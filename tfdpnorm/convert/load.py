@@ -6,12 +6,14 @@ from tensorflow import keras
 
 from tfdpnorm import files
 from tfdpnorm.keras_compat.revived import revived_classes
+from tfdpnorm.privacy.marks import read_mark
 
 
 def load_model(model, custom_objects=None):
     """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
 
-    A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust.
+    A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
+    private run of this library wrote it, statements of runs that train it further name that run.
 
     Args:
         model: A Keras model; or the path of a `.keras` file, of an HDF5 file that holds a whole
@@ -54,4 +56,5 @@ def load_model(model, custom_objects=None):
             f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
             "not hold. Give them in custom_objects."
         )
+    read_mark(path)
     return loaded

@@ -2,10 +2,12 @@
 
 import csv
 import pathlib
+import re
 
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.public import match_images
 from tfdpnorm.data.sources import known_names, load_examples
@@ -81,13 +83,23 @@ def _in_csv(path):
                     f"Expected columns {', '.join(_COLUMNS)} in {path}, got none named "
                     f"{', '.join(missing)}."
                 )
-            rows = [(row["split"], path.parent / row["image"], row["label"]) for row in reader]
+            rows = [_row(path, reader.line_num, row) for row in reader]
     except UnicodeDecodeError as error:
         raise ValueError(f"Expected a text file in UTF-8, got {path}: {error}.") from None
     unknown = sorted({str(split) for split, _, _ in rows} - {"train", "test"})
     if unknown:
         raise ValueError(f"Expected splits train and test in {path}, got {', '.join(unknown)}.")
     return rows
+
+
+def _row(path, line, row):
+    """Triple (split, file, class) of a row, a dict; None stands for what a short row lacks."""
+    missing = [name for name in _COLUMNS if not row[name]]
+    if missing:
+        raise ValueError(
+            f"Expected {', '.join(_COLUMNS)} in line {line} of {path}, got no {', '.join(missing)}."
+        )
+    return row["split"], path.parent / row["image"], row["label"]
 
 
 def _read(paths, image_size):
@@ -103,9 +115,14 @@ def _read(paths, image_size):
 
 def _image(path, image_size):
     try:
-        pixels = tf.io.decode_image(tf.io.read_file(str(path)), 3, expand_animations=False).numpy()
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"Expected an image in {path}, got {files.reason(error)}.") from None
+    try:
+        pixels = tf.io.decode_image(content, 3, expand_animations=False).numpy()
     except tf.errors.OpError as error:
-        raise ValueError(f"Expected an image in {path}, got {error.message}.") from None
+        why = re.sub(r"\{\{.*?\}\} *|\.? *\[Op:.*", "", error.message)  # where in TensorFlow
+        raise ValueError(f"Expected an image in {path}, got: {why}.") from None
     image = np.divide(pixels, np.float32(255), dtype=np.float32)
     if image_size is None:
         return image

@@ -294,6 +294,21 @@ class FinetuneSpec(ExperimentSpec):
         choices=("none", "public"),
         only_if=_has_frozen_features,
     )
+    head: str = knob(
+        "new",
+        "new: a last layer from zeros; imported: it begins as that of the imported model, which "
+        "has as many classes.",
+        choices=("new", "imported"),
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.head == "imported" and (self.norm, self.feature_scaling) != ("none", "none"):
+            raise ValueError(
+                "Expected norm and feature_scaling to be none with head=imported, got "
+                f"{self.norm!r} and {self.feature_scaling!r}: that layer was trained on the "
+                "features as they are."
+            )
 
     @property
     def needs_public_rows(self):

@@ -1,10 +1,11 @@
 """Where a graph of layers adds the paths of a residual block.
 
-Version-bound: the nodes of Keras 2, one for each call of a layer in a graph (`inbound_nodes`,
-`parent_nodes`, `keras_inputs`, and `node` of a Keras tensor).
+Version-bound: see `tfdpnorm.keras_compat.nodes`.
 """
 
 from tensorflow import keras
+
+from tfdpnorm.keras_compat.nodes import nodes_before, number_of_calls
 
 
 def residual_additions(model):
@@ -30,11 +31,6 @@ def residual_additions(model):
     return found
 
 
-def number_of_calls(layer):
-    """Returns how many times a layer was called to build graphs of layers."""
-    return len(layer.inbound_nodes)
-
-
 def _hindrance(layer, node):
     if number_of_calls(layer) > 1:
         return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
@@ -47,35 +43,9 @@ def _hindrance(layer, node):
 def _meet(sources, before):
     for i, one in enumerate(sources):
         for other in sources[i + 1 :]:
-            first, second = _before(one, before), _before(other, before)
+            first, second = nodes_before(one, before), nodes_before(other, before)
             if id(one) in second or id(other) in first:
                 return True
             if any(not node.is_input for node in (first & second).values()):
                 return True
     return False
-
-
-class _Nodes(dict):
-    """Nodes by their id."""
-
-    def __and__(self, other):
-        return _Nodes((key, node) for key, node in self.items() if key in other)
-
-
-def _before(node, known):
-    """The nodes that a node is computed from, itself included; without recursion, for long ones."""
-    waiting = [node]
-    while waiting:
-        last = waiting[-1]
-        missing = [n for n in last.parent_nodes if id(n) not in known]
-        if id(last) in known:
-            waiting.pop()
-        elif missing:
-            waiting += missing
-        else:
-            own = _Nodes({id(last): last})
-            for parent in last.parent_nodes:
-                own.update(known[id(parent)])
-            known[id(last)] = own
-            waiting.pop()
-    return known[id(node)]

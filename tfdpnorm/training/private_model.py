@@ -12,6 +12,7 @@ from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import privacy_statement
+from tfdpnorm.privacy.marks import mark_of, write_mark
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
@@ -337,7 +338,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.weights_of_run.note()
 
     def save(self, filepath, overwrite=True, **kwargs):
-        """Saves the trained Keras model, without anything of the private training.
+        """Saves the trained Keras model, without anything of the private training but a mark.
+
+        The mark (`tfdpnorm.privacy.marks`) says what was spent, should it be trained further.
 
         `keras.models.load_model(filepath)` loads it, after `import tfdpnorm` if it holds layers of
         this library, and in a process that has no private rows. It comes back uncompiled: the
@@ -346,6 +349,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         self._look_at_weights()
         self.servable().save(filepath, overwrite=overwrite, **kwargs)
+        if isinstance(filepath, (str, os.PathLike)):
+            write_mark(filepath, self.mark())
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights."""
@@ -397,6 +402,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return privacy_statement(
             self.ledger, excluded=self._kept.remarks(), foreign=self.weights_of_run.unrecorded
         )
+
+    def mark(self):
+        """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`."""
+        return mark_of(self.ledger, self.weights_of_run.trained())
 
     def finish(self):
         """Ends the run for good, and deletes the secret key that is kept with it.

@@ -10,8 +10,9 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.optimizers import optimizer_variables
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
+from tfdpnorm.privacy.marks import said_of
 
 # The variables that private models have trained in this process, by id, while they live.
 _trained = weakref.WeakValueDictionary()
@@ -73,6 +74,8 @@ class WeightsOfRun:
             self._declare(_PRIVATELY)
         elif any(steps):
             self._declare(_OPTIMIZED.format(steps=max(steps)))
+        for sentence in said_of([v.numpy() for v in self._weights()]):
+            self._declare(sentence)
 
     @as_written
     def mark_trained(self):
@@ -80,6 +83,11 @@ class WeightsOfRun:
         if not self._is_marked:
             _trained.update({id(v): v for v in self._model.weights})
             self._is_marked = True
+
+    def trained(self):
+        """Returns the weights of the layers that are not frozen, a list of arrays."""
+        layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]
+        return [v.numpy() for layer in layers for v in own_weights(layer)]
 
     def note(self):
         """Notes that the present weights are of this run."""

@@ -1,13 +1,17 @@
 """Fine-tuning: cells, runs on a tiny imported model, and the program."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tfdpnorm.data import load_examples
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.finetune import cells
 from tfdpnorm.experiments.records.store import read_records
+from tfdpnorm.experiments.runs.export import export_finetuned
 from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
 from tfdpnorm.experiments.search.spec import search_spec
 from tfdpnorm.privacy.selection import NumberOfRuns
@@ -54,9 +58,18 @@ def run(spec, tmp_path, **more):
     )
 
 
+def deployed_accuracy(spec, result):
+    """What is deployed takes images and gives what was tested."""
+    test = load_examples("digits", "test")
+    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
+    return 100 * np.mean(logits.argmax(-1) == test.y)
+
+
 def test_the_cells_are_listed_with_the_papers_figures():
     specs = {spec.cell: spec for spec in registry.cells("finetune_cifar10")}
-    assert len(specs) == 24
+    assert len(specs) == 24 + 6
+    last = specs["efficientnet_lite0-none-96px-last:3-frozen-10000_images/eps=8"]
+    assert last.max_examples == 10_000 and last.paper_value is None
     assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
     assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
@@ -82,13 +95,7 @@ def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     assert result.model.model.input_shape == (None, 6)
     (read,) = read_records(tmp_path / "out", "finetune")
     assert read["flags"]["trainable"] == "head"
-    # What is deployed takes images and gives what was tested.
-    from tfdpnorm.data import load_examples
-
-    test = load_examples("digits", "test")
-    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
-    accuracy = 100 * np.mean(logits.argmax(-1) == test.y)
-    assert accuracy == pytest.approx(record["test_accuracy"], abs=0.6)
+    assert deployed_accuracy(spec, result) == pytest.approx(record["test_accuracy"], abs=0.6)
 
 
 def test_features_are_centred_by_public_constants(tmp_path, model_path):
@@ -108,6 +115,32 @@ def test_the_last_layers(tmp_path, model_path, batch_norm):
     assert {v.name.split("/")[0] for v in model.trainable_variables} == {"norm", "logits"}
     assert result.record["guarantee_holds"] and "last:2" in result.record["network"]
     assert result.record["statistics"] == ("public" if batch_norm == "public_batch" else "none")
+    # What comes before is computed once, and is part of what is deployed.
+    assert model.input_shape == (None, 10, 10, 6)
+    assert "from its frozen outputs [10, 10, 6]" in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_the_very_last_layer(tmp_path, model_path, norm):
+    result = run(small_spec(model_path, trainable="last:1", norm=norm), tmp_path)
+    model = result.model.model
+    assert {v.name.split("/")[0] for v in model.trainable_variables} == {"logits"}
+    assert model.input_shape == (None, 6)
+
+
+@pytest.mark.parametrize("settings", [{"trainable": "last:3"}, {"augmentation_multiplicity": 5}])
+def test_what_is_trained_on_images(tmp_path, model_path, settings):
+    spec = small_spec(model_path, **{"trainable": "last:2", "steps": 1, **settings})
+    result = run(spec, tmp_path)
+    assert result.model.model.input_shape == (None, 8, 8, 1)
+    assert result.record["guarantee_holds"] and "from its frozen" not in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+def test_more_layers_than_there_are(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:999"):
+        run(small_spec(model_path, trainable="last:999"), tmp_path)
 
 
 def test_a_stopped_run_is_resumed(tmp_path, model_path):
@@ -141,9 +174,49 @@ def test_settings_out_of_range(model_path, settings, message):
 
 
 def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypatch):
+    monkeypatch.delenv(MODELS_DIR, raising=False)
     spec = small_spec("tiny.keras", steps=1)
     with pytest.raises(FileNotFoundError, match=MODELS_DIR):
         run(spec, tmp_path)
     monkeypatch.setenv(MODELS_DIR, str(model_path.parent))
     record = run(spec, tmp_path).record
     assert record["updates"] == 1 and record["flags"]["model"] == "tiny.keras"
+
+
+def exported_head(tmp_path, model_path, **settings):
+    """The path of the model that a first stage has made: a head on a frozen trunk."""
+    spec = small_spec(model_path, feature_views=1, public_dataset="digits", **settings)
+    result = run(spec, tmp_path)
+    exported = export_finetuned(spec, result, tmp_path / "export", echo=str)
+    return exported[0].path, result
+
+
+@pytest.mark.parametrize("trainable", ["head", "last:2"])
+def test_the_head_first_then_more(tmp_path, model_path, trainable):
+    path, first = exported_head(tmp_path, model_path)
+    spec = small_spec(path, trainable=trainable, head="imported", image_size=None, steps=1)
+    second = run(dataclasses.replace(spec, learning_rate=1e-9), tmp_path)
+    # Next to nothing is learned: the second stage begins where the first ended.
+    assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
+    (said,) = second.model.ledger.foreign
+    assert "they are of model.keras" in said and "the two epsilons add up" in said
+    # A new head on the trunk that was frozen owes nothing to the first stage.
+    spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
+    assert run(spec, tmp_path / "new").model.ledger.foreign == ()
+
+
+def test_what_was_trained_before_and_is_frozen_now_is_named(tmp_path, model_path):
+    path, _ = exported_head(tmp_path, model_path, trainable="last:3")
+    spec = small_spec(path, trainable="head", image_size=None, steps=1)
+    (said,) = run(spec, tmp_path).model.ledger.foreign
+    assert "they are of model.keras" in said
+
+
+def test_heads_that_cannot_be_begun_with(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected norm and feature_scaling to be none"):
+        small_spec(model_path, head="imported", norm="layer")
+    with pytest.raises(ValueError, match="Expected the imported classifier to have 10 classes"):
+        run(small_spec(model_path, head="imported"), tmp_path)
+    keras.Sequential([keras.Input((12, 12, 1)), layers.Conv2D(2, 3)]).save(tmp_path / "b.keras")
+    with pytest.raises(ValueError, match="ends with Conv2D"):
+        run(small_spec(tmp_path / "b.keras", head="imported"), tmp_path)

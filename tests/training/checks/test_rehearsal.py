@@ -60,6 +60,17 @@ class Keeping(layers.Layer):
         return tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [x], tf.float32), [None, 5])
 
 
+class Dropping(layers.Layer):
+    """Random numbers in a layer of one's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop = layers.Dropout(0.5)
+
+    def call(self, x, training=None):
+        return self.drop(x, training=training) + 1.0
+
+
 class Centred(layers.Layer):
     def call(self, x):
         return x - tf.reduce_mean(x, 0)
@@ -150,6 +161,23 @@ def test_layers_of_keras_in_a_graph_are_not_rehearsed(monkeypatch):
     assert made(model_of(layers.LayerNormalization())).engine == "book_keeping"
     with pytest.raises(AssertionError):
         made(model_of(layers.Lambda(lambda x: x + 1)))
+
+
+def with_an_operation():
+    """A functional model of which an operation is part, as many of `keras.applications` are."""
+    inputs = keras.Input((5,))
+    x = layers.Dropout(0.5)(layers.GaussianNoise(0.1)(inputs) + 1.0)
+    return keras.Model(inputs, layers.Dense(3)(x))
+
+
+@pytest.mark.parametrize("make", [with_an_operation, lambda: model_of(Dropping())])
+def test_random_layers_are_proved_when_rehearsed_as_when_trained(make, data, recwarn):
+    private = made(make())
+    assert private.engine == "book_keeping"
+    assert not [w for w in recwarn if "engine" in str(w.message)]
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(*data, verbose=0)
+    assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
 @pytest.mark.parametrize("eagerly", [False, True])

@@ -8,7 +8,9 @@ from tfdpnorm.experiments.finetune.settings import (
     EFFICIENTNET,
     EPSILONS,
     IMAGE_SIZES,
+    LAST_LAYERS,
     NORMS,
+    TRAINABLE,
     settings,
 )
 from tfdpnorm.experiments.spec import FinetuneSpec
@@ -25,7 +27,8 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **given):
     """
     made = {"delta": davody.DELTA, **settled(settings(dataset, epsilon), given)}
     norm = made.get("norm", "none")
-    as_in_the_paper = dataset == "cifar10" and made["delta"] == davody.DELTA
+    all_images = dataset == "cifar10" and made.get("max_examples") is None
+    as_in_the_paper = all_images and made["delta"] == davody.DELTA
     published = davody.TABLE6.get(("tf_tutorial", norm), {}).get(epsilon)
     return FinetuneSpec(
         **{
@@ -41,8 +44,8 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **given):
 
 
 def cifar10_cells():
-    """The specs of `finetune_cifar10`: EfficientNet-Lite0, frozen, with three heads."""
-    return [
+    """The specs of `finetune_cifar10`: EfficientNet-Lite0 with three heads, and the last layers."""
+    heads = [
         spec(
             "cifar10",
             epsilon,
@@ -55,6 +58,12 @@ def cifar10_cells():
         for norm in NORMS
         for epsilon in EPSILONS
     ]
+    last_layers = [
+        spec("cifar10", epsilon, experiment="finetune_cifar10", trainable=trainable, **LAST_LAYERS)
+        for trainable in TRAINABLE
+        for epsilon in (1, 8)
+    ]
+    return heads + last_layers
 
 
 def _network(made):
@@ -64,6 +73,7 @@ def _network(made):
         f"{size}px" if size else "",
         "" if trainable == "head" else f"{trainable}-{made.get('batch_norm', 'frozen')}",
         "2_views" if made.get("feature_views") == 2 else "",
+        f"{made['max_examples']}_images" if made.get("max_examples") else "",
     ]
     stem = pathlib.Path(made["model"]).stem.removesuffix("_features")
     return "-".join([stem, *(mark for mark in marks if mark)])

@@ -9,6 +9,19 @@ EFFICIENTNET = dict(
     feature_scaling="public",
 )
 IMAGE_SIZES = (128, 224)  # The second is what it was made for.
+# A scale that two cores carry: what is unfrozen, beside the head alone on the same images.
+LAST_LAYERS = dict(
+    model=EFFICIENTNET["model"],
+    pixel_mean=EFFICIENTNET["pixel_mean"],
+    pixel_scale=EFFICIENTNET["pixel_scale"],
+    image_size=96,
+    max_examples=10_000,
+    expected_batch_size=1_000,
+    epochs=10,
+    evaluations=2,
+    search="none: the rates of the head at 128 pixels",
+)
+TRAINABLE = ("head", "last:3", "last:9")  # the last convolution; and the last block before it
 EPSILONS = (1, 2, 4, 8)
 NORMS = ("none", "layer", "public_batch")
 
@@ -41,5 +54,6 @@ def settings(dataset, epsilon):
         dataset: Its name.
         epsilon: Target epsilon, or None if the noise is given instead.
     """
-    column = max(e for e in RATES if e <= (epsilon if epsilon is not None else 1))
+    at_most = 1 if epsilon is None else epsilon
+    column = max((e for e in RATES if e <= at_most), default=0)  # the spec refuses negative ones
     return {**(CIFAR10 if dataset == "cifar10" else ANY), "learning_rate": RATES[column]}

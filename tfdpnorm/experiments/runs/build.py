@@ -63,6 +63,8 @@ def build_private(spec, data, *, steps, network=build_network, **more):
     )
     for reason in data.no_guarantee_because:
         private.ledger.void(reason)
+    for sentence in data.foreign:
+        private.ledger.declare_foreign(sentence)
     return private
 
 

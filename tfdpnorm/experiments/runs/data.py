@@ -44,6 +44,7 @@ class ExperimentData:
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
+        foreign: Tuple of sentences on what imported weights have seen.
     """
 
     train_x: np.ndarray
@@ -59,6 +60,7 @@ class ExperimentData:
     model_options: dict = dataclasses.field(default_factory=dict)
     pretrained: str | None = None
     no_guarantee_because: tuple = ()
+    foreign: tuple = ()
 
     @property
     def num_examples(self):

@@ -11,10 +11,16 @@ from tfdpnorm.experiments.runs.finetune import deployed_model
 _ROWS = 64
 
 
-def check_export(spec, folder):
+def check_export(spec, folder, data_dir=None):
     """Refuses what `export_finetuned` could not write, before anything is trained.
 
+    Args:
+        spec: `FinetuneSpec`.
+        folder: Folder of the files.
+        data_dir: TFDS directory.
+
     Raises:
+        DatasetNotFoundError: if the public set is not there.
         ValueError: without a public set that is known by name: the ranges of int8 have to come from
             images that are not private.
         OSError: if the folder cannot be written to.
@@ -25,6 +31,7 @@ def check_export(spec, folder):
             f"{spec.public_dataset!r}. Name one, such as cifar100."
         )
     files.make_folder(folder, "export_dir")
+    load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
 
 
 def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
@@ -43,13 +50,16 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     Raises:
         ValueError: as `check_export`.
     """
-    check_export(spec, folder)
+    check_export(spec, folder, data_dir)
     private = load_labelled(spec.dataset, "test", data_dir, image_size=spec.image_size)
     shape = private.x.shape[1:]  # of test images the shape alone
     public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
     rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
     model = deployed_model(spec, result.model, shape)
-    exported = export(model, folder, rows)
+    exported = export(model, folder, rows, trained_by=result.model)
+    imported = "which are taken for public"
+    if result.model.ledger.foreign:
+        imported = f"{imported} but for what the statement says of them"
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
@@ -57,7 +67,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
         f"({result.record['scale']}). Compared, and ranged for int8, on {_ROWS} images of "
         f"{spec.public_dataset}, which are public.",
-        "What the guarantee does not cover": "The imported weights, which are taken for public, "
+        "What the guarantee does not cover": f"The imported weights, {imported}, "
         f"and the search for settings ({spec.search}).",
     }
     card, _ = write_card(

@@ -23,11 +23,11 @@ def check_model_file(path):
 
 
 def save_model(path, model, statement):
-    """Writes a Keras model, and its privacy statement to a text file of the same name.
+    """Writes a model as Keras does, and its privacy statement to a text file of the same name.
 
     Args:
         path: The file, ending in .keras.
-        model: The Keras model.
+        model: A Keras model, or a `PrivateModel`.
         statement: Text.
 
     Returns:

@@ -84,9 +84,9 @@ class Run:
         return ""
 
     def released(self):
-        """Returns the Keras model that is saved, and what holds of its privacy, in words."""
+        """Returns the model that is saved, and what holds of its privacy, in words."""
         if isinstance(self.model, PrivateModel):
-            return self.model.servable(), self.model.privacy_statement()
+            return self.model, self.model.privacy_statement()
         return self.model, "Trained without privacy: no epsilon holds for this model."
 
     def close(self):

@@ -4,6 +4,7 @@ The step that trains is traced and proved anew, in `fit`. By then the data have 
 folder of the run says which engine it has.
 """
 
+import contextlib
 import traceback
 import warnings
 
@@ -21,6 +22,7 @@ from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_b
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training.checks.rows import refusal_of
+from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
@@ -142,12 +144,19 @@ def _refused(model, checked, plan, engine, specs, validate):
     )
     gradients.compile(None, _any_loss, conclude)
 
+    # As in the step that trains: numbers from a seed that a graph reads are nobody's secret, and a
+    # proof would stop at them.
+    draws = LayerDraws(model, checked.views.augmentations, insecure_seed=0)
+    drawn = draws.of_update if engine.can_be_proved else contextlib.nullcontext
+
     def step(lot):
-        return gradients.clipped(lot).sums
+        with drawn(tf.zeros([], tf.int64)):
+            return gradients.clipped(lot).sums
 
     try:
         with undisturbed(model, *checked.views.augmentations), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the step that trains warns again
+            draws.make_variables()
             traced(step, (specs,))
     except Exception as error:  # whatever code of the user's raises
         cause = cause_of(error)

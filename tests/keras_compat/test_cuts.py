@@ -1,0 +1,117 @@
+"""Models cut in two: the same function, and as much as possible below the cut."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tfdpnorm.keras_compat.cuts import cut_in_two
+
+X = np.random.default_rng(0).normal(size=(3, 8, 8, 3)).astype(np.float32)
+
+
+def residual():
+    """A stem, a block with a path around it, and an end."""
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Conv2D(4, 3, padding="same", name="stem")(inputs)
+    y = layers.Conv2D(4, 3, padding="same", name="inside")(layers.ReLU(name="relu")(x))
+    y = layers.BatchNormalization(name="norm")(y)
+    x = layers.Add(name="sum")([x, y])
+    x = layers.Conv2D(5, 1, name="late")(x)
+    return keras.Model(inputs, layers.GlobalAveragePooling2D(name="pool")(x), name="residual")
+
+
+def around(inner, **options):
+    """A model that calls another one, with layers before and after."""
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Rescaling(0.5, name="scaled")(inputs)
+    x = inner(x, **options)
+    return keras.Model(inputs, layers.Dense(2, name="end")(x), name="around")
+
+
+def cut(model, *names):
+    found = cut_in_two(model, lambda layer: layer.name in names)
+    below, above = found
+    expected = model(X).numpy()
+    np.testing.assert_allclose(above(below(X)), expected, rtol=1e-5, atol=1e-6)
+    return below, above
+
+
+@pytest.mark.parametrize(
+    "above, last_below",
+    [
+        (["late"], "sum"),
+        (["pool"], "late"),
+        (["norm"], "stem"),  # the path around the block is needed too
+        (["inside", "late"], "stem"),
+        (["sum"], "stem"),
+    ],
+)
+def test_the_cut_lies_as_late_as_one_tensor_allows(above, last_below):
+    below, _ = cut(residual(), *above)
+    assert below.layers[-1].name == last_below
+
+
+def test_both_share_their_layers_with_the_model():
+    model = residual()
+    below, above = cut(model, "late")
+    assert below.get_layer("stem") is model.get_layer("stem")
+    assert above.get_layer("late") is model.get_layer("late")
+    assert not {id(w) for w in below.weights} & {id(w) for w in above.weights}
+    assert len(below.weights) + len(above.weights) == len(model.weights)
+
+
+def test_where_nothing_is_below_there_is_no_cut():
+    assert cut_in_two(residual(), lambda layer: layer.name == "stem") is None
+    assert cut_in_two(around(residual()), lambda layer: layer.name == "scaled") is None
+
+
+def test_a_model_within_is_cut_too():
+    below, above = cut(around(residual()), "late")
+    assert below.output_shape == (None, 8, 8, 4)
+    assert {w.name.split("/")[0] for w in above.weights} == {"late", "end"}
+    below, above = cut(around(residual()), "end")
+    assert below.output_shape == (None, 5)
+    # The cut is before it where its first layer is above.
+    below, _ = cut(around(residual()), "stem")
+    assert below.layers[-1].name == "scaled"
+
+
+def test_a_model_at_the_very_end_is_cut():
+    inputs = keras.Input((8, 8, 3))
+    model = keras.Model(inputs, residual()(layers.Rescaling(0.5)(inputs)))
+    _, above = cut(model, "late")
+    assert {w.name.split("/")[0] for w in above.weights} == {"late"}
+
+
+def test_a_model_within_keeps_the_mode_it_is_called_in():
+    inner = residual()
+    norm = inner.get_layer("norm")
+    norm.moving_mean.assign([5.0, 4.0, 3.0, 2.0])
+    model = around(inner, training=False)
+    _, above = cut_in_two(model, lambda layer: layer.name == "norm")
+    below = cut_in_two(model, lambda layer: layer.name == "norm")[0](X)
+    np.testing.assert_allclose(above(below, training=True), model(X, training=True), rtol=1e-5)
+
+
+def test_a_layer_with_weights_stays_on_one_side():
+    inputs = keras.Input((8, 8, 3))
+    twice, relu = layers.Conv2D(3, 1, name="twice"), layers.ReLU(name="relu")
+    x = relu(twice(relu(twice(inputs))))
+    model = keras.Model(inputs, layers.Conv2D(2, 1, name="end")(x))
+    below, above = cut(model, "end")
+    assert len(below.weights) == 2 and len(above.weights) == 2
+    assert cut_in_two(model, lambda layer: layer.name == "twice") is None
+
+
+def test_sequential_models_are_cut():
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(4, 3, name="first"),
+            layers.Flatten(),
+            layers.Dense(3, name="d"),
+        ]
+    )
+    below, above = cut(model, "d")
+    assert below.output_shape == (None, 144) and len(above.weights) == 2

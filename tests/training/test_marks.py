@@ -1,0 +1,132 @@
+"""Files of privately trained models say what was spent, and whoever trains them further says it."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+import tfdpnorm
+from tfdpnorm import convert
+from tfdpnorm.privacy import marks
+
+X = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+Y = np.arange(40) % 3
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered(monkeypatch):
+    monkeypatch.setattr(marks, "_said", {})
+
+
+def model():
+    return keras.Sequential(
+        [
+            keras.Input((6,)),
+            layers.Dense(8, name="first"),
+            layers.BatchNormalization(name="norm"),
+            layers.Dense(3, name="last"),
+        ]
+    )
+
+
+def made_private(given, **more):
+    settings = dict(
+        num_examples=40,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-3,
+    )
+    return tfdpnorm.make_private(given, **{**settings, **more})
+
+
+def trained(given, **more):
+    private = made_private(given, **more)
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(X, Y, verbose=0)
+    return private
+
+
+@pytest.fixture(params=["a.keras", "a.h5", "a_folder"])
+def path(tmp_path, request):
+    return tmp_path / request.param
+
+
+def test_a_second_run_names_the_first(path):
+    first = trained(model(), convert="frozen")
+    first.save(path)
+    keras.models.load_model(path)  # Keras does not mind
+    mark = marks.read_mark(path)
+    assert mark["epsilon"] == first.ledger.epsilon() and mark["updates"] == 2
+    marks._said.clear()  # as in another process
+    second = made_private(path, convert="frozen")
+    statement = second.privacy_statement()
+    said = statement.splitlines()[1]
+    assert said.startswith("- Weights that come from elsewhere: they are of " + path.name)
+    assert f"{first.ledger.epsilon():.2f}"[:3] in said and "the two epsilons add up" in said
+    assert second.ledger.foreign == (said[2:],)
+
+
+def test_a_third_run_names_both(tmp_path):
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    trained(tmp_path / "1.keras", convert="frozen").save(tmp_path / "2.keras")
+    marks._said.clear()
+    third = made_private(tmp_path / "2.keras", convert="frozen")
+    assert [s.split(" they are of ")[1].split(",")[0] for s in third.ledger.foreign] == [
+        "1.keras",
+        "2.keras",
+    ]
+
+
+def test_a_part_of_the_model_is_known_again(tmp_path):
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    marks._said.clear()
+    loaded = convert.load_model(tmp_path / "1.keras")
+    inputs = keras.Input((6,))
+    part = keras.models.clone_model(keras.Model(inputs, layers.Dense(8, name="first")(inputs)))
+    part.layers[-1].set_weights(loaded.get_layer("first").get_weights())
+    assert "1.keras" in made_private(part).privacy_statement()
+
+
+def test_what_was_frozen_was_not_trained(tmp_path):
+    imported = model()
+    kernel = imported.get_layer("first").get_weights()
+    trained(imported, convert={"trainable": "head"}).save(tmp_path / "1.keras")
+    marks._said.clear()
+    loaded = convert.load_model(tmp_path / "1.keras")
+    assert marks.said_of(kernel) == () and marks.said_of(loaded.get_weights())
+    assert not marks.said_of(loaded.get_layer("norm").get_weights())
+
+
+def test_a_run_without_a_guarantee_is_named_so(tmp_path):
+    trained(model(), convert="frozen", insecure_seed=1).save(tmp_path / "1.keras")
+    marks._said.clear()
+    second = made_private(tmp_path / "1.keras", convert="frozen")
+    assert "without a guarantee: the noise and the lots come" in second.privacy_statement()
+
+
+def test_files_of_others_have_no_mark(path):
+    model().save(path)
+    assert marks.read_mark(path) is None
+    private = made_private(path, convert="frozen")
+    assert private.ledger.foreign == ()
+
+
+def test_numbers_that_tell_nothing_are_not_known_again(tmp_path):
+    first = trained(model(), convert="frozen")
+    mark = marks.mark_of(first.ledger, [np.ones([99]), np.arange(4.0), np.arange(99)])
+    assert mark["weights"] == []
+    json.dumps(first.mark())
+
+
+def test_exported_files_bear_the_mark(tmp_path):
+    first = trained(model(), convert="frozen")
+    convert.export(first, tmp_path, X[:4], int8=False)
+    for name in ("model.keras", "saved_model"):
+        assert marks.read_mark(tmp_path / name) == first.mark()
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        assert archive.testzip() is None

@@ -1,0 +1,123 @@
+"""Marks in the files of models that were trained privately: what was spent on their weights.
+
+Whoever trains such a file further spends more on the same weights, and both epsilons add up for
+the examples that both runs saw. A mark says so in the file itself, and lists digests of the weights
+that were trained: a copy, or a part, of the model is known again.
+
+**A mark guards against mistakes.** Files of weights alone, and files that something else than this
+library has loaded, are not noticed.
+"""
+
+import hashlib
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+
+from tfdpnorm import files
+from tfdpnorm.privacy.rounding import ceil_text
+
+_NAME = "tfdpnorm_privacy.json"
+_EXTRA = "assets.extra"  # of a SavedModel
+_SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
+
+# What the marks say that were read in this process, by the digests of weights.
+_said = {}
+
+
+def mark_of(ledger, trained):
+    """Returns the mark of a private run, a dict that JSON can hold.
+
+    Args:
+        ledger: Its `PrivacyLedger`.
+        trained: Arrays of the weights that it trained, or that were computed from such.
+    """
+    holds = ledger.guarantee_holds
+    return {
+        "epsilon": ledger.epsilon() if holds else None,
+        "delta": ledger.plan.delta,
+        "num_examples": ledger.plan.num_examples,
+        "updates": ledger.updates,
+        "no_guarantee_because": list(ledger.no_guarantee_because),
+        "before": list(ledger.foreign),
+        "weights": sorted({d for d in map(_digest, trained) if d is not None}),
+    }
+
+
+def write_mark(path, mark):
+    """Puts a mark into a saved model: a `.keras` file, an HDF5 file, or the folder of a SavedModel.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    path, text = pathlib.Path(path), json.dumps(mark)
+    if path.is_dir():
+        files.write_whole(files.make_folder(path / _EXTRA, "the model's folder") / _NAME, text)
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(_NAME, text)
+    else:
+        import h5py  # comes with TensorFlow, which `tfdpnorm.privacy` does without
+
+        with h5py.File(path, "a") as file:
+            file.attrs[_NAME] = text
+
+
+def read_mark(path):
+    """Returns the mark of a saved model, and remembers its weights; None if it has none."""
+    text = _text(pathlib.Path(path))
+    if text is None:
+        return None
+    mark = json.loads(text)
+    sentences = (*mark["before"], _sentence(pathlib.Path(path).name, mark))
+    for digest in mark["weights"]:
+        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
+    return mark
+
+
+def said_of(weights):
+    """Returns what the marks that were read in this process say of weights, a tuple of sentences.
+
+    Args:
+        weights: Arrays.
+    """
+    found = [s for array in weights for s in _said.get(_digest(array), ())] if _said else []
+    return tuple(dict.fromkeys(found))
+
+
+def _text(path):
+    if path.is_dir():
+        file = path / _EXTRA / _NAME
+        return file.read_text("utf-8") if file.exists() else None
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(_NAME).decode() if _NAME in archive.namelist() else None
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        return None
+    with h5py.File(path, "r") as file:
+        return file.attrs.get(_NAME)
+
+
+def _sentence(name, mark):
+    of = f"{mark['updates']} updates on {mark['num_examples']} examples"
+    first = (
+        f"Weights that come from elsewhere: they are of {name}, which a private run trained by {of}"
+    )
+    if mark["epsilon"] is None:
+        return f"{first}, without a guarantee: {'; '.join(mark['no_guarantee_because'])}."
+    return (
+        f"{first}, to epsilon = {ceil_text(mark['epsilon'])} at delta = {mark['delta']!r}. For an "
+        "example that both runs trained on, the two epsilons add up, and so do the two deltas; the "
+        "epsilon above is that of this run alone."
+    )
+
+
+def _digest(array):
+    """Digits that the numbers of a weight decide; None for one that tells nothing."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.kind != "f" or array.size < _SMALLEST or np.ptp(array) == 0:
+        return None
+    return hashlib.sha256(str(array.shape).encode() + array.tobytes()).hexdigest()[:24]
