@@ -105,6 +105,7 @@ def test_as_printed_cannot_be_planned(main):
         ),
         (("--method=none", "--epsilon=1"), "epsilon=inf with method='none'"),
         (("--epsilon=0",), "epsilon > 0, got 0"),
+        (("--epsilon=1", "--held_out=1437"), "held_out below 1437"),
         (("--epsilon=1", "--model=random_features", "--hidden_units=5"), "hidden_units with model"),
         (("--epsilon=1", "--model=mlp", "--pretraining_dataset=kmnist"), "only there"),
         (

@@ -66,7 +66,7 @@ def test_figure_5_varies_one_setting_of_the_papers():
 
 def test_each_layer_is_clipped_as_in_the_paper():
     """`make_private` divides C among the layers: two of them get 2 each."""
-    spec = ermis.spec("mnist", "svi", 1.0, calibrated_by="zcdp")
+    spec = ermis.spec("mnist", "svi", noise_multiplier=1.0)
     assert spec.clipping == "per_layer" and spec.l2_norm_clip == pytest.approx(2 * math.sqrt(2))
     assert ermis.spec("mnist", "dpsgd", noise_multiplier=1.0).l2_norm_clip == 2
 

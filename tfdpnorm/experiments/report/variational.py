@@ -18,6 +18,7 @@ def plot_progress(records, path, title, networks=()):
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure  # not pyplot: it would look for a screen
+    from matplotlib.ticker import LogFormatter
 
     order = {name: place for place, name in enumerate(networks)}
     cells = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -34,9 +35,11 @@ def plot_progress(records, path, title, networks=()):
             claimed = group[0]["epsilon_claimed"] is not None
             label = f"{name} (claimed, no guarantee)" if claimed else name
             style = "--" if claimed else "-"
-            axes.plot(*_course(group), style, color=colors.get(name), label=label)
+            axes.plot(*_course(group), style, marker=".", color=colors.get(name), label=label)
         # From two updates to 200 passes.
         axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(LogFormatter())
         axes.set_title(f"{dataset}, {column}")
         axes.grid(alpha=0.3)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")

@@ -118,6 +118,11 @@ def load_experiment_data(
         # By row number and seed, as public rows are: nothing is looked at.
         held_out, train = split_public(train, asked, seed=spec.seed)
     if _is_held_out(spec):
+        if spec.held_out >= len(train):
+            raise ValueError(
+                f"Expected held_out below {len(train)}, the training examples of {spec.dataset}, "
+                f"got {spec.held_out}."
+            )
         test, train = split_public(train, spec.held_out, seed=spec.seed)
         left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
     raw = {

@@ -220,7 +220,7 @@ class _PublicTraining:
 
 def _run(network, images):
     parts = (images[i : i + _ROWS] for i in range(0, len(images), _ROWS))
-    return np.concatenate([network(part, training=False).numpy() for part in parts])
+    return np.concatenate([np.asarray(network(part, training=False)) for part in parts])
 
 
 def _augmentation(dataset):
