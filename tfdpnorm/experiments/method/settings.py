@@ -18,6 +18,14 @@ _MNIST = dict(
 )
 _MNIST_RATES = {7.0: 8.0, 3.0: 6.0, 1.0: 4.0, 0.5: 4.0, 0.1: 1.5}
 _OF_IMAGES = ("ink", "fractal", "strokes", "uniform")
+_CIFAR10 = dict(
+    pretraining_epochs=5,
+    augmentation_multiplicity=1,
+    evaluations=1,
+    reduced="5 epochs of pre-training for 40",
+    search="not searched: those of Table 6",
+)
+_AG_NEWS = dict(public_batch_size=512, evaluations=1)
 # By data set and epsilon: the settings, and where the public rows come from. All kinds of rows are
 # compared at one budget, the real ones with one kind at the others.
 PUBLIC_ROWS = {
@@ -29,6 +37,17 @@ PUBLIC_ROWS = {
             else ("kmnist", "synthetic:ink"),
         )
         for epsilon, rate in _MNIST_RATES.items()
+    },
+    "cifar10": {
+        8.0: (
+            _CIFAR10,
+            ("cifar100", "synthetic:fractal", "synthetic:ink", "synthetic:uniform"),
+        ),
+        2.0: (_CIFAR10, ("cifar100", "synthetic:fractal")),
+    },
+    "ag_news": {
+        7.0: (_AG_NEWS, ("split", "synthetic:zipf")),
+        1.0: (_AG_NEWS, ("split", "synthetic:zipf", "synthetic:tokens")),
     },
 }
 
