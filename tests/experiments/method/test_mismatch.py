@@ -39,6 +39,9 @@ def test_each_way_of_altering_rows(altered):
     moved = made["own (pixels in another order)"].reshape(512, -1)
     assert not np.array_equal(moved, first.reshape(512, -1))
     np.testing.assert_array_equal(np.sort(moved), np.sort(first.reshape(512, -1)))
+    shaped = made["ink (moments of own)"]
+    np.testing.assert_allclose([shaped.mean(), shaped.std()], [own.mean(), own.std()], rtol=1e-4)
+    assert np.corrcoef(shaped.ravel(), made["ink"].ravel())[0, 1] > 0.999
     assert all(rows.shape[1:] == (6, 6, 1) and len(rows) >= 16 for rows in made.values())
 
 

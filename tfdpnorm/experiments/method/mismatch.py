@@ -8,6 +8,7 @@ from tfdpnorm.data import load_examples, match_images, synthetic_rows, take_publ
 ROWS = 512
 _COUNTS = (16, 32, 64, 128, 2048)
 _REAL = ("kmnist", "cifar100")
+_SHAPED = ("ink", "uniform", "fractal")
 _SYNTHETIC = ("strokes", "ink", "uniform", "fractal", "sparse", "shapes", "hadamard")
 
 
@@ -27,6 +28,7 @@ def altered_rows(own, *, seed, data_dir=None):
     size = int(np.prod(shape))
     places = rng.permutation(size)
     mixed = rng.permuted(rows.reshape(ROWS, size), axis=0)
+    made_up = {kind: synthetic_rows(shape, ROWS, kind=kind, seed=seed) for kind in _SYNTHETIC}
     return {
         "own": rows,
         **{f"own ({count} rows)": own[:count] for count in _COUNTS},
@@ -45,5 +47,13 @@ def altered_rows(own, *, seed, data_dir=None):
             )
             for name in _REAL
         },
-        **{kind: synthetic_rows(shape, ROWS, kind=kind, seed=seed) for kind in _SYNTHETIC},
+        **made_up,
+        # What noised moments of the private rows could be used for, here without the noise.
+        **{f"{kind} (moments of own)": _with_moments(made_up[kind], own) for kind in _SHAPED},
     }
+
+
+def _with_moments(rows, own):
+    """Rows whose numbers have the mean and the standard deviation of those of others."""
+    standardised = (rows - rows.mean()) / rows.std()
+    return (own.mean() + own.std() * standardised).astype(np.float32)
