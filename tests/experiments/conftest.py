@@ -128,7 +128,7 @@ def tiny_spec():
                 "experiment": "tiny",
                 "network": "a",
                 "column": "cell",
-                "dataset": "synthetic",
+                "dataset": "tiny",
                 "norm": "none",
                 "expected_batch_size": 16,
                 "steps": 3,

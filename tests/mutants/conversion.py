@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _TESTS = "tests/convert/test_convert.py"
+_FINETUNE = "tests/experiments/finetune/test_finetune.py"
 
 MUTANTS = (
     Mutant(
@@ -46,6 +47,33 @@ MUTANTS = (
             "tests/convert/test_features.py",
             "test_an_image_does_not_change_the_features_of_another",
         ),
+    ),
+    Mutant(
+        "constants-of-private-images",
+        "tfdpnorm/experiments/runs/finetune.py",
+        (("    check_public_batch(rows, private_x)\n", ""),),
+        "Features are centred by the mean of private ones, without noise.",
+        tests_in(_FINETUNE, "test_neither_constants_nor_ranges_come_from_private_images"),
+    ),
+    Mutant(
+        "ranges-of-private-images",
+        "tfdpnorm/experiments/runs/export.py",
+        (("    check_public_batch(rows, private.x)\n", ""),),
+        "The ranges of an int8 model are those of private images.",
+        tests_in(_FINETUNE, "test_neither_constants_nor_ranges_come_from_private_images"),
+    ),
+    Mutant(
+        "private-set-centres-features",
+        "tfdpnorm/experiments/spec.py",
+        (
+            (
+                'if self.feature_scaling != "public":\n            return\n'
+                '        check_not_private("public_dataset", self.public_dataset, self.dataset)\n',
+                'if self.feature_scaling != "public":\n            return\n',
+            ),
+        ),
+        "Features may be centred by the private set.",
+        tests_in(_FINETUNE, "test_the_private_set_is_not_public"),
     ),
     Mutant(
         "marked-weights-forgotten",

@@ -8,6 +8,7 @@ another one inherits it.
 import dataclasses
 import functools
 import math
+import pathlib
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import (
@@ -34,6 +35,24 @@ PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 # Other numbers of moved views would favour a direction (`runs.augmentation`).
 MULTIPLICITIES = (1, 5, 9)
 CACHE_DIR = "outputs/pretrained"
+
+
+def check_not_private(name, public, private):
+    """Refuses a public set that is the private one.
+
+    Args:
+        name: Of the setting.
+        public: Name or path of the public set.
+        private: Name or path of the private one.
+
+    Raises:
+        ValueError: if they are the same.
+    """
+    if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():
+        raise ValueError(
+            f"Expected another {name} than the private dataset, got {public!r} and {private!r}. "
+            "What is taken from the private examples without noise is not private."
+        )
 
 
 def _networks():
@@ -476,12 +495,8 @@ class Pretraining(Dataset):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.pretraining_dataset == self.dataset:
-            raise ValueError(
-                f"Expected another pretraining_dataset than the private dataset, got "
-                f"{self.dataset!r} for both. What is learnt from the private examples without "
-                "noise is not private."
-            )
+        if self.pretraining_dataset is not None:
+            check_not_private("pretraining_dataset", self.pretraining_dataset, self.dataset)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

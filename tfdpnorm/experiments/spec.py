@@ -35,6 +35,7 @@ from tfdpnorm.experiments.parts import (
     Texts,
     TrainingSet,
     Views,
+    check_not_private,
 )
 
 
@@ -71,6 +72,11 @@ class ExperimentSpec(
     """A cell that is trained by DP-SGD, or by the same program without noise and clipping."""
 
     kind: ClassVar[str] = "private"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.needs_public_rows:
+            check_not_private("public_dataset", self.public_dataset, self.dataset)
 
     @property
     def at_any_noise(self):
@@ -308,6 +314,14 @@ class FinetuneSpec(ExperimentSpec):
                 "Expected norm and feature_scaling to be none with head=imported, got "
                 f"{self.norm!r} and {self.feature_scaling!r}: that layer was trained on the "
                 "features as they are."
+            )
+        if self.feature_scaling != "public":
+            return
+        check_not_private("public_dataset", self.public_dataset, self.dataset)
+        if self.public_dataset == "split":
+            raise ValueError(
+                "Expected a public data set, or synthetic images, with feature_scaling=public, got "
+                "public_dataset='split'. Name one that is not private."
             )
 
     @property

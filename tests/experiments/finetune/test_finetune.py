@@ -7,11 +7,12 @@ import pytest
 from tensorflow import keras
 from tensorflow.keras import layers
 
-from tfdpnorm.data import load_examples
+from tfdpnorm.data import Examples, load_examples
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.finetune import cells
 from tfdpnorm.experiments.records.store import read_records
-from tfdpnorm.experiments.runs.export import export_finetuned
+from tfdpnorm.experiments.runs import export, finetune
+from tfdpnorm.experiments.runs.export import check_export, export_finetuned
 from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
 from tfdpnorm.experiments.search.spec import search_spec
 from tfdpnorm.privacy.selection import NumberOfRuns
@@ -33,6 +34,25 @@ def model_path(tmp_path):
     path = tmp_path / "tiny.keras"
     model.save(path)
     return path
+
+
+@pytest.fixture
+def public_set(monkeypatch):
+    """ "kmnist" without its files: images that are nobody's, and two of "digits" if told so."""
+    real = finetune.load_labelled
+    leaked = []
+
+    def load(name, split, data_dir=None, **more):
+        if name != "kmnist":
+            return real(name, split, data_dir, **more)
+        x = np.random.default_rng(5).random((80, 8, 8, 1), np.float32)
+        if leaked:
+            x[: len(leaked)] = leaked
+        return Examples(name, split, x, np.zeros(80, np.int32), 10, True)
+
+    for module in (finetune, export):
+        monkeypatch.setattr(module, "load_labelled", load)
+    return leaked
 
 
 def small_spec(path, **settings):
@@ -98,12 +118,37 @@ def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     assert deployed_accuracy(spec, result) == pytest.approx(record["test_accuracy"], abs=0.6)
 
 
-def test_features_are_centred_by_public_constants(tmp_path, model_path):
-    spec = small_spec(model_path, feature_scaling="public", public_dataset="digits")
+@pytest.mark.parametrize("public_dataset", ["kmnist", "synthetic:fractal"])
+def test_features_are_centred_by_public_constants(tmp_path, model_path, public_set, public_dataset):
+    spec = small_spec(model_path, feature_scaling="public", public_dataset=public_dataset)
     result = run(spec, tmp_path)
     centred = result.model.model.get_layer("centred")
     assert len(centred.mean.numpy().ravel()) == 6 and not centred.trainable_weights
     assert result.record["guarantee_holds"]
+
+
+def test_constants_are_not_taken_from_rows_that_are_split_off(model_path):
+    with pytest.raises(ValueError, match="Expected a public data set.*got public_dataset='split'"):
+        small_spec(model_path, feature_scaling="public", public_dataset="split")
+
+
+@pytest.mark.parametrize("settings", [{"feature_scaling": "public"}, {"norm": "public_batch"}])
+def test_the_private_set_is_not_public(model_path, settings):
+    with pytest.raises(ValueError, match="^Expected another public_dataset than the private"):
+        small_spec(model_path, public_dataset="digits", **settings)
+
+
+def test_neither_constants_nor_ranges_come_from_private_images(tmp_path, model_path, public_set):
+    spec = small_spec(model_path, public_dataset="kmnist", public_batch_size=80)
+    result = run(spec, tmp_path)
+    with pytest.raises(ValueError, match="^Expected another public_dataset than the private"):
+        check_export(dataclasses.replace(spec, public_dataset="digits"), tmp_path / "export")
+    public_set.extend(load_examples("digits", "train").x[:60])
+    with pytest.raises(ValueError, match="^Expected public rows that are not private"):
+        run(dataclasses.replace(spec, feature_scaling="public"), tmp_path)
+    with pytest.raises(ValueError, match="^Expected public rows that are not private"):
+        export_finetuned(spec, result, tmp_path / "export", echo=str)
+    assert not any((tmp_path / "export").iterdir())
 
 
 @pytest.mark.slow_cases("frozen", "group")
@@ -185,14 +230,14 @@ def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypa
 
 def exported_head(tmp_path, model_path, **settings):
     """The path of the model that a first stage has made: a head on a frozen trunk."""
-    spec = small_spec(model_path, feature_views=1, public_dataset="digits", **settings)
+    spec = small_spec(model_path, feature_views=1, public_dataset="kmnist", **settings)
     result = run(spec, tmp_path)
     exported = export_finetuned(spec, result, tmp_path / "export", echo=str)
     return exported[0].path, result
 
 
 @pytest.mark.parametrize("trainable", ["head", "last:2"])
-def test_the_head_first_then_more(tmp_path, model_path, trainable):
+def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     path, first = exported_head(tmp_path, model_path)
     spec = small_spec(path, trainable=trainable, head="imported", image_size=None, steps=1)
     second = run(dataclasses.replace(spec, learning_rate=1e-9), tmp_path)
@@ -205,7 +250,7 @@ def test_the_head_first_then_more(tmp_path, model_path, trainable):
     assert run(spec, tmp_path / "new").model.ledger.foreign == ()
 
 
-def test_what_was_trained_before_and_is_frozen_now_is_named(tmp_path, model_path):
+def test_what_was_trained_before_and_is_frozen_now_is_named(tmp_path, model_path, public_set):
     path, _ = exported_head(tmp_path, model_path, trainable="last:3")
     spec = small_spec(path, trainable="head", image_size=None, steps=1)
     (said,) = run(spec, tmp_path).model.ledger.foreign

@@ -41,11 +41,11 @@ def small_data_cells():
     ]
     mnist = [
         _ours(
-            davody.spec("mnist", "public_batch", epsilon, **STATISTICS | settings),
+            davody.spec("mnist", norm, epsilon, **STATISTICS | settings),
             "method_small_data",
             f"mnist-{name}",
         )
-        for name, settings in FEW_SMALL_LOTS.items()
+        for name, (norm, settings) in FEW_SMALL_LOTS.items()
         for epsilon in EPSILONS
     ]
     return digits + mnist

@@ -79,10 +79,13 @@ DIGITS = {
         ),
     ),
 }
-# MNIST as in `davody_statistics`.
+# MNIST as in `davody_statistics`, by name of the network: its normalisation and what differs.
 FEW_SMALL_LOTS = {
-    "public_batch-kmnist-shrunk": dict(pull_back="shrunk"),
-    "public_batch-synthetic-shrunk": _SYNTHETIC,
+    "none": ("none", {}),
+    "layer": ("layer", {}),
+    "public_batch-ink": ("public_batch", dict(public_dataset="synthetic:ink")),
+    "public_batch-kmnist-shrunk": ("public_batch", dict(pull_back="shrunk")),
+    "public_batch-synthetic-shrunk": ("public_batch", _SYNTHETIC),
 }
 STATISTICS = STATISTICS_TABLE | dict(augmentation_multiplicity=1)
 

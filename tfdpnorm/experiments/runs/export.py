@@ -3,9 +3,10 @@
 from tfdpnorm import files
 from tfdpnorm.convert.card import write_card
 from tfdpnorm.convert.exported import export
-from tfdpnorm.data import match_images, take_public_batch
+from tfdpnorm.data import check_public_batch, match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
+from tfdpnorm.experiments.parts import check_not_private
 from tfdpnorm.experiments.runs.finetune import deployed_model
 
 _ROWS = 64
@@ -21,8 +22,8 @@ def check_export(spec, folder, data_dir=None):
 
     Raises:
         DatasetNotFoundError: if the public set is not there.
-        ValueError: without a public set that is known by name: the ranges of int8 have to come from
-            images that are not private.
+        ValueError: without a public set that is known by name, and for the private one: the ranges
+            of int8 have to come from images that are not private.
         OSError: if the folder cannot be written to.
     """
     if spec.public_dataset == "split" or is_synthetic(spec.public_dataset):
@@ -30,6 +31,7 @@ def check_export(spec, folder, data_dir=None):
             "Expected public_dataset to be a set of real images of its own with export_dir, got "
             f"{spec.public_dataset!r}. Name one, such as cifar100."
         )
+    check_not_private("public_dataset", spec.public_dataset, spec.dataset)
     files.make_folder(folder, "export_dir")
     load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
 
@@ -48,13 +50,14 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         List of `tfdpnorm.convert.exported.ExportedFile`.
 
     Raises:
-        ValueError: as `check_export`.
+        ValueError: as `check_export`, and if a public image is also a private one.
     """
     check_export(spec, folder, data_dir)
-    private = load_labelled(spec.dataset, "test", data_dir, image_size=spec.image_size)
-    shape = private.x.shape[1:]  # of test images the shape alone
+    private = load_labelled(spec.dataset, "train", data_dir, image_size=spec.image_size)
+    shape = private.x.shape[1:]
     public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
     rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
+    check_public_batch(rows, private.x)
     model = deployed_model(spec, result.model, shape)
     exported = export(model, folder, rows, trained_by=result.model)
     imported = "which are taken for public"

@@ -18,8 +18,14 @@ from tfdpnorm.convert.head import (
     trunk_of,
     whole_model,
 )
-from tfdpnorm.data import match_images, take_public_batch
+from tfdpnorm.data import (
+    SyntheticRows,
+    check_public_batch,
+    match_images,
+    take_public_batch,
+)
 from tfdpnorm.data.images import load_labelled
+from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.parts import CACHE_DIR
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.private import PrivateRun
@@ -75,18 +81,24 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         said = f"{part.said}, frozen; its features"
         more = {"pretrained": said, "foreign": part.foreign}
         if spec.feature_scaling == "public":
-            public = take_public_batch(
-                load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size),
-                spec.public_batch_size,
-                seed=spec.seed,
-            )
-            shape = raw["train_x"].shape[1:]
-            more["model_options"] = {"constants": _constants(made(match_images(public, shape)))}
+            public = _scaling_rows(spec, raw["train_x"], source, data_dir)
+            more["model_options"] = {"constants": _constants(made(public))}
         return arrays, more
 
     return load_experiment_data(
         spec, data_dir, cache_dir=cache_dir, echo=echo, source=source, prepare=prepare
     )
+
+
+def _scaling_rows(spec, private_x, source, data_dir):
+    """Public images, shaped as the private ones, that the constants of `feature_scaling` are of."""
+    count, seed, shape = spec.public_batch_size, spec.seed, private_x.shape[1:]
+    if is_synthetic(spec.public_dataset):
+        return SyntheticRows.named(spec.public_dataset, count=count, seed=seed).rows(shape)
+    public = source(spec.public_dataset, "train", data_dir)
+    rows = match_images(take_public_batch(public, count, seed=seed), shape)
+    check_public_batch(rows, private_x)
+    return rows
 
 
 def _check_images(model, images, image_size):
