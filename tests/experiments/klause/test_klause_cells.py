@@ -24,7 +24,7 @@ def test_there_are_all_tables():
         "klause_table3": 2,
         "klause_table4": 6,
         "klause_appendix_b": 2,
-        "klause_norms": 5,
+        "klause_norms": 6,
     }
 
 
@@ -56,7 +56,8 @@ def test_normalisations_side_by_side_differ_in_nothing_else():
     }
     assert len(shared) == 1 and specs[0].epsilon == 7.42
     public = [s.public_dataset for s in specs if s.needs_public_rows]
-    assert public == ["cifar100", "cifar100"]
+    assert public == ["cifar100", "cifar100", "synthetic:fractal"]
+    assert specs[-1].network == "cifar10-resnet9-public_batch-synthetic_fractal"
 
 
 def test_appendix_b_is_trained_without_privacy():

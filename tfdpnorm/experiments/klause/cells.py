@@ -94,6 +94,7 @@ def norms_cells():
         dict(norm="layer"),
         dict(norm="public_batch"),
         dict(norm="public_batch", scale_norm=True),
+        dict(norm="public_batch", public_dataset="synthetic:fractal"),
     )
     specs = [spec("cifar10", "resnet9", _NORMS_EPSILON, **v, **NORMS_TABLE) for v in variants]
     return [dataclasses.replace(s, experiment="klause_norms", paper_value=None) for s in specs]
@@ -154,9 +155,12 @@ def _marks(settings, ours):
     kept = [tuple({**default, **s}[name] for name in default) for s in (settings, ours)]
     count, kind = kept[0]
     statistics = settings.get("statistics", "public")
+    rows = ours.get("public_dataset")  # None without public-batch normalisation
+    other_rows = rows is not None and settings["public_dataset"] != rows
     return [
         "" if kept[0] == kept[1] else f"{count}_{kind}_views",
         "" if statistics == "public" else statistics,
+        settings["public_dataset"].replace(":", "_") if other_rows else "",
         "held_out" if settings.get("held_out") else "",
     ]
 
