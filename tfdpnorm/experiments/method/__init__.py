@@ -6,5 +6,5 @@ __all__ = ["EXPERIMENTS", "kinds"]
 
 
 def kinds():
-    """Returns no kind of run: the specs are of those of Davody et al. (2020)."""
+    """Returns no kind of run: the specs are of kinds that others have."""
     return ()

@@ -3,10 +3,14 @@
 import dataclasses
 
 from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.finetune import cells as finetune
 from tfdpnorm.experiments.method.settings import (
     DIGITS,
     DIGITS_COLUMNS,
     EPSILONS,
+    FEATURES,
+    FEATURES_EPSILONS,
+    FEATURES_ROWS,
     FEW_SMALL_LOTS,
     MISMATCH,
     PUBLIC_ROWS,
@@ -16,7 +20,7 @@ from tfdpnorm.experiments.method.settings import (
 
 def public_rows_cells():
     """The same training with different public rows: real ones first, then synthetic ones."""
-    return [
+    trained = [
         _ours(
             davody.spec(dataset, "public_batch", epsilon, **settings, public_dataset=source),
             "method_public_rows",
@@ -26,6 +30,16 @@ def public_rows_cells():
         for epsilon, (settings, sources) in columns.items()
         for source in sources
     ]
+    on_features = [
+        _ours(
+            finetune.spec("cifar10", epsilon, **FEATURES, public_dataset=source),
+            "method_public_rows",
+            f"cifar10_features-{source.removeprefix('synthetic:')}",
+        )
+        for epsilon in FEATURES_EPSILONS
+        for source in FEATURES_ROWS
+    ]
+    return trained + on_features
 
 
 def small_data_cells():

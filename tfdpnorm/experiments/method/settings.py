@@ -1,6 +1,7 @@
 """The settings of our own experiments on the method. How they were found: results/SEARCH.md."""
 
 from tfdpnorm.experiments.davody.settings import STATISTICS_TABLE
+from tfdpnorm.experiments.finetune.settings import LAST_LAYERS
 
 # --- method_public_rows: the same training with other public rows ---
 
@@ -50,6 +51,11 @@ PUBLIC_ROWS = {
         1.0: (_AG_NEWS, ("split", "synthetic:zipf", "synthetic:tokens")),
     },
 }
+
+# The head alone on features of EfficientNet-Lite0, as the last layers of `finetune_cifar10`.
+FEATURES = LAST_LAYERS | dict(norm="public_batch")
+FEATURES_EPSILONS = (8, 1)
+FEATURES_ROWS = ("cifar100", "synthetic:fractal", "synthetic:uniform")
 
 # --- method_small_data ---
 
