@@ -13,6 +13,7 @@ from tfdpnorm.data import (
     match_images,
     split_public,
     take_public_batch,
+    unlike_public,
 )
 
 
@@ -149,6 +150,18 @@ def test_overlap_is_found_between_precisions():
 def test_overlap_ignores_the_sign_of_zero():
     with pytest.raises(ValueError, match="1 of 2"):
         check_public_batch(np.array([[-0.0, 1.0], [2.0, 2.0]]), np.array([[0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("of_public, of_private", [("f4", "f8"), ("f8", "f4"), ("i4", "i8")])
+def test_what_equals_a_public_row_is_left_out(of_public, of_private):
+    private = np.arange(24).reshape(8, 3) / (1 if of_private == "i8" else 7)
+    private[5] = private[2]
+    private[6] = 0
+    private = private.astype(of_private)
+    public = np.stack([private[2], -0.0 * private[0]]).astype(of_public)
+    kept = unlike_public(private, public)
+    assert kept.tolist() == [True, True, False, True, True, False, False, True]
+    check_public_batch(public, private[kept])
 
 
 def test_good_public_batches():

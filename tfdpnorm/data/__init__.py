@@ -4,7 +4,13 @@ from tfdpnorm.data._digit_form import as_digits
 from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
-from tfdpnorm.data.public import check_public_batch, match_images, split_public, take_public_batch
+from tfdpnorm.data.public import (
+    check_public_batch,
+    match_images,
+    split_public,
+    take_public_batch,
+    unlike_public,
+)
 from tfdpnorm.data.sources import known_names, load_examples
 from tfdpnorm.data.synthetic import SyntheticRows, synthetic_rows
 from tfdpnorm.data.text import common_words, hash_tokens, word_ids
@@ -27,5 +33,6 @@ __all__ = [
     "split_public",
     "synthetic_rows",
     "take_public_batch",
+    "unlike_public",
     "word_ids",
 ]

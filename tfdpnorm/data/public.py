@@ -1,7 +1,8 @@
 """Public images: choosing, splitting off, fitting and checking the public batch.
 
 Everything here may depend on public data, on shapes and on row numbers, and on an experiment's
-seed, which is no secret. Only `check_public_batch` looks at private rows, and only to refuse.
+seed, which is no secret. `check_public_batch` and `unlike_public` alone look at private rows: to
+refuse, and to leave rows out.
 """
 
 import numpy as np
@@ -158,23 +159,48 @@ def check_public_batch(public_x, private_x):
         raise ValueError(
             f"Expected public rows that are not private, got {len(overlap)} of "
             f"{len(public)} public row(s) that are also in private_x, first row(s) "
-            f"{overlap[:5]} of public_x. Take public rows from another set, or use "
-            f"`split_public`."
+            f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
+            "`split_public` and leave out what equals them: keep = unlike_public(private_x, "
+            "public_x)."
         )
+
+
+def unlike_public(private_x, public_x):
+    """Tells which private rows equal no public one.
+
+    Texts that differ may be equal as a network gets them: split off at random, one may be public
+    and its twin private. Such twins are as public as the row itself, and are left out. Each private
+    row is judged by itself, so that a guarantee for those that are left is one for all.
+
+    Args:
+        private_x: array [N, ...].
+        public_x: array [M, ...] of the same shape and kind of number.
+
+    Returns:
+        bool [N].
+    """
+    public, private = np.asarray(public_x), np.asarray(private_x)
+    dtype = _compared_as(public, private)
+    taken = set(arrays.row_bytes(public, dtype))
+    rows = arrays.row_bytes(private, dtype)
+    return np.fromiter((row not in taken for row in rows), bool, len(private))
 
 
 def _shared_rows(public, private):
     """Numbers of the public rows that equal some private row, ascending."""
-    both = (public.dtype, private.dtype)
-    # The narrower float, so that a copy kept in higher precision is recognised.
-    dtype = (
-        min(both, key=lambda d: d.itemsize) if public.dtype.kind == "f" else np.result_type(*both)
-    )
+    dtype = _compared_as(public, private)
     by_bytes = {}
     for row, content in enumerate(arrays.row_bytes(public, dtype)):
         by_bytes.setdefault(content, []).append(row)
     found = {content for content in arrays.row_bytes(private, dtype) if content in by_bytes}
     return sorted(row for content in found for row in by_bytes[content])
+
+
+def _compared_as(public, private):
+    """The narrower float, so that a copy kept in higher precision is recognised."""
+    both = (public.dtype, private.dtype)
+    narrower = public.dtype.kind == "f"
+    return min(both, key=lambda d: d.itemsize) if narrower else np.result_type(*both)
 
 
 def _permutation(count, seed):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdpnorm.data import Examples, load_examples
+from tfdpnorm.data import Examples, check_public_batch, load_examples
 from tfdpnorm.data.public import match_images
 from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.runs import data as datasets
@@ -119,6 +119,20 @@ def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
     }
     assert data.public_x.shape == (8, 28, 28, 1) and data.num_examples == 40
     assert data.public_source == "8 images of cifar10"
+
+
+def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
+    x = np.random.default_rng(0).random((40, 28, 28, 1), np.float32)
+    x[20:] = x[:20]
+    y = np.arange(40, dtype=np.int32) % 20
+    both = Examples("mnist", "train", x, y, num_classes=20, is_complete=True)
+    monkeypatch.setattr(datasets, "load_examples", lambda *args: both)
+    spec = davody.spec("mnist", "public_batch", 1.0, public_dataset="split", public_batch_size=8)
+    data = load_experiment_data(spec)
+    check_public_batch(data.public_x, data.train_x)
+    public = {row.tobytes() for row in data.public_x}
+    assert data.num_examples == len(data.train_y) == 40 - 2 * len(public)
+    np.testing.assert_array_equal(data.train_x, x[data.train_y])
 
 
 def test_no_public_set_is_needed_without_public_normalisation(fake_sets):

@@ -14,6 +14,7 @@ from tfdpnorm.data import (
     match_images,
     split_public,
     take_public_batch,
+    unlike_public,
     word_ids,
 )
 from tfdpnorm.data.synthetic import is_synthetic
@@ -138,10 +139,14 @@ def load_experiment_data(
         if made_up is not None:
             raw["public_x"] = made_up.rows(train.x.shape[1:])
         arrays, more = prepare(raw)
+    labels = train.y
+    if public is not None and spec.public_dataset == "split":
+        kept = unlike_public(arrays["train_x"], arrays["public_x"])
+        arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
     return ExperimentData(
         **arrays,
         **more,
-        train_y=train.y,
+        train_y=labels,
         test_y=test.y,
         validation_y=None if held_out is None else held_out.y,
         num_classes=train.num_classes,
@@ -201,7 +206,10 @@ def _public_rows(spec, train, data_dir):
     if spec.public_dataset == "split":
         # Taken out for every norm, so that all are trained on the same private rows.
         public, train = split_public(train, spec.public_batch_size, seed=spec.seed)
-        source = f"{len(public)} {kind} split off from {spec.dataset} and not trained on"
+        source = (
+            f"{len(public)} {kind} split off from {spec.dataset} and not trained on, nor what "
+            "equals them"
+        )
         return (public.x if spec.needs_public_rows else None), train, source
     if not spec.needs_public_rows:
         return None, train, None
