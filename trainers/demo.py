@@ -1,7 +1,8 @@
 """The main job in small: DIGITS, privately, with three normalisations. `make demo` runs it.
 
 Trains LeNet-5 on the 1,797 real images that come with scikit-learn, to a target epsilon, once
-without normalisation, once with layer normalisation and once with public-batch normalisation.
+without normalisation, once with layer normalisation and once with public-batch normalisation, whose
+public images are made up.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
@@ -10,16 +11,16 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments.davody import cells as davody
+from tfdpnorm.experiments.method.cells import digits_spec
+from tfdpnorm.experiments.method.settings import DIGITS
 
 FLAGS = flags.FLAGS
-_NORMS = ("none", "layer", "public_batch")
 
 
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_float("epsilon", 3.0, "Target epsilon.")
-    flags.DEFINE_integer("seed", 0, "Seeds initial weights and the choice of public images.")
+    flags.DEFINE_integer("seed", 0, "Seeds initial weights and the public images.")
     flags.DEFINE_integer("steps", None, "Updates; default: the experiment's own.")
     flags.DEFINE_string("output_dir", "outputs/demo", "Folder for records and plot.")
 
@@ -32,18 +33,17 @@ def main():
 
     folder = pathlib.Path(FLAGS.output_dir)
     records, curves = [], {}
-    for norm in _NORMS:
-        spec = davody.spec("digits", norm, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    for name in DIGITS:
+        spec = digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
         data = load_experiment_data(spec)
         if not records:
             print(
                 f"DIGITS: {data.num_examples:,} private images to train on, {len(data.test_y)} to "
-                f"test on.\nPublic images: {data.public_source}. They are real digits, used as if "
-                "they were public; nothing protects them.\n"
+                "test on.\nPublic images, for the one network that takes any, are made up.\n"
             )
         result = run_cell(spec, data=data, output_dir=folder)
         records.append(result.record)
-        curves[norm] = result.curve
+        curves[name] = result.curve
         print()
     print(tables.run_table(records))
     print("\n" + result.model.privacy_statement() + "\n")

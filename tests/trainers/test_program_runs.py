@@ -192,7 +192,7 @@ def test_training_without_a_guarantee_prints_no_epsilon(main, tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_NORMS", ("none", "public_batch"))
+    monkeypatch.setattr(demo, "DIGITS", ("none", "public_batch-synthetic"))
     ours = davody.spec
     small = dict(
         max_examples=300, expected_batch_size=32, engine="book_keeping", public_batch_size=16
@@ -201,12 +201,13 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
     result = main("demo", "--steps=2", "--epsilon=2", "--seed=1", f"--output_dir={tmp_path}")
     assert result.code == 0 and result.err == ""
     records = read_records(tmp_path)
-    assert [r["cell"] for r in records] == ["none/eps=2", "public_batch/eps=2"]
+    cells = ["digits-none/eps=2", "digits-public_batch-synthetic/eps=2"]
+    assert [r["cell"] for r in records] == cells
     assert all(r["guarantee_holds"] and r["epsilon"] <= 2.0 and r["seed"] == 1 for r in records)
     assert len({r["num_examples"] for r in records}) == 1
     for part in (
         "DIGITS: 300 private images",
-        "nothing protects them",
+        "are made up",
         "guarantee holds",
         "(epsilon, delta)-differential privacy",
         "Not covered by this guarantee",
@@ -224,9 +225,10 @@ def test_the_demo_in_a_shell(shell, tmp_path):
     result = shell("demo", "--steps=3", f"--output_dir={tmp_path}")
     assert result.code == 0, result.err
     cells = [record["cell"] for record in read_records(tmp_path)]
-    assert cells == ["layer/eps=3", "none/eps=3", "public_batch/eps=3"]
+    names = ("layer", "none", "public_batch-synthetic")
+    assert cells == [f"digits-{name}/eps=3" for name in names]
     assert "Traceback" not in result.err
-    assert "DIGITS: 1,309 private images" in result.out
+    assert "DIGITS: 1,437 private images" in result.out
 
 
 def test_training_never_begins_before_the_folder_is_there(main, tmp_path, monkeypatch):

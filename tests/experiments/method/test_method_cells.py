@@ -8,7 +8,7 @@ import pytest
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.method.cells import mismatch_spec
+from tfdpnorm.experiments.method.cells import digits_spec, mismatch_spec
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.private import PrivateRun
 
@@ -45,6 +45,13 @@ def test_small_mnist_is_that_of_davody_statistics():
             if spec.norm != "public_batch":
                 names += ("norm", "model_options", "pull_back_weight")
             assert settings(spec, *names) == settings(whole, *names)
+
+
+def test_other_budgets_on_digits_have_the_settings_of_the_next_smaller_one():
+    rates = [digits_spec("layer", e).learning_rate for e in (0.5, 1.0, 2.9, 3.0, 6.0, 100.0)]
+    assert rates == [0.15, 0.15, 0.15, 0.3, 0.3, 0.4]
+    spec = digits_spec("public_batch-synthetic", 2.0, steps=None, seed=3)
+    assert (spec.steps, spec.seed, spec.cell) == (None, 3, "digits-public_batch-synthetic/eps=2")
 
 
 def test_synthetic_rows_leave_all_private_rows():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from tfdpnorm.experiments.cells import settled
 from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.finetune import cells as finetune
 from tfdpnorm.experiments.method.settings import (
@@ -44,15 +45,7 @@ def public_rows_cells():
 
 def small_data_cells():
     """Normalisations beside each other on 1,437 images, and on 400 lots of 32."""
-    digits = [
-        _ours(
-            davody.spec("digits", norm, epsilon, **DIGITS_COLUMNS[epsilon], **settings),
-            "method_small_data",
-            f"digits-{name}",
-        )
-        for name, (norm, settings) in DIGITS.items()
-        for epsilon in EPSILONS
-    ]
+    digits = [digits_spec(name, epsilon) for name in DIGITS for epsilon in EPSILONS]
     mnist = [
         _ours(
             davody.spec("mnist", norm, epsilon, **STATISTICS | settings),
@@ -63,6 +56,22 @@ def small_data_cells():
         for epsilon in EPSILONS
     ]
     return digits + mnist
+
+
+def digits_spec(name, epsilon, **given):
+    """The spec of a network on DIGITS, with the settings of the largest budget that is no larger.
+
+    Args:
+        name: One of `DIGITS`.
+        epsilon: Target epsilon.
+        **given: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+    """
+    norm, settings = DIGITS[name]
+    column = max((e for e in DIGITS_COLUMNS if e <= epsilon), default=min(DIGITS_COLUMNS))
+    settings = settled(DIGITS_COLUMNS[column] | settings, given)
+    return _ours(
+        davody.spec("digits", norm, epsilon, **settings), "method_small_data", f"digits-{name}"
+    )
 
 
 def mismatch_spec(epsilon, *, seed, steps):
