@@ -19,6 +19,7 @@ _MNIST = dict(
 )
 _MNIST_RATES = {7.0: 8.0, 3.0: 6.0, 1.0: 4.0, 0.5: 4.0, 0.1: 1.5}
 _OF_IMAGES = ("ink", "fractal", "strokes", "uniform")
+_OF_PHOTOGRAPHS = ("fractal", "shapes", "ink", "uniform")
 _CIFAR10 = dict(
     pretraining_epochs=5,
     augmentation_multiplicity=1,
@@ -42,7 +43,7 @@ PUBLIC_ROWS = {
     "cifar10": {
         8.0: (
             _CIFAR10,
-            ("cifar100", "synthetic:fractal", "synthetic:ink", "synthetic:uniform"),
+            ("cifar100", *(f"synthetic:{kind}" for kind in _OF_PHOTOGRAPHS)),
         ),
         2.0: (_CIFAR10, ("cifar100", "synthetic:fractal")),
     },
