@@ -49,6 +49,9 @@ def test_default_kinds():
     np.testing.assert_array_equal(
         synthetic_rows((9, 9, 1), 4), synthetic_rows((9, 9, 1), 4, kind="ink")
     )
+    np.testing.assert_array_equal(
+        synthetic_rows((9, 9, 3), 4), synthetic_rows((9, 9, 3), 4, kind="fractal")
+    )
     table = synthetic_rows((3,), 20_000)
     np.testing.assert_allclose([table.mean(), table.std()], [0, 1], atol=0.02)
 

@@ -65,7 +65,8 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
     Args:
         shape: Of a row: (height, width, channels) of an image, (length,) of token ids.
         n: Number of rows M >= 2.
-        kind: One of `KINDS`. None: "ink" for images, else "gaussian".
+        kind: One of `KINDS`. None: "ink" for images of one channel, "fractal" for others, and
+            "gaussian" for what is no image.
         value_range: Pair (lower, upper) of finite numbers; of the smallest and the largest id for
             tokens, which must be given. None for (0, 1), and for (-2, 2) if the kind is "gaussian".
         seed: Integer >= 0.
@@ -97,7 +98,9 @@ def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
 
 
 def _default_kind(shape):
-    return "ink" if len(shape) == _IMAGE_RANK else "gaussian"
+    if len(shape) != _IMAGE_RANK:
+        return "gaussian"
+    return "ink" if shape[-1] == 1 else "fractal"
 
 
 def _checked_range(kind, value_range):
