@@ -11,6 +11,7 @@ from tfdpnorm.experiments.report.tables import by_cell
 
 _LONG_LABEL = 34  # characters; two columns of longer ones do not fit
 _ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough
+_COLOURS, _MARKERS = 10, "os^Dv"  # Matplotlib's colours come round again
 # Accuracies in percent that an axis names, and where its logarithm ends.
 _TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
 _TOP = 100.2
@@ -68,7 +69,8 @@ def plot_experiment(records, path, title, networks=()):
             ]
             label = norm if holds else f"{norm}, NO GUARANTEE"
             label += " (epsilon claimed by the paper)" if claimed else ""
-            axes.errorbar(x, mean, yerr=spread, marker="o", capsize=3, color=color, label=label)
+            look = dict(capsize=3, color=color, marker=_marker(index))
+            axes.errorbar(x, mean, yerr=spread, **look, label=label)
         if not drawn.issuperset(paper):
             drawn.update(paper)
             axes.plot(
@@ -83,6 +85,11 @@ def plot_experiment(records, path, title, networks=()):
     axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
     axes.minorticks_off()
     return saved(figure, axes, path)
+
+
+def _marker(index):
+    """Another one for each round of the ten colours."""
+    return _MARKERS[index // _COLOURS % len(_MARKERS)]
 
 
 def plot_weight_noise(records, path, title, networks=()):
