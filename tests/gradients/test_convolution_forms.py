@@ -119,3 +119,15 @@ def test_norms_by_place_are_never_too_small(dtype):
         exact = np.square(parts).sum(axis=(0, 2, 3))
         assert (norms.numpy() >= exact).all()
         assert norms.numpy() == pytest.approx(exact, rel=1e-5)
+
+
+def test_small_places_beside_a_large_one_are_not_lost():
+    """TensorFlow adds up eight at a time; all eight together are too small to change the sum."""
+    size = 17
+    layer = keras.layers.Conv2D(1, size)
+    layer.build((None, size, size, 1))
+    pixels = np.full(size**2, np.sqrt(0.98 * 2.0**-24 / 8), np.float32)
+    pixels[0] = 1
+    images, b = tf.reshape(tf.constant(pixels), (1, size, size, 1)), tf.ones((1, 1, 1, 1))
+    _, norms = ConvolutionSum(images, b, Window.of(layer), layer.kernel.shape)._place_by_place()
+    assert norms.numpy()[0].astype(np.float64) >= np.square(pixels.astype(np.float64)).sum()

@@ -332,6 +332,21 @@ MUTANTS = (
         tests_in("tests/gradients/test_convolution_forms.py", "test_all_forms_equal_the_loop"),
     ),
     Mutant(
+        "places-added-up-without-rounding-up",
+        f"{_PLACE}/convolution_sum.py",
+        (
+            (
+                "measures * (1 + len(parts) * np.finfo(measures.dtype.as_numpy_dtype).eps)",
+                "measures",
+            ),
+        ),
+        "Norms by place of the kernel lose what adding up the places loses.",
+        tests_in(
+            "tests/gradients/test_convolution_forms.py",
+            "test_small_places_beside_a_large_one_are_not_lost",
+        ),
+    ),
+    Mutant(
         "places-rounded-after-the-norm",
         f"{_PLACE}/convolution_sum.py",
         (

@@ -3,11 +3,10 @@
 from tfdpnorm import files
 from tfdpnorm.convert.card import write_card
 from tfdpnorm.convert.exported import export
-from tfdpnorm.data import check_public_batch, match_images, take_public_batch
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.parts import check_not_private
-from tfdpnorm.experiments.runs.finetune import deployed_model
+from tfdpnorm.experiments.runs.finetune import deployed_model, public_images
 
 _ROWS = 64
 
@@ -55,9 +54,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     check_export(spec, folder, data_dir)
     private = load_labelled(spec.dataset, "train", data_dir, image_size=spec.image_size)
     shape = private.x.shape[1:]
-    public = load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
-    rows = match_images(take_public_batch(public, _ROWS, seed=spec.seed), shape)
-    check_public_batch(rows, private.x)
+    rows = public_images(spec, private.x, _ROWS, data_dir)
     model = deployed_model(spec, result.model, shape)
     exported = export(model, folder, rows, trained_by=result.model)
     imported = "which are taken for public"

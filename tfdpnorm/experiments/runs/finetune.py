@@ -81,7 +81,7 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         said = f"{part.said}, frozen; its features"
         more = {"pretrained": said, "foreign": part.foreign}
         if spec.feature_scaling == "public":
-            public = _scaling_rows(spec, raw["train_x"], source, data_dir)
+            public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
             more["model_options"] = {"constants": _constants(made(public))}
         return arrays, more
 
@@ -90,12 +90,23 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     )
 
 
-def _scaling_rows(spec, private_x, source, data_dir):
-    """Public images, shaped as the private ones, that the constants of `feature_scaling` are of."""
-    count, seed, shape = spec.public_batch_size, spec.seed, private_x.shape[1:]
-    if is_synthetic(spec.public_dataset):
-        return SyntheticRows.named(spec.public_dataset, count=count, seed=seed).rows(shape)
-    public = source(spec.public_dataset, "train", data_dir)
+def public_images(spec, private_x, count, data_dir=None):
+    """Returns images that may be looked at without noise, shaped as the private ones.
+
+    Args:
+        spec: `FinetuneSpec`.
+        private_x: [N, height, width, channels], which none of them may be among.
+        count: How many.
+        data_dir: TFDS directory.
+
+    Raises:
+        DatasetNotFoundError: if the public set is not there.
+        ValueError: if one of them is private.
+    """
+    name, seed, shape = spec.public_dataset, spec.seed, private_x.shape[1:]
+    if is_synthetic(name):
+        return SyntheticRows.named(name, count=count, seed=seed).rows(shape)
+    public = load_labelled(name, "train", data_dir, image_size=spec.image_size)
     rows = match_images(take_public_batch(public, count, seed=seed), shape)
     check_public_batch(rows, private_x)
     return rows
