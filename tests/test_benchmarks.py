@@ -184,6 +184,7 @@ def test_flags_reach_the_measurement(main, monkeypatch, tmp_path):
     assert [a[0] for a in asked] == list(WORKLOADS) and asked[0][2] == list(ENGINES)
 
 
+@pytest.mark.slow
 def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
     milliseconds = iter((1.0, 2.0, 3.0))
     monkeypatch.setattr(

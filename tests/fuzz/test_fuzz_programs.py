@@ -12,6 +12,7 @@ import sys
 import warnings
 from unittest import mock
 
+import pytest
 from absl import app, flags
 from hypothesis import strategies as st
 from tensorflow import keras
@@ -171,6 +172,7 @@ def test_flags_up_to_the_first_update(arguments, tmp_path_factory):
         return check(arguments, tmp_path_factory, dry_run=False)
 
 
+@pytest.mark.slow
 @fuzz(arguments=arguments_of(), quick=1, share=0.01)
 def test_flags_of_whole_dry_runs(arguments, tmp_path_factory):
     return check(arguments, tmp_path_factory, dry_run=True)

@@ -39,7 +39,9 @@ def tensors(structure):
     return tf.nest.map_structure(tf.constant, structure)
 
 
-@pytest.mark.slow_cases("unet", "text_transformer", "sequence_to_sequence", "convolutional_vae")
+@pytest.mark.slow_cases(
+    "unet", "text_transformer", "sequence_to_sequence", "convolutional_vae", "vision_*"
+)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_clipped_sum_equals_the_loop(name):
     check_equal_to_the_loop(without_dropout(name))

@@ -177,7 +177,7 @@ class TestUnknownSampling:
         "source",
         [
             "dataset",
-            "generator",
+            pytest.param("generator", marks=pytest.mark.slow),
             pytest.param("sequence", marks=pytest.mark.slow),
             pytest.param("lots", marks=pytest.mark.slow),
         ],

@@ -2,8 +2,8 @@
 
 Under a mixed precision policy Keras 2 wraps the weights of a layer in AutoCastVariable, which hands
 out half-precision copies. Version-bound parts: the keyword by which `add_weight` switches that off
-(`experimental_autocast` in Keras 2, `autocast` in Keras 3), and the wrapper's private `_variable`,
-for which there is no public accessor.
+(`experimental_autocast` in Keras 2, `autocast` in Keras 3), the wrapper's private `_variable`, for
+which there is no public accessor, and the form of policies in a layer's config.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import inspect
 
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.clone import cloned, copy_state
 from tfdpnorm.keras_compat.devices import has_gpu
 from tfdpnorm.keras_compat.walk import sublayers
 
@@ -51,3 +52,34 @@ def made_under(policy):
 def half_precision():
     """The policy of half precision that the machine is quick with; processors have no float16."""
     return "mixed_float16" if has_gpu() else "mixed_bfloat16"
+
+
+def without_mixed_precision(model):
+    """Returns a copy of `model` in which every layer computes in the dtype of its weights.
+
+    Args:
+        model: A built Sequential or functional model; so are the models nested in it.
+    """
+
+    def wide(layer):
+        config = layer.get_config()
+        found = _without_policies(config)
+        return None if found == config else layer.__class__.from_config(found)
+
+    with made_under(model.variable_dtype):  # for what no config holds, such as nested models
+        copy, exchanged = cloned(model, wide)
+    for layer, other in exchanged:
+        copy_state(layer, other)
+    return copy
+
+
+def _without_policies(config):
+    """The config with the variables' dtype in place of each mixed policy, at any depth."""
+    if isinstance(config, (list, tuple)):
+        parts = [_without_policies(part) for part in config]
+        return parts if isinstance(config, list) else tuple(parts)
+    if not isinstance(config, dict):
+        return config
+    if config.get("class_name") == "Policy":
+        return keras.mixed_precision.Policy(config["config"]["name"]).variable_dtype
+    return {name: _without_policies(part) for name, part in config.items()}

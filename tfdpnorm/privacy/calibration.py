@@ -1,5 +1,6 @@
 """The smallest noise that keeps a training run within a privacy budget."""
 
+import functools
 import math
 
 from tfdpnorm import arguments
@@ -50,7 +51,11 @@ def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp")
     arguments.choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(budget.epsilon):
         return 0.0
+    return _calibrated(budget, sampling_rate, updates, accountant)
 
+
+@functools.lru_cache(maxsize=256)  # searches and resumed runs ask for the same again
+def _calibrated(budget, sampling_rate, updates, accountant):
     def reached(noise_multiplier):
         event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
         return epsilon_of(event, budget.delta, accountant)

@@ -5,7 +5,12 @@ import math
 
 import dp_accounting
 
-from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of, rdp_of, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import (
+    dp_sgd_event,
+    epsilon_of,
+    rdp_of_update,
+    rdp_to_epsilon,
+)
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 
 
@@ -63,12 +68,8 @@ def composed_epsilon(parts, delta, accountant):
         return 0.0
     if accountant == "pld":
         return _pld_epsilon(parts, delta)
-    return rdp_to_epsilon(sum(count * _rdp(rate, noise) for rate, noise, count in parts), delta)
-
-
-@functools.lru_cache(maxsize=64)
-def _rdp(sampling_rate, noise_multiplier):
-    return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1))
+    rdp = sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
+    return rdp_to_epsilon(rdp, delta)
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     dp_sgd_event,
     epsilon_of,
-    rdp_of,
+    rdp_of_update,
     rdp_to_epsilon,
 )
 
@@ -55,7 +55,6 @@ class EpsilonCurve:
         self._planned_updates = arguments.whole("planned_updates", planned_updates, at_least=1)
         self._delta = arguments.open_unit("delta", delta)
         self._accountant = arguments.choice("accountant", accountant, ACCOUNTANTS)
-        self._rdp_per_update = None
         self._known = {0: 0.0}
         self._grid = _grid(self._planned_updates)
 
@@ -78,10 +77,8 @@ class EpsilonCurve:
         return int(self._grid[np.searchsorted(self._grid, updates)])
 
     def _rdp_epsilon(self, updates):
-        if self._rdp_per_update is None:
-            one_update = dp_sgd_event(self._sampling_rate, self._noise_multiplier, 1)
-            self._rdp_per_update = rdp_of(one_update)
-        return rdp_to_epsilon(updates * self._rdp_per_update, self._delta)
+        rdp = updates * rdp_of_update(self._sampling_rate, self._noise_multiplier)
+        return rdp_to_epsilon(rdp, self._delta)
 
     def _pld_epsilon(self, updates):
         if updates not in self._known:

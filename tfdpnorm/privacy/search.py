@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import dp_sgd_event, rdp_of, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_epsilon
 
 
@@ -151,7 +151,7 @@ class SearchPlan:
 
 def composed_rdp(parts):
     """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
-    return sum(count * _rdp(rate, noise) for rate, noise, count in parts)
+    return sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
 
 
 def composed_rdp_epsilon(parts, delta):
@@ -184,8 +184,3 @@ def _epsilon(plan, mechanisms, spent, delta):
     if plan.is_composed:
         return rdp_to_epsilon(plan.expected_trials * of_a_trial, delta)
     return selection_epsilon(of_a_trial, plan.number_of_trials, delta)
-
-
-@functools.lru_cache(maxsize=256)
-def _rdp(sampling_rate, noise_multiplier):
-    return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1))

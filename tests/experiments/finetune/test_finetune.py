@@ -95,6 +95,7 @@ def test_the_cells_are_listed_with_the_papers_figures():
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
 
 
+@pytest.mark.slow
 def test_a_search_over_fine_tuning(tmp_path, model_path, monkeypatch):
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
     spec = search_spec(small_spec(model_path), over="learning_rate=0.1:0.3", score_examples=100)
@@ -118,6 +119,7 @@ def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     assert deployed_accuracy(spec, result) == pytest.approx(record["test_accuracy"], abs=0.6)
 
 
+@pytest.mark.slow_cases("kmnist")
 @pytest.mark.parametrize("public_dataset", ["kmnist", "synthetic:fractal"])
 def test_features_are_centred_by_public_constants(tmp_path, model_path, public_set, public_dataset):
     spec = small_spec(model_path, feature_scaling="public", public_dataset=public_dataset)
@@ -166,6 +168,7 @@ def test_the_last_layers(tmp_path, model_path, batch_norm):
     assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
 
 
+@pytest.mark.slow_cases("layer")
 @pytest.mark.parametrize("norm", ["none", "layer"])
 def test_the_very_last_layer(tmp_path, model_path, norm):
     result = run(small_spec(model_path, trainable="last:1", norm=norm), tmp_path)
@@ -174,6 +177,7 @@ def test_the_very_last_layer(tmp_path, model_path, norm):
     assert model.input_shape == (None, 6)
 
 
+@pytest.mark.slow_cases("settings0")
 @pytest.mark.parametrize("settings", [{"trainable": "last:3"}, {"augmentation_multiplicity": 5}])
 def test_what_is_trained_on_images(tmp_path, model_path, settings):
     spec = small_spec(model_path, **{"trainable": "last:2", "steps": 1, **settings})
@@ -236,6 +240,7 @@ def exported_head(tmp_path, model_path, **settings):
     return exported[0].path, result
 
 
+@pytest.mark.slow_cases("last:2")
 @pytest.mark.parametrize("trainable", ["head", "last:2"])
 def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     path, first = exported_head(tmp_path, model_path)

@@ -25,6 +25,7 @@ def assert_accepted(spec, tfds_dir, tmp_path):
     assert PrivateRun(spec, data).model.ledger.updates == 0
 
 
+@pytest.mark.slow  # twenty seconds of reading images
 def test_mnist_with_a_public_batch_is_accepted(tfds_dir, tmp_path):
     """Sums over 512 public images lose four digits, which was once taken for a dependence."""
     cells = registry.cells("davody_table5")

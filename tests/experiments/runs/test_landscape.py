@@ -11,13 +11,19 @@ from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.experiments.report.landscape import landscape_table, plot_activations, plot_spectra
 from tfdpnorm.experiments.runs.landscape import measure_landscape
+from tfdpnorm.keras_compat.precision import made_under
 from tfdpnorm.layers import ScaleNorm
 
 SETTINGS = LandscapeSettings(rows=20, tolerance=0.3, lanczos_steps=12, batch_size=8)
 
 
-def small_network(scale_norm):
+def small_network(scale_norm, policy="float32"):
     keras.utils.set_random_seed(1)
+    with made_under(policy):
+        return network(scale_norm)
+
+
+def network(scale_norm):
     inputs = keras.Input((4, 4, 1))
     x = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(inputs)
     path = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(x)
@@ -54,6 +60,14 @@ def test_records(records, tmp_path):
         write_record(tmp_path, record, fields=LANDSCAPE_FIELDS)
     read = read_records(tmp_path, fields=LANDSCAPE_FIELDS)
     assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
+
+
+def test_a_network_in_half_precision_is_measured_in_full(records):
+    model = small_network(True, "mixed_bfloat16")
+    record = measure_landscape("with", model, *rows(), SETTINGS, source={})
+    for name in ("ritz_values", "trace", "largest_eigenvalue", "activations"):
+        assert record[name] == records[0][name], name
+    assert {layer.compute_dtype for layer in model.layers[1:]} == {"bfloat16"}
 
 
 def test_table_and_plots(records, tmp_path):

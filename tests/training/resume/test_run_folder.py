@@ -363,7 +363,7 @@ def damage_half(file):
     file.write_bytes(content[: len(content) // 2])
 
 
-@pytest.mark.slow_cases("gone-variables.*", "flipped-variables.index", "half-variables.index")
+@pytest.mark.slow_cases("gone-*", "flipped-*.index", "flipped-*.json", "half-*.index")
 @pytest.mark.parametrize("name", ["state.json", "variables.index", "variables.data-00000-of-00001"])
 @pytest.mark.parametrize("harm", ["half", "gone", "flipped"])
 def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, name, harm):

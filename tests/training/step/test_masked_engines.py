@@ -58,7 +58,7 @@ def looped_sum(model, x, y, clip, logits_of, weights=WEIGHTS):
     return total
 
 
-@pytest.mark.slow_cases("*-0.1", "public-inf")
+@pytest.mark.slow_cases("*-0.1", "public-inf", "example-inf")
 @pytest.mark.parametrize("clip", [0.1, np.inf])
 @pytest.mark.parametrize("mode", ["public", "example", "lot"])
 def test_masks_with_statistics(mode, clip, private, one_lot, step_sum):
