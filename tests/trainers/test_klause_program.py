@@ -74,6 +74,8 @@ def test_batch_normalisation_is_trained_without_privacy(spec_of):
         (["--norm=batch", "--epsilon=inf", "--dry_run"], "--dry_run"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
         (["--epsilon=1", "--augmentation_multiplicity=3"], "With views="),
+        (["--epsilon=1", "--groups=7"], "Expected groups of -1 or a power of two"),
+        (["--epsilon=1", "--groups=0"], "Expected groups of -1 or a power of two"),
     ],
 )
 def test_mistakes_end_in_a_line(main, flags, part):

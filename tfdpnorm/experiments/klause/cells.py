@@ -120,6 +120,13 @@ def _cells(table, experiment):
 
 def _options(model, scale_norm, options):
     given = {name: value for name, value in dict(options).items() if value is not None}
+    groups = given.get("groups", -1)
+    # The numbers of channels are powers of two: 7 groups would be a single one, without a word.
+    if groups != -1 and (groups < 1 or groups & (groups - 1)):
+        raise ValueError(
+            f"Expected groups of -1 or a power of two, which divides the channels, got {groups}. "
+            "The paper has 1, 16, 32, 64 and one to each channel (-1)."
+        )
     return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
 
 
