@@ -176,7 +176,7 @@ MUTANTS = (
     Mutant(
         "rdp-curve-one-update-less",
         _CURVE,
-        (("rdp_to_epsilon(updates * self", "rdp_to_epsilon((updates - 1) * self"),),
+        (("rdp = updates * rdp_of_update", "rdp = (updates - 1) * rdp_of_update"),),
         "The last update costs nothing.",
         _CURVE_TESTS,
     ),

@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "private-set-taken-for-public",
-        "tfdpnorm/experiments/parts.py",
+        "tfdpnorm/experiments/parts/data.py",
         (("if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():", "if False:"),),
         "Features are learnt from the private examples without noise.",
         tests_in(_PRETRAINING, "test_the_private_set_is_not_public"),
