@@ -51,6 +51,7 @@ def test_a_matrix_of_zeros():
     assert trace(zeros) == (0.0, 0.0, True, 10)
     found = lanczos(zeros, steps=5)
     assert found.values.tolist() == [0.0] and found.weights.tolist() == [1.0]
+    assert found.errors.tolist() == [0.0]
 
 
 def test_extreme_eigenvalues(matrix):
@@ -104,6 +105,17 @@ def test_lanczos_of_few_steps(matrix):
         traces.append(found.values @ found.weights * matrix.size)
     assert abs(np.mean(shares) - (matrix.eigenvalues < 0).mean()) < 0.05
     assert abs(np.mean(traces) - np.trace(matrix.dense)) < 5 * np.std(traces) / np.sqrt(30)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 6, 25])
+def test_an_eigenvalue_is_within_the_error_of_each_ritz_value(matrix, steps):
+    found = lanczos(matrix, steps=steps, seed=3)
+    distances = np.abs(found.values[:, None] - matrix.eigenvalues).min(axis=1)
+    assert np.all(distances <= found.errors + 1e-5 * 90) and found.errors.shape == (steps,)
+    if steps == 25:
+        assert np.all(found.errors[[0, -1]] < 1e-3) and found.errors.max() > 0.01
+    if steps == 6:  # the bound is not far above what it bounds
+        assert distances.max() > 0.01 * found.errors.max()
 
 
 def test_lanczos_stops_when_there_is_no_more():

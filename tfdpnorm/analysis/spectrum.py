@@ -37,10 +37,13 @@ class RitzValues(NamedTuple):
             for many.
         weights: [steps], sum 1: with a random start, the share of the eigenvalues that each stands
             for, in expectation (stochastic Lanczos quadrature).
+        errors: [steps]: within so much of each there is an eigenvalue, if products are exact
+            (Parlett 1980, Theorem 4.5.1).
     """
 
     values: np.ndarray
     weights: np.ndarray
+    errors: np.ndarray
 
     @property
     def negative(self):
@@ -189,8 +192,8 @@ def lanczos(matrix, steps=100, seed=0):
             break
         beside.append(length)
         vector = rest / length
-    values, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
-    return RitzValues(values, np.square(vectors[0]))
+    values, vectors = eigh_tridiagonal(diagonal, beside)
+    return RitzValues(values, np.square(vectors[0]), length * np.abs(vectors[-1]))
 
 
 def _random_unit(size, rng):

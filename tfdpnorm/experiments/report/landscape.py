@@ -36,9 +36,9 @@ def landscape_table(with_scale_norm, without):
     return table(
         ("", *(r["cell"] for r in pair), "paper, ScaleResNet-9", "paper, ResNet-9"),
         [
-            row("Hessian trace", _trace),
-            row("largest eigenvalue", lambda r: f"{r['largest_eigenvalue']:.4g}"),
-            row("smallest eigenvalue", lambda r: f"{r['smallest_eigenvalue']:.4g}"),
+            row("Hessian trace", _estimate("trace")),
+            row("largest eigenvalue", _estimate("largest_eigenvalue")),
+            row("smallest eigenvalue", _estimate("smallest_eigenvalue")),
             row(
                 "negative eigenvalues",
                 lambda r: f"{r['negative_ritz_values']} of {len(r['ritz_values'])} Ritz values",
@@ -57,10 +57,13 @@ def landscape_table(with_scale_norm, without):
     )
 
 
-def _trace(record):
-    found = record["trace"]
-    met = "" if found["converged"] else ", tolerance not met"
-    return f"{found['value']:.5g} +- {found['error']:.2g}{met}"
+def _estimate(name):
+    def show(record):
+        found = record[name]
+        met = "" if found["converged"] else ", tolerance not met"
+        return f"{found['value']:.5g} +- {found['error']:.2g}{met}"
+
+    return show
 
 
 def _moments(place, path):

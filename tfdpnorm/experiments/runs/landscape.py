@@ -7,9 +7,9 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.analysis import (
+    Estimate,
     Hessian,
     block_activations,
-    extreme_eigenvalues,
     lanczos,
     power_iteration,
     residual_additions,
@@ -63,14 +63,13 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     limits = {"tolerance": settings.tolerance, "seed": settings.seed}
     power = power_iteration(hessian, max_iterations=settings.max_products, **limits)
     done(f"eigenvalue of the largest absolute value {power.value:.6g}")
-    (largest,), (smallest,) = extreme_eigenvalues(
-        hessian, max_products=settings.max_products, **limits
-    )
-    done(f"largest {largest:.6g} and smallest eigenvalue {smallest:.6g}")
+    ritz = lanczos(hessian, settings.lanczos_steps, settings.seed)
+    largest, smallest = (_end(ritz, place, settings.tolerance) for place in (-1, 0))
+    done(f"{ritz.negative} of {len(ritz.values)} Ritz values are negative")
+    done(f"largest eigenvalue {largest.value:.6g} +- {largest.error:.2g}")
+    done(f"smallest eigenvalue {smallest.value:.6g} +- {smallest.error:.2g}")
     total = trace(hessian, max_products=settings.max_products, **limits)
     done(f"trace {total.value:.6g} +- {total.error:.2g}")
-    ritz = lanczos(hessian, settings.lanczos_steps, settings.seed)
-    done(f"{ritz.negative} of {len(ritz.values)} Ritz values are negative")
     blocks = {
         layer.name: block_activations(model, layer, x, settings.batch_size)
         for layer in residual_additions(model)
@@ -81,8 +80,8 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "cell": name,
         "parameters": hessian.size,
         "rows": settings.rows,
-        "largest_eigenvalue": float(largest),
-        "smallest_eigenvalue": float(smallest),
+        "largest_eigenvalue": largest._asdict(),
+        "smallest_eigenvalue": smallest._asdict(),
         "power_iteration": power._asdict(),
         "trace": total._asdict(),
         "negative_ritz_values": ritz.negative,
@@ -100,6 +99,12 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "seconds": time.monotonic() - begin,
         **provenance({**dataclasses.asdict(settings), **source}),
     }
+
+
+def _end(ritz, place, tolerance):
+    """The largest or smallest eigenvalue as Lanczos steps know it, an `Estimate`."""
+    value, error = float(ritz.values[place]), float(ritz.errors[place])
+    return Estimate(value, error, error <= tolerance * abs(value), len(ritz.values))
 
 
 def _plain(moments):
