@@ -77,7 +77,10 @@ def test_a_network_in_half_precision_is_measured_in_full(records):
 def test_table_and_plots(records, tmp_path):
     text = landscape_table(*records)
     assert "| largest eigenvalue |" in text and "3920.4" in text and "of 12 Ritz values" in text
-    short = dict(records[0]["largest_eigenvalue"], converged=False)
+    exact = dict(records[0]["largest_eigenvalue"], value=8.0, error=1e-9)
+    text = landscape_table(dict(records[0], largest_eigenvalue=exact), records[1])
+    assert "| largest eigenvalue | 8 | " in text
+    short = dict(records[0]["largest_eigenvalue"], error=1.0, converged=False)
     text = landscape_table(dict(records[0], largest_eigenvalue=short), records[1])
     assert text.count("tolerance not met") == 1 + landscape_table(*records).count("tolerance not")
     for path in (

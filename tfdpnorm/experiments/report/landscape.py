@@ -60,8 +60,11 @@ def landscape_table(with_scale_norm, without):
 def _estimate(name):
     def show(record):
         found = record[name]
-        met = "" if found["converged"] else ", tolerance not met"
-        return f"{found['value']:.5g} +- {found['error']:.2g}{met}"
+        text, met = f"{found['value']:.5g}", "" if found["converged"] else ", tolerance not met"
+        # Below the digits that are shown: of the bound, what float32 adds is no part.
+        if found["error"] <= 5e-6 * abs(found["value"]):
+            return text
+        return f"{text} +- {found['error']:.2g}{met}"
 
     return show
 
