@@ -68,8 +68,12 @@ def composed_epsilon(parts, delta, accountant):
         return 0.0
     if accountant == "pld":
         return _pld_epsilon(parts, delta)
-    rdp = sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
-    return rdp_to_epsilon(rdp, delta)
+    return rdp_to_epsilon(composed_rdp(parts), delta)
+
+
+def composed_rdp(parts):
+    """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
+    return sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
 
 
 @functools.lru_cache(maxsize=64)

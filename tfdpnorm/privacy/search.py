@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import rdp_to_epsilon
+from tfdpnorm.privacy.composition import composed_rdp
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_epsilon
 
 
@@ -147,11 +148,6 @@ class SearchPlan:
     def composed_epsilon(self, delta):
         """The epsilon of as many trials as are expected, all of them released."""
         return rdp_to_epsilon(self.expected_trials * _largest(self.trials), delta)
-
-
-def composed_rdp(parts):
-    """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
-    return sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
 
 
 def composed_rdp_epsilon(parts, delta):

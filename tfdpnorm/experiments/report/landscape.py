@@ -43,7 +43,6 @@ def landscape_table(with_scale_norm, without):
                 "negative eigenvalues",
                 lambda r: f"{r['negative_ritz_values']} of {len(r['ritz_values'])} Ritz values",
             ),
-            row("share that is negative", lambda r: f"{r['negative_share']:.3f}"),
             row("condition number", lambda r: f"{r['condition_number']:.2g}"),
             row("rows", lambda r: f"{r['rows']:,}"),
             row("products with the Hessian", lambda r: f"{r['products']:,}"),
