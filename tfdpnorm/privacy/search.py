@@ -150,12 +150,6 @@ class SearchPlan:
         return rdp_to_epsilon(self.expected_trials * _largest(self.trials), delta)
 
 
-def composed_rdp_epsilon(parts, delta):
-    """The epsilon of Gaussian mechanisms composed, by Renyi DP; 0 for none."""
-    parts = [part for part in parts if part[2]]
-    return rdp_to_epsilon(composed_rdp(parts), delta) if parts else 0.0
-
-
 def _checked_trial(trial):
     rate, noise, updates = trial
     return (

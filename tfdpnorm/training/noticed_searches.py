@@ -8,8 +8,8 @@ import os
 import pathlib
 import weakref
 
+from tfdpnorm.privacy.composition import composed_epsilon
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.search import composed_rdp_epsilon
 
 _PACKAGE = "keras_tuner"
 _searches = weakref.WeakKeyDictionary()  # The `NoticedSearch` of each tuner, while it lives.
@@ -39,7 +39,7 @@ class NoticedSearch:
         if len(deltas) == 1 and all(ledger.guarantee_holds for ledger in ledgers):
             (delta,) = deltas
             parts = [part for ledger in ledgers for part in ledger.spent()]
-            epsilon = ceil_text(composed_rdp_epsilon(parts, delta))
+            epsilon = ceil_text(composed_epsilon(parts, delta, "rdp"))
             text += (
                 f". If all were trained on the same data, they have spent epsilon {epsilon} at "
                 f"delta {delta!r} together, by Renyi DP"
