@@ -8,7 +8,9 @@ import fnmatch
 import functools
 import importlib.metadata
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -17,6 +19,12 @@ import tfdpnorm  # noqa: F401 - sees to it that TensorFlow takes the legacy Kera
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
+# Ledgers and checkpoints wait for the disk at each entry: in memory, half the time of their tests.
+_IN_MEMORY = "/dev/shm"
+if "TMPDIR" not in os.environ and os.access(_IN_MEMORY, os.W_OK | os.X_OK):
+    if shutil.disk_usage(_IN_MEMORY).free > 2**30:
+        os.environ["TMPDIR"] = tempfile.tempdir = _IN_MEMORY
 
 
 TFP_ENGINES = ("tfp_model", "tfp_vectorized")

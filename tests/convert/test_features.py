@@ -10,7 +10,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm import files
-from tfdpnorm.convert import Pixels, features, image_features
+from tfdpnorm.convert import FeatureExtractor, Pixels, features, image_features
 from tfdpnorm.convert.head import frozen_part, head_layers, trunk_of, whole_model
 from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
 
@@ -91,6 +91,17 @@ def test_an_image_does_not_change_the_features_of_another(tmp_path, monkeypatch,
     all_of_them = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
     some = image_features(model, X[2:4], pixels=Pixels(), folder=tmp_path, echo=str)
     np.testing.assert_allclose(some, all_of_them[2:4], rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_is_made_ready_once_for_all_images_of_a_shape(tmp_path, monkeypatch):
+    model, made = trunk(), []
+    real = features._forward
+    monkeypatch.setattr(features, "_forward", lambda *given: made.append(given) or real(*given))
+    extractor = FeatureExtractor(model, pixels=Pixels(), folder=tmp_path, views=2, echo=str)
+    for images in (X, X[:2], X[:, :7]):
+        expected = (model(images) + model(images[:, :, ::-1])) / 2
+        np.testing.assert_allclose(extractor(images), expected, rtol=1e-4, atol=1e-5)
+    assert len(made) == 2  # Not for each set of images, and not for each view.
 
 
 def test_a_damaged_file_of_features_is_named(tmp_path):

@@ -9,7 +9,7 @@ from tfdpnorm.convert.converters import (
     register_converter,
 )
 from tfdpnorm.convert.exported import ExportedFile, export
-from tfdpnorm.convert.features import Pixels, image_features
+from tfdpnorm.convert.features import FeatureExtractor, Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.freeze import freeze
 from tfdpnorm.convert.load import load_model
@@ -22,6 +22,7 @@ __all__ = [
     "ConvertedLayer",
     "ConvertedModel",
     "ExportedFile",
+    "FeatureExtractor",
     "OutputChange",
     "Pixels",
     "Replacement",

@@ -26,37 +26,100 @@ _TRIED = 8  # rows
 _TOLERANCE = 1e-3  # of the largest output
 
 
-def image_features(model, images, *, pixels, folder, views=1, echo=print):
-    """Returns the features of images, averaged over views of each, from a file if they are there.
+class FeatureExtractor:
+    """Function from images to their features, averaged over views of each; kept in files.
 
-    What is computed is kept piece by piece: a process that ends early costs a piece.
+    What is computed is kept piece by piece: a process that ends early costs a piece. The model
+    must not change while this is in use.
 
     Args:
         model: A Keras model from images [rows, height, width, channels] to features [rows, ...],
             such as [rows, F], or activations with height and width.
-        images: [N, height, width, channels], float in [0, 1].
         pixels: `Pixels`: how images become what the model takes.
         folder: Folder of the files, made if absent. A file's name has the name and a digest of
             the model, the size and a digest of the images.
         views: How many of `VIEWS` are averaged: 1, or 2 with the mirror image.
         echo: Function that shows a line.
 
-    Returns:
-        float32 [N, ...].
-
     Raises:
-        ValueError: for other views, or a file in the folder that holds no features of these images.
-        OSError: if the folder cannot be written to.
+        ValueError: for other views.
+        OSError: if the folder cannot be made.
     """
-    arguments.choice("views", views, (1, 2))
-    folder = files.make_folder(folder, "cache_dir")
-    data = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:12]
-    stem = f"{model.name}-{model_digest(model)}-{pixels.name}-{data}"
-    total = 0.0
-    for view in VIEWS[:views]:
-        path = folder / f"{stem}-{view.replace(' ', '_')}.npy"
-        total = total + _kept(path, model, images, pixels, view, echo)
-    return np.asarray(total / views, np.float32)
+
+    def __init__(self, model, *, pixels, folder, views=1, echo=print):
+        arguments.choice("views", views, (1, 2))
+        self._folder = files.make_folder(folder, "cache_dir")
+        self._model, self._pixels, self._echo = model, pixels, echo
+        self._views = VIEWS[:views]
+        self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
+        self._forwards = {}  # By the shape of an image: to convert a model takes a while.
+
+    def __call__(self, images):
+        """Returns the features of images, from their files if these are there.
+
+        Args:
+            images: [N, height, width, channels], float in [0, 1].
+
+        Returns:
+            float32 [N, ...].
+
+        Raises:
+            ValueError: for a file in the folder that holds no features of these images, or images
+                that the model does not take.
+            OSError: if the folder cannot be written to.
+        """
+        data = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:12]
+        total = 0.0
+        for view in self._views:
+            path = self._folder / f"{self._name}-{data}-{view.replace(' ', '_')}.npy"
+            total = total + self._kept(path, images, view)
+        return np.asarray(total / len(self._views), np.float32)
+
+    def _kept(self, path, images, view):
+        """The features of one view: read, or computed piece by piece."""
+        while not path.exists():
+            pieces = path.with_suffix(".pieces")
+            pieces.mkdir(exist_ok=True)
+            try:
+                with files.locked_folder(pieces, self._echo):
+                    if not path.exists():
+                        self._compute(path, pieces, images, view)
+                    shutil.rmtree(pieces)
+            except FileNotFoundError:  # Another process has finished, and removed them meanwhile.
+                if not path.exists():
+                    raise
+        return _load(path, len(images))
+
+    def _compute(self, path, pieces, images, view):
+        def prepared(rows):
+            return self._pixels.prepared(rows, view)
+
+        run = self._forward(prepared(images[:_TRIED]))
+        started, new, found = time.perf_counter(), 0, []
+        for start in range(0, len(images), _ROWS):
+            piece = pieces / f"{start:08d}.npy"
+            rows = images[start : start + _ROWS]
+            if not piece.exists():
+                parts = [rows[i : i + _ROWS_AT_ONCE] for i in range(0, len(rows), _ROWS_AT_ONCE)]
+                features = np.concatenate([run(prepared(part)) for part in parts])
+                _save(piece, features.astype(np.float32))
+                new += len(rows)
+                rate = new / (time.perf_counter() - started)
+                done = f"{start + len(rows):,} of {len(images):,}"
+                self._echo(f"  features, {view}: {done}, {rate:.0f} a s")
+            found.append(piece)
+        _save(path, np.concatenate([_load(piece) for piece in found]))
+
+    def _forward(self, rows):
+        shape = rows.shape[1:]
+        if shape not in self._forwards:
+            self._forwards[shape] = _forward(self._model, rows)
+        return self._forwards[shape]
+
+
+def image_features(model, images, **settings):
+    """Returns the features of images, float32 [N, ...]; arguments as of `FeatureExtractor`."""
+    return FeatureExtractor(model, **settings)(images)
 
 
 def model_digest(model):
@@ -72,43 +135,6 @@ def _config(model):
         return model.get_config()
     except NotImplementedError:  # A subclassed model without one.
         return [type(model).__qualname__, [list(w.shape) for w in model.weights]]
-
-
-def _kept(path, model, images, pixels, view, echo):
-    """The features of one view: read, or computed in pieces that are kept until all are there."""
-    while not path.exists():
-        pieces = path.with_suffix(".pieces")
-        pieces.mkdir(exist_ok=True)
-        try:
-            with files.locked_folder(pieces, echo):
-                if not path.exists():
-                    _compute(path, pieces, model, images, pixels, view, echo)
-                shutil.rmtree(pieces)
-        except FileNotFoundError:  # Another process has finished, and removed them meanwhile.
-            if not path.exists():
-                raise
-    return _load(path, len(images))
-
-
-def _compute(path, pieces, model, images, pixels, view, echo):
-    run = _forward(model, pixels.prepared(images[:_TRIED], view))
-    started, new, found = time.perf_counter(), 0, []
-    for start in range(0, len(images), _ROWS):
-        piece = pieces / f"{start:08d}.npy"
-        rows = images[start : start + _ROWS]
-        if not piece.exists():
-            features = np.concatenate(
-                [
-                    run(pixels.prepared(rows[i : i + _ROWS_AT_ONCE], view))
-                    for i in range(0, len(rows), _ROWS_AT_ONCE)
-                ]
-            )
-            _save(piece, features.astype(np.float32))
-            new += len(rows)
-            rate = new / (time.perf_counter() - started)
-            echo(f"  features, {view}: {start + len(rows):,} of {len(images):,}, {rate:.0f} a s")
-        found.append(piece)
-    _save(path, np.concatenate([_load(piece) for piece in found]))
 
 
 def _forward(model, rows):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.convert import Pixels, convert_model, image_features, load_model
+from tfdpnorm.convert import FeatureExtractor, Pixels, convert_model, load_model
 from tfdpnorm.convert.features import model_digest
 from tfdpnorm.convert.freeze import check_last, checked_trainable, freeze
 from tfdpnorm.convert.head import (
@@ -65,8 +65,7 @@ def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
         if part.frozen is None:
             said = f"{part.said}, trained further: {spec.trainable}"
             return raw, {"pretrained": said, "foreign": part.foreign}
-        made = functools.partial(
-            image_features,
+        made = FeatureExtractor(
             part.frozen,
             pixels=pixels_of(spec, part.frozen),
             folder=cache_dir,
