@@ -436,6 +436,7 @@ def without_chance():
     )
 
 
+@pytest.mark.slow_cases("layer", "frozen")
 @pytest.mark.parametrize("batch_norm", BATCH_NORMS)
 def test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples(batch_norm):
     with double_precision():

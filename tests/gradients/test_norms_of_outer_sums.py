@@ -30,6 +30,7 @@ def test_they_are_those_of_the_matrices(positions, d, p):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+@pytest.mark.slow_cases("512-0.001")
 @pytest.mark.parametrize(
     ("size", "rest"),
     [(8, 1e-4), (8, 1e-6), (64, 1e-6), (64, 1e-3), (256, 1e-3), (512, 1e-3), (512, 3e-3)],

@@ -12,6 +12,7 @@ def proof_of(case):
     return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
+@pytest.mark.slow_cases("unet")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_proved(name):
     case = EXAMPLES[name]

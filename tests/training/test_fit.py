@@ -302,11 +302,7 @@ class TestSeveralInputsAndOutputs:
             run(loss, as_dict=isinstance(loss, dict))
 
 
-@pytest.mark.slow_cases(
-    "((40, 1), ())-*-tfp_vectorized",
-    "*-object-tfp_vectorized",
-    "((40,), (1,))-name-tfp_vectorized",
-)
+@pytest.mark.slow_cases("*-tfp_vectorized")
 @pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
 @pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
 @pytest.mark.parametrize("shapes", [((40,), ()), ((40, 1), ()), ((40,), (1,))], ids=str)

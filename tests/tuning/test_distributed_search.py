@@ -69,6 +69,7 @@ def check_search(folder, tuner, draw):
     assert len(later.get_best_trials(None)) == TRIALS
 
 
+@pytest.mark.slow
 def test_workers_share_the_trials_and_one_may_die(tmp_path, start, tuner, draw):
     chief, dying = start("chief"), start("a", "--dies_in_trial")
     ended(dying, code=9)

@@ -240,7 +240,7 @@ def exported_head(tmp_path, model_path, **settings):
     return exported[0].path, result
 
 
-@pytest.mark.slow_cases("last:2")
+@pytest.mark.slow
 @pytest.mark.parametrize("trainable", ["head", "last:2"])
 def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     path, first = exported_head(tmp_path, model_path)

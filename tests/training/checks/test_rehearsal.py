@@ -170,6 +170,7 @@ def with_an_operation():
     return keras.Model(inputs, layers.Dense(3)(x))
 
 
+@pytest.mark.slow_cases("<lambda>")
 @pytest.mark.parametrize("make", [with_an_operation, lambda: model_of(Dropping())])
 def test_random_layers_are_proved_when_rehearsed_as_when_trained(make, data, recwarn):
     private = made(make())

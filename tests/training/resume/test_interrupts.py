@@ -192,6 +192,7 @@ def test_a_repetition_that_is_equal_is_confirmed_by_a_later_digest(begun, data, 
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow_cases("graph-*")
 @pytest.mark.parametrize(("where", "entry"), [("graph", b'"interrupted"'), ("nowhere", b'"made"')])
 def test_if_it_cannot_be_entered_the_weights_are_erased(where, entry, begun, data, monkeypatch):
     """Also where an update was made whole, and a shorter entry would fit yet."""
