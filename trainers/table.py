@@ -2,10 +2,12 @@
 
 python -m trainers.table --experiment=davody_table5
 python -m trainers.table --experiment=davody_figure1 --curves
+python -m trainers.table --experiment=klause_table1 --curves
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
+import functools
 import pathlib
 
 from absl import flags
@@ -22,7 +24,10 @@ def define_flags():
     flags.DEFINE_string("experiment", "davody_table5", "Which experiment's records to show.")
     flags.DEFINE_string("results_dir", "results", "Folder of the records; table and plot go there.")
     flags.DEFINE_bool(
-        "curves", False, "Draw the course of training with noise in the weights, for each network."
+        "curves",
+        False,
+        "Draw the course of training: a plot for each column of the table; with noise in the "
+        "weights, for each network.",
     )
 
 
@@ -56,13 +61,15 @@ def main():
         f"percent: {form.caption()}; the paper's figure.\n\n"
         f"{table}\n"
     )
-    draw = plots.PLOTS.get(kind, plots.plot_experiment)
+    draw = functools.partial(plots.plot_experiment, form=form)
+    if kind == "weight_noise":
+        draw = plots.plot_weight_noise
     draw = variational.PLOTS.get(FLAGS.experiment, draw)
     if any(map(searches.has_search, records)):
         draw = searches.plot_searches
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
-    if FLAGS.curves and kind == "weight_noise":
-        made += _curves(records, folder)
+    if FLAGS.curves:
+        made += (_curves if kind == "weight_noise" else _training)(records, folder)
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
 
 
@@ -84,6 +91,22 @@ def _curves(records, folder):
         path = folder / f"{FLAGS.experiment}-{network}.png"
         of_network = [record for record in records if record["network"] == network]
         paths.append(plots.plot_curves(of_network, path, f"{FLAGS.experiment}: {network}"))
+    return paths
+
+
+def _training(records, folder):
+    from tfdpnorm.experiments.report import plots
+
+    # A run without privacy, or on frozen features, is not evaluated on the way.
+    with_curve = [r for r in records if len(r["curve"] or ()) > 1 and r["sampling_rate"]]
+    paths = []
+    for column in dict.fromkeys(record["column"] for record in with_curve):
+        name = f"{FLAGS.experiment}-{column}"
+        of_column = [record for record in with_curve if record["column"] == column]
+        networks = cells.networks(FLAGS.experiment)
+        paths.append(
+            plots.plot_training(of_column, folder / f"{name}-training.png", name, networks)
+        )
     return paths
 
 

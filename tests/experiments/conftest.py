@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -161,3 +162,17 @@ def tfds_dir():
 def place(tmp_path):
     """Folders of a sweep, and a trainer that trains nothing."""
     return Place(tmp_path)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The axes of the plots drawn during the test."""
+    seen = []
+    save = matplotlib.figure.Figure.savefig
+
+    def watched(figure, *arguments, **options):
+        seen.extend(figure.axes)
+        return save(figure, *arguments, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", watched)
+    return seen

@@ -15,12 +15,18 @@ class TableForm(NamedTuple):
         top5: Dict from a cell to the paper's figure (or None) for the label among the five largest
             logits, which is shown as well.
         by_top5: Cells of which that is shown in place of the accuracy.
+        minutes: Whether a column has the median wall time of a network's runs.
     """
 
     summary: str = "mean"
     paper: dict | None = None
     top5: dict | None = None
     by_top5: tuple = ()
+    minutes: bool = False
+
+    def field(self, cell):
+        """The field of the records whose accuracies stand for a cell."""
+        return "test_top5" if cell in self.by_top5 else "test_accuracy"
 
     def caption(self):
         """What an entry of the table is, in words."""

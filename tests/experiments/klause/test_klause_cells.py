@@ -9,7 +9,7 @@ from tfdpnorm import models
 from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.klause import cells as klause
 from tfdpnorm.experiments.klause import published
-from tfdpnorm.experiments.report import tables
+from tfdpnorm.experiments.report import plots, tables
 from tfdpnorm.experiments.spec import NonPrivateSpec
 from tfdpnorm.experiments.sweep.runs import is_done
 
@@ -20,11 +20,11 @@ def test_there_are_all_tables():
     counts = {name: len(registry.cells(name)) for name in KLAUSE}
     assert counts == {
         "klause_table1": 18,
-        "klause_table2": 2,
+        "klause_table2": 4,
         "klause_table3": 2,
         "klause_table4": 6,
         "klause_appendix_b": 2,
-        "klause_norms": 6,
+        "klause_norms": 7,
     }
 
 
@@ -56,8 +56,9 @@ def test_normalisations_side_by_side_differ_in_nothing_else():
     }
     assert len(shared) == 1 and specs[0].epsilon == 7.42
     public = [s.public_dataset for s in specs if s.needs_public_rows]
-    assert public == ["cifar100", "cifar100", "synthetic:fractal"]
-    assert specs[-1].network == "cifar10-resnet9-public_batch-synthetic_fractal"
+    assert public == ["cifar100", "cifar100", "synthetic:fractal", "cifar100"]
+    assert specs[-2].network == "cifar10-resnet9-public_batch-synthetic_fractal"
+    assert specs[-1].network == "cifar10-resnet9-public_batch-stopped"
 
 
 def test_appendix_b_is_trained_without_privacy():
@@ -78,6 +79,12 @@ def test_appendix_b_is_trained_without_privacy():
             "cifar10-resnet9-4_random_views",
         ),
         ({"held_out": 5000}, "cifar10-resnet9-held_out"),
+        ({"plateau": "test"}, "cifar10-resnet9-test_plateau"),
+        ({"plateau": "private"}, "cifar10-resnet9-private_plateau"),
+        (
+            {"norm": "public_batch", "pull_back": "shrunk"},
+            "cifar10-resnet9-public_batch-shrunk",
+        ),
     ],
 )
 def test_cells_that_differ_from_ours_are_named_so(fields, network):
@@ -122,8 +129,41 @@ def test_table_4_is_made_of_the_runs_of_table_1():
     assert set(registry.table_form("klause_table4").paper) <= set(first)
 
 
-def test_a_record_of_a_cell_is_done(make_record):
+def test_the_best_are_drawn_where_the_table_has_them(make_record, tmp_path, drawn):
+    spec = klause.spec("tiny_imagenet", "resnet9", 10.0, scale_norm=True)
+    made = records(make_record, spec, (10.0, 13.0, 11.0), (31.0, 30.0, 35.0))
+    for name, ours, theirs in (("klause_table1", 11.0, 19.4), ("klause_table4", 35.0, 42.8)):
+        form = registry.table_form(name)
+        plots.plot_experiment(made, tmp_path / "e.png", "title", form=form)
+        line, paper = drawn[-1].get_legend_handles_labels()[0]
+        line = getattr(line, "lines", [line])[0]  # an errorbar has several
+        found = {
+            tuple(line.get_xydata()[0]),
+            tuple(getattr(paper, "lines", [paper])[0].get_xydata()[0]),
+        }
+        assert found == {(10.0, ours), (10.0, theirs)}, name
 
+
+def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
+    assert registry.sources("klause_table2") == ("klause_table2", "klause_table1")
+    spec = registry.cells("klause_table2")[-1]
+    assert spec == klause.spec("cifar10", "resnet9", 7.42)
+    made = records(make_record, spec, (10.0, 13.0, 11.0), (1.0, 2.0, 3.0))
+    for record, seconds in zip(made, (60.0, 6000.0, 1234.0), strict=True):
+        record["seconds"] = seconds
+    text = tables.experiment_table(made, form=registry.table_form("klause_table2"))
+    assert text.splitlines()[0].endswith("| minutes a run |")
+    assert text.splitlines()[2].endswith("| 21 |")
+
+
+def test_of_wide_networks_the_paper_states_no_length():
+    assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
+        "epochs 1, the paper states none; expected lot 1024 for 4096; views 4 for 16"
+    )
+    assert klause.spec("cifar10", "wrn_16_4", 8.0, steps=7).reduced.startswith("updates 7, the")
+
+
+def test_a_record_of_a_cell_is_done(make_record):
     spec = klause.spec("cifar10", "resnet9", 7.42, scale_norm=True)
     record = make_record(experiment=spec.experiment, cell=spec.cell, flags=dataclasses.asdict(spec))
     assert is_done(spec, [record])

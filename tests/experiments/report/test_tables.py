@@ -3,27 +3,12 @@
 import re
 import statistics
 
-import matplotlib.figure
 import numpy as np
 import pytest
 
 from tfdpnorm.experiments.report import plots, tables
 
 INF = float("inf")
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """The axes of the plots drawn during the test."""
-    seen = []
-    save = matplotlib.figure.Figure.savefig
-
-    def watched(figure, *arguments, **options):
-        seen.extend(figure.axes)
-        return save(figure, *arguments, **options)
-
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", watched)
-    return seen
 
 
 def is_png(path):
@@ -360,4 +345,24 @@ def test_plot_of_curves_is_the_mean_over_runs(make_record, tmp_path, drawn):
     assert is_png(plots.plot_curves(records, tmp_path / "c.png", "title"))
     (axes,) = drawn
     assert labels(axes) == ["a, stddev=2", "a, stddev=10"]
+    assert axes.lines[1].get_xydata().tolist() == [[1.0, 20.0], [2.0, 30.0]]
+
+
+def test_plot_of_training_is_the_mean_over_runs_at_places_that_all_have(
+    make_record, tmp_path, drawn
+):
+    def run(network, *points):
+        curve = [{"updates": u, "epsilon": 1.0, "test_accuracy": a} for u, a in points]
+        return make_record(cell=f"{network}/eps=1", curve=curve, sampling_rate=0.5)
+
+    records = [
+        run("b", (2, 10.0), (4, 20.0)),
+        run("b", (2, 30.0), (3, 99.0), (4, 40.0)),
+        run("a", (8, 50.0)),
+    ]
+    path = tmp_path / "t.png"
+    assert is_png(plots.plot_training(records, path, "title", networks=("a", "b")))
+    (axes,) = drawn
+    assert labels(axes) == ["a (1 run)", "b (2 runs)"]
+    assert axes.lines[0].get_xydata().tolist() == [[4.0, 50.0]]
     assert axes.lines[1].get_xydata().tolist() == [[1.0, 20.0], [2.0, 30.0]]

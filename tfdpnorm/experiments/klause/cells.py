@@ -8,6 +8,7 @@ from tfdpnorm.experiments.klause import published as paper
 from tfdpnorm.experiments.klause.settings import (
     EPOCHS,
     GROUPS,
+    LENGTH_NOT_STATED,
     NON_PRIVATE,
     NORMS_TABLE,
     PAPER,
@@ -44,7 +45,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
     settings = {"delta": paper.DELTA, **settled(ours, settings)}
-    settings.setdefault("reduced", _reduced(dataset, settings, PAPER[model]))
+    settings.setdefault("reduced", _reduced(dataset, model, settings, PAPER[model]))
     options = _options(model, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure.
     as_in_the_paper = norm == "group" and settings["delta"] == paper.DELTA
@@ -68,7 +69,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
     settings = settled(NON_PRIVATE, settings)
-    settings.setdefault("reduced", _reduced(dataset, settings, {}))
+    settings.setdefault("reduced", _reduced(dataset, model, settings, {}))
     options = _options(model, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
     return NonPrivateSpec(
@@ -98,6 +99,7 @@ def norms_cells():
         public,
         dict(public, scale_norm=True),
         dict(public, public_dataset="synthetic:fractal"),
+        dict(public, statistics_gradient="stop"),
     )
     specs = [spec("cifar10", "resnet9", _NORMS_EPSILON, **v, **NORMS_TABLE) for v in variants]
     return [dataclasses.replace(s, experiment="klause_norms", paper_value=None) for s in specs]
@@ -113,12 +115,16 @@ def appendix_b_cells():
 
 def _cells(table, experiment):
     """The specs of the cells of a table that are trained for an experiment, ScaleNorm first."""
-    specs = [
+    return [s for s in _all_cells(table) if s.experiment == experiment]
+
+
+def _all_cells(table):
+    """The specs of the cells of a table, whatever experiment they are trained for."""
+    return [
         spec(dataset, model, epsilon, scale_norm=scale_norm)
         for (dataset, model, scale_norm), row in table.items()
         for epsilon in row
     ]
-    return [s for s in specs if s.experiment == experiment]
 
 
 def _options(model, scale_norm, options):
@@ -133,13 +139,16 @@ def _options(model, scale_norm, options):
     return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
 
 
-def _reduced(dataset, settings, paper_settings):
+def _reduced(dataset, model, settings, paper_settings):
     """What is smaller than in the paper, in words; "" for nothing."""
     epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
-    if epochs is None:
-        parts = [f"updates {settings['steps']} for {theirs} epochs"]
+    length = f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
+    if model in LENGTH_NOT_STATED:
+        parts = [f"{length}, the paper states none"]
+    elif epochs is None:
+        parts = [f"{length} for {theirs} epochs"]
     else:
-        parts = [f"epochs {epochs:g} for {theirs}"] if epochs < theirs else []
+        parts = [f"{length} for {theirs}"] if epochs < theirs else []
     names = {"expected_batch_size": "expected lot", "augmentation_multiplicity": "views"}
     for name, words in names.items():
         if name in paper_settings and settings[name] < paper_settings[name]:
@@ -167,10 +176,14 @@ def _marks(settings, ours):
     statistics = settings.get("statistics", "public")
     rows = ours.get("public_dataset")  # None without public-batch normalisation
     other_rows = rows is not None and settings["public_dataset"] != rows
+    plateau = settings.get("plateau", "none")
     return [
         "" if kept[0] == kept[1] else f"{count}_{kind}_views",
         "" if statistics == "public" else statistics,
+        "stopped" if settings.get("statistics_gradient") == "stop" else "",
+        "shrunk" if settings.get("pull_back") == "shrunk" else "",
         settings["public_dataset"].replace(":", "_") if other_rows else "",
+        "" if plateau == "none" else f"{plateau}_plateau",
         "held_out" if settings.get("held_out") else "",
     ]
 
@@ -186,8 +199,8 @@ def _by_cell(table):
 
 EXPERIMENTS = {
     "klause_table1": lambda: _cells(paper.TABLE1, "klause_table1"),
-    # Its ResNet-9 is that of Table 1.
-    "klause_table2": lambda: _cells(paper.TABLE2, "klause_table2"),
+    # Its ResNet-9 is that of Table 1, which is not trained again.
+    "klause_table2": lambda: _all_cells(paper.TABLE2),
     "klause_table3": lambda: _cells(paper.TABLE3, "klause_table3"),
     # The best of the runs of Table 1: nothing else is trained.
     "klause_table4": lambda: _cells(paper.TABLE4, "klause_table1"),
@@ -202,6 +215,8 @@ def forms():
     return {
         **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
         "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
+        "klause_table2": TableForm(summary="median", minutes=True),
+        "klause_norms": TableForm(summary="median", minutes=True),
         "klause_table4": TableForm(
             summary="best",
             paper=best,

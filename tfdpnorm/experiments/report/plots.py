@@ -8,6 +8,7 @@ import statistics
 import numpy as np
 
 from tfdpnorm.experiments.report.tables import by_cell
+from tfdpnorm.experiments.table_form import TableForm
 
 _LONG_LABEL = 34  # characters; two columns of longer ones do not fit
 _ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough
@@ -36,7 +37,7 @@ def plot_runs(curves, path, title):
     return saved(figure, axes, path)
 
 
-def plot_experiment(records, path, title, networks=()):
+def plot_experiment(records, path, title, networks=(), form=None):
     """Draws test accuracy against epsilon, the paper's figures beside ours; returns the path.
 
     Args:
@@ -44,7 +45,9 @@ def plot_experiment(records, path, title, networks=()):
         path: File to write.
         title: Title of the plot.
         networks: Networks in their order; others follow.
+        form: `TableForm` of the experiment's table, which sums up the runs; by default the mean.
     """
+    form = form or TableForm()
     figure, axes = figure_and_axes()
     cells = by_cell(records, networks)
     drawn = set()  # of the paper's: variants of a network have its figures
@@ -55,22 +58,24 @@ def plot_experiment(records, path, title, networks=()):
             epsilon = group[0]["epsilon_target"]
             if name != norm or epsilon is None or not math.isfinite(epsilon):
                 continue
-            values = [record["test_accuracy"] for record in group]
+            cell = group[0]["cell"]
+            values = [record[form.field(cell)] for record in group]
             holds = holds and all(record["guarantee_holds"] for record in group)
             claimed = claimed or any(record["epsilon_claimed"] is not None for record in group)
-            ours.append((epsilon, statistics.mean(values), min(values), max(values)))
-            if isinstance(group[0]["paper_value"], float):
-                paper.append((epsilon, group[0]["paper_value"]))
+            ours.append((epsilon, form.middle(values), min(values), max(values)))
+            theirs = group[0]["paper_value"] if form.paper is None else form.paper.get(cell)
+            if isinstance(theirs, float):
+                paper.append((epsilon, theirs))
         if ours:
-            x, mean, low, high = zip(*sorted(ours), strict=True)
+            x, middle, low, high = zip(*sorted(ours), strict=True)
             spread = [
-                [m - a for m, a in zip(mean, low, strict=True)],
-                [b - m for m, b in zip(mean, high, strict=True)],
+                [m - a for m, a in zip(middle, low, strict=True)],
+                [b - m for m, b in zip(middle, high, strict=True)],
             ]
             label = norm if holds else f"{norm}, NO GUARANTEE"
             label += " (epsilon claimed by the paper)" if claimed else ""
             look = dict(capsize=3, color=color, marker=_marker(index))
-            axes.errorbar(x, mean, yerr=spread, **look, label=label)
+            axes.errorbar(x, middle, yerr=spread, **look, label=label)
         if not drawn.issuperset(paper):
             drawn.update(paper)
             axes.plot(
@@ -139,8 +144,32 @@ def plot_weight_noise(records, path, title, networks=()):
     return saved(figure, axes, path)
 
 
-# By the kind of the runs that are drawn.
-PLOTS = {"private": plot_experiment, "weight_noise": plot_weight_noise}
+def plot_training(records, path, title, networks=()):
+    """Draws test accuracy against the epoch, a line for each network: the mean over its runs.
+
+    Args:
+        records: Records of one column of a table, whose "curve" has updates.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others follow.
+
+    Returns:
+        The path.
+    """
+    figure, axes = figure_and_axes()
+    for (network, _), group in by_cell(records, networks).items():
+        values = collections.defaultdict(list)
+        for record in group:
+            for point in record["curve"]:
+                epoch = point["updates"] * record["sampling_rate"]
+                values[epoch].append(point["test_accuracy"])
+        # Seeds that were evaluated elsewhere would make the mean jump between them.
+        epochs = [epoch for epoch in sorted(values) if len(values[epoch]) == len(group)]
+        means = [statistics.mean(values[epoch]) for epoch in epochs]
+        runs = f" ({len(group)} runs)" if len(group) > 1 else " (1 run)"
+        axes.plot(epochs, means, marker="o", markersize=3, label=network + runs)
+    axes.set(xlabel="epoch", ylabel="test accuracy (%)", title=title)
+    return saved(figure, axes, path)
 
 
 def plot_curves(records, path, title):

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import statistics
 
 from tfdpnorm.experiments.records.fields import paper_text
 from tfdpnorm.experiments.registry import spec_class
@@ -53,7 +54,8 @@ def experiment_table(records, networks=(), more=None, form=None):
     Raises:
         ValueError: if there are none.
     """
-    more, form = more or {}, form or TableForm()
+    form = form or TableForm()
+    more = {**(more or {}), **(_minutes(records) if form.minutes else {})}
     cells = by_cell(records, networks)
     rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
@@ -83,12 +85,21 @@ def public_knowledge(records):
     )
 
 
+def _minutes(records):
+    """A further column: the median wall time of each network's runs."""
+    seconds = collections.defaultdict(list)
+    for record in records:
+        seconds[record["network"]].append(record["seconds"])
+    of_network = {name: f"{statistics.median(s) / 60:.0f}" for name, s in seconds.items()}
+    return {"minutes a run": of_network}
+
+
 def _entry(records, form):
     if not records:
         return ""
     cell = records[0]["cell"]
     if cell in form.by_top5:
-        text = _figures(records, form, "test_top5", (form.paper or {}).get(cell), "top-5 ")
+        text = _figures(records, form, form.field(cell), (form.paper or {}).get(cell), "top-5 ")
     else:
         theirs = paper_text(records[0]) if form.paper is None else form.paper.get(cell)
         text = _figures(records, form, "test_accuracy", theirs)
