@@ -42,6 +42,7 @@ def make_record():
             "delta": 1e-5,
             "guarantee_holds": True,
             "no_guarantee_because": [],
+            "not_covered": [],
             "num_examples": 60_000,
             "expected_batch_size": 2048,
             "sampling_rate": 2048 / 60_000,

@@ -35,6 +35,15 @@ def test_public_and_private_digits_are_the_training_set_and_no_more(digits):
     assert sorted(row.tobytes() for row in both) == sorted(row.tobytes() for row in whole)
 
 
+def test_examples_that_answer_of_plateaus_are_not_trained_on():
+    plateau = dict(plateau="private", plateau_examples=100, learning_rate_schedule="constant")
+    spec = davody.spec("digits", "none", 1.0, **plateau)
+    data = load_experiment_data(spec)
+    assert (data.num_examples, len(data.validation_x)) == (1437 - 100, 100)
+    assert not row_set(data.train_x) & row_set(data.validation_x)
+    assert data.scale == "100 training examples kept for plateaus, not trained on"
+
+
 @pytest.mark.parametrize("norm", NORMS)
 def test_every_norm_has_the_same_private_rows(digits, norm):
     np.testing.assert_array_equal(digits[norm].train_x, digits["public_batch"].train_x)

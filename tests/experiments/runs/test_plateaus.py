@@ -7,6 +7,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.experiments.registry import run_cell
+from tfdpnorm.experiments.report.tables import experiment_table
 from tfdpnorm.experiments.runs.plateaus import halving_callbacks
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
@@ -33,9 +34,9 @@ class Rates(keras.callbacks.Callback):
         self.seen.append(float(self.model.optimizer.learning_rate))
 
 
-def trained(spec, data):
+def trained(spec, data, echo=lambda _: None):
     rates = Rates()
-    return run_cell(spec, data=data, echo=lambda _: None, callbacks=[rates]), rates.seen
+    return run_cell(spec, data=data, echo=echo, callbacks=[rates]), rates.seen
 
 
 @pytest.mark.slow
@@ -50,7 +51,11 @@ def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     spec = tiny_spec(
         steps=20, plateau="private", plateau_patience=2, plateau_epsilon=2.0, delta=1e-3
     )
-    result, rates = trained(spec, with_validation(tiny_data))
+    shown = []
+    result, rates = trained(spec, with_validation(tiny_data), echo=shown.append)
+    assert "noised accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
+    assert "; for the 30 examples that answered of plateaus: epsilon 1.999 at delta" in shown[-1]
+    assert result.record["not_covered"] == []
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
     assert 1.9 < result.record["epsilon_validation"] <= 2.0
     assert result.record["guarantee_holds"]
@@ -77,8 +82,14 @@ def test_the_validation_examples_are_asked_within_their_own_budget(
 
 
 def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
-    result, _ = trained(tiny_spec(plateau="test"), tiny_data)
+    shown = []
+    result, _ = trained(tiny_spec(plateau="test"), tiny_data, echo=shown.append)
     assert result.record["epsilon_validation"] is None
+    assert "3 epochs without progress of the loss on the TEST SET, which no" in shown[0]
+    (sentence,) = result.record["not_covered"]
+    assert sentence.startswith("The validation data") and f"NOT COVERED: {sentence}" in shown[-1]
+    text = experiment_table([result.record])
+    assert "learning rate halved by the test set" in text
     statement = result.model.privacy_statement()
     assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
 

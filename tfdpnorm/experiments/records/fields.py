@@ -27,6 +27,7 @@ FIELDS = (
     "delta",
     "guarantee_holds",
     "no_guarantee_because",
+    "not_covered",
     "num_examples",
     "expected_batch_size",
     "sampling_rate",

@@ -17,6 +17,7 @@ _BEFORE = {
     "pretrained": None,
     "search": "on the test set, over a few runs",
     "curve": [],
+    "not_covered": None,  # was not noted
     "test_top5": None,
     "test_top5_ema": None,
 }

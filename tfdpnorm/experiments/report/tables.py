@@ -108,6 +108,8 @@ def _entry(records, form):
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
     if not have_same_settings(records, spec_class(records[0]["kind"])):
         text += "; settings differ"
+    if any(record["flags"].get("plateau") == "test" for record in records):
+        text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
     if any(record["epsilon_claimed"] is not None for record in records):

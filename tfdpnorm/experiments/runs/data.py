@@ -118,6 +118,8 @@ def load_experiment_data(
     if asked:
         # By row number and seed, as public rows are: nothing is looked at.
         held_out, train = split_public(train, asked, seed=spec.seed)
+        if _asks_of_plateaus(spec):
+            left_out.append(f"{asked} training examples kept for plateaus, not trained on")
     if _is_held_out(spec):
         if spec.held_out >= len(train):
             raise ValueError(
@@ -169,9 +171,13 @@ def _prepared(spec, train, raw, made_up, tested_y, places):
 
 def _validation_examples(spec):
     """How many training examples are left out, to be looked at during training."""
-    if isinstance(spec, Plateau) and spec.plateau == "private":
+    if _asks_of_plateaus(spec):
         return spec.plateau_examples
     return spec.validation_examples if isinstance(spec, HeldOut) else 0
+
+
+def _asks_of_plateaus(spec):
+    return isinstance(spec, Plateau) and spec.plateau == "private"
 
 
 def _is_held_out(spec):

@@ -36,6 +36,19 @@ def halving_callbacks(spec, data, plan):
     return [validation, keras.callbacks.ReduceLROnPlateau(validation.name, mode="max", **halve)]
 
 
+def in_words(spec, data):
+    """Returns whose plateaus halve the learning rate, and what covers them; "" for none."""
+    if spec.plateau == "none":
+        return ""
+    halved = f"learning rate halved after {spec.plateau_patience} epochs without progress of"
+    if spec.plateau == "test":
+        return f"{halved} the loss on the TEST SET, which no epsilon covers"
+    return (
+        f"{halved} a noised accuracy on {len(data.validation_x):,} private examples, which are not "
+        f"trained on: epsilon {spec.plateau_epsilon:g} for these"
+    )
+
+
 def fit_options(spec, data):
     """Returns the arguments of `fit` for that, a dict."""
     if spec.plateau != "test":

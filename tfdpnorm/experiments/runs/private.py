@@ -9,7 +9,7 @@ from tfdpnorm.experiments.runs.augmentation import augmentations
 from tfdpnorm.experiments.runs.build import build_network, build_private
 from tfdpnorm.experiments.runs.evaluation import rounded, test_accuracies, test_accuracy
 from tfdpnorm.experiments.runs.optimizers import make_optimizer
-from tfdpnorm.experiments.runs.plateaus import fit_options, halving_callbacks
+from tfdpnorm.experiments.runs.plateaus import fit_options, halving_callbacks, in_words
 from tfdpnorm.experiments.runs.skeleton import Run
 from tfdpnorm.experiments.spec import ExperimentSpec
 from tfdpnorm.privacy.rounding import ceil_text
@@ -65,6 +65,7 @@ class PrivateRun(Run):
         plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
         views = spec.augmentation_multiplicity
         viewed = views > 1 or spec.views == "random"
+        halved = in_words(spec, data)
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
             f"parameters, norm {spec.norm}"
@@ -73,6 +74,7 @@ class PrivateRun(Run):
             f"public rows: {data.public_source or 'none'}",
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
             *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
+            *([f"  {halved}"] if halved else []),
             f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
             f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
             f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
@@ -142,6 +144,7 @@ class PrivateRun(Run):
             "delta": plan.delta,
             "guarantee_holds": ledger.guarantee_holds,
             "no_guarantee_because": list(ledger.no_guarantee_because),
+            "not_covered": list(ledger.excluded),
             "num_examples": plan.num_examples,
             "expected_batch_size": plan.expected_batch_size,
             "sampling_rate": plan.sampling_rate,
@@ -161,12 +164,14 @@ class PrivateRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words the epsilon spent, or why there is none."""
+        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
         if record["guarantee_holds"]:
-            return (
-                f"epsilon {ceil_text(record['epsilon'])} at delta {record['delta']:g} "
-                f"({record['accountant']})"
-            )
+            at = f"at delta {record['delta']:g}"
+            text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+            if record["epsilon_validation"] is not None:
+                asked = f"the {len(self.data.validation_x):,} examples that answered of plateaus"
+                text += f"; for {asked}: epsilon {ceil_text(record['epsilon_validation'])} {at}"
+            return "\n  ".join([text, *(f"NOT COVERED: {s}" for s in record["not_covered"])])
         text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         if record["epsilon_claimed"] is not None:
             text += f"\n  {_claimed(record['epsilon_claimed'])}"

@@ -108,6 +108,7 @@ class SearchRun(Run):
             "epsilon_of_trials_composed": ledger.search.composed_epsilon(ledger.plan.delta),
             "guarantee_holds": ledger.guarantee_holds,
             "no_guarantee_because": list(ledger.no_guarantee_because),
+            "not_covered": list(ledger.excluded),
             "trials": self.trials(),
         }
 
