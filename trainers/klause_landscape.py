@@ -21,6 +21,7 @@ from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.files import make_folder
 
 FLAGS = flags.FLAGS
+_WITH = "with ScaleNorm"
 _HELP = {
     "rows": "Training examples that the loss is a mean over.",
     "tolerance": "Relative, of eigenvalues and trace.",
@@ -46,7 +47,7 @@ def define_flags():
 def main():
     """Measures both networks, or shows again what the folder holds."""
     folder = make_folder(FLAGS.output_dir, "output_dir")
-    paths = {"with ScaleNorm": FLAGS.with_scale_norm, "without": FLAGS.without_scale_norm}
+    paths = {_WITH: FLAGS.with_scale_norm, "without": FLAGS.without_scale_norm}
     missing = [name for name, path in paths.items() if path is not None and not _is_file(path)]
     if missing:
         raise ValueError(f"Expected a Keras file, got {paths[missing[0]]!r}.")
@@ -68,6 +69,7 @@ def _measured(name, path, settings):
 
     model = keras.models.load_model(path, compile=False)
     examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
+    _check(name, path, model, examples)
     return measure_landscape(
         name,
         model,
@@ -76,6 +78,26 @@ def _measured(name, path, settings):
         settings,
         source={"model_file": pathlib.Path(path).name, "dataset": FLAGS.dataset},
     )
+
+
+def _check(name, path, model, examples):
+    """That the file holds the network that the flag says, and one for this data set."""
+    from tfdpnorm.analysis import residual_additions
+    from tfdpnorm.layers import ScaleNorm
+
+    blocks = residual_additions(model)
+    scaled = sum(isinstance(layer, ScaleNorm) for layer in blocks)
+    if not blocks or scaled != (len(blocks) if name == _WITH else 0):
+        raise ValueError(
+            f"Expected a network {'with' if name == _WITH else 'without'} ScaleNorm in {path}, got "
+            f"one with {len(blocks)} residual blocks, {scaled} of them with it. Are the two files "
+            "swapped?"
+        )
+    if model.output_shape[-1] != examples.num_classes:
+        raise ValueError(
+            f"Expected a network with {examples.num_classes} logits, as {FLAGS.dataset} has "
+            f"classes, got {path} with {model.output_shape[-1]}. Give its --dataset."
+        )
 
 
 def _show(folder, names):

@@ -74,6 +74,17 @@ def test_the_official_archive_is_taken_without_a_warning(tmp_path, monkeypatch, 
     assert not [w for w in recwarn if "official" in str(w.message)]
 
 
+def test_a_set_of_another_archive_is_not_taken_for_one_of_this(tmp_path):
+    write(tmp_path, files())
+    with pytest.warns(UserWarning, match="not the official archive"):
+        first = tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path)
+        assert tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path) == first
+    write(tmp_path, {**files(), f"{ROOT}/more.txt": "more"})
+    with pytest.warns(UserWarning, match="not the official archive"):
+        with pytest.raises(DatasetCorruptError, match=f"another \\(MD5 {first.md5}\\). Remove"):
+            tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path)
+
+
 def changed(**changes):
     made = {**files(), **{f"{ROOT}/{name}": text for name, text in changes.items()}}
     return {name: text for name, text in made.items() if text is not None}

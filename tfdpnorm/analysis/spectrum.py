@@ -47,7 +47,7 @@ class RitzValues(NamedTuple):
 
     @property
     def negative(self):
-        """How many are negative: at most as many eigenvalues are, if products are exact."""
+        """How many are negative: no more than eigenvalues are, if products are exact."""
         return int((self.values < 0).sum())
 
     @property

@@ -96,7 +96,8 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
     Raises:
         DatasetNotFoundError: if the archive is not in the folder, or cannot be downloaded.
         DatasetCorruptError: if it is no archive of the official layout, or was downloaded and has
-            another checksum than the official one.
+            another checksum than the official one; or if the TFDS folder holds the set already, of
+            another archive.
     """
     with tempfile.TemporaryDirectory(prefix="tiny_imagenet_") as scratch:
         folder = pathlib.Path(scratch if manual_dir is None else manual_dir)
@@ -125,7 +126,20 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=str(folder))
         )
+        _check_prepared_from(builder, met)
     return met
+
+
+def _check_prepared_from(builder, met):
+    """TFDS leaves a set that was there as it is, whatever archive it is given."""
+    found = (builder.info.metadata or {}).get("archive")
+    if found != met._asdict():
+        which = f"MD5 {found['md5']}" if found else "one that is not noted"
+        raise DatasetCorruptError(
+            f"Expected no set in {builder.data_dir} but one of this archive (MD5 {met.md5}), found "
+            f"one that was prepared from another ({which}). Remove that folder, or give another "
+            "data_dir."
+        )
 
 
 def check_archive(path):

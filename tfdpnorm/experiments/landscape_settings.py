@@ -19,6 +19,6 @@ class LandscapeSettings:
     rows: int = 512
     tolerance: float = 1e-3
     max_products: int = 1000
-    lanczos_steps: int = 100
+    lanczos_steps: int = 150
     batch_size: int = 64
     seed: int = 0

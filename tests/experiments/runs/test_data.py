@@ -39,7 +39,7 @@ def test_examples_that_answer_of_plateaus_are_not_trained_on():
     plateau = dict(plateau="private", plateau_examples=100, learning_rate_schedule="constant")
     spec = davody.spec("digits", "none", 1.0, **plateau)
     data = load_experiment_data(spec)
-    assert (data.num_examples, len(data.validation_x)) == (1437 - 100, 100)
+    assert (data.num_examples, len(data.validation_x)) == (1437 - 128 - 100, 100)
     assert not row_set(data.train_x) & row_set(data.validation_x)
     assert data.scale == "100 training examples kept for plateaus, not trained on"
 

@@ -13,6 +13,12 @@ PAPER = {
     "negative eigenvalues": (115, 119),
     "condition number": (2.1e-3, 2.3e-3),
 }
+_FLOOR = 1e-9  # of the density that is drawn
+_OF_RITZ_VALUES = (
+    "Negative eigenvalues and the condition number are of the Ritz values, and depend on how many "
+    "there are. The paper does not say how many it had: ours may be compared with each other, not "
+    "with the paper's."
+)
 _PATHS = {
     "residual": "V_R, residual path",
     "convolutional": "V_F, convolutional path",
@@ -33,7 +39,7 @@ def landscape_table(with_scale_norm, without):
         paper = PAPER.get(name)
         return (name, *(show(r) for r in pair), *(paper or ("", "")))
 
-    return table(
+    made = table(
         ("", *(r["cell"] for r in pair), "paper, ScaleResNet-9", "paper, ResNet-9"),
         [
             row("Hessian trace", _estimate("trace")),
@@ -54,6 +60,7 @@ def landscape_table(with_scale_norm, without):
             ),
         ],
     )
+    return f"{made}\n\n{_OF_RITZ_VALUES}"
 
 
 def _estimate(name):
@@ -100,11 +107,14 @@ def plot_spectra(records, path, width=0.01):
         values, weights = np.array(record["ritz_values"]), np.array(record["ritz_weights"])
         bells = np.exp(-0.5 * np.square((grid[:, None] - values) / (width * spread)))
         density = bells @ weights / (width * spread * np.sqrt(2 * np.pi))
-        axes.semilogy(grid, np.maximum(density, 1e-12), label=record["cell"])
+        (line,) = axes.semilogy(grid, np.maximum(density, 1e-12), label=record["cell"])
+        # How high the curve is at an outer one depends on the random start; that it is there, not.
+        level = _FLOOR * 2.0 ** (1 + records.index(record))
+        axes.plot(values, np.full(len(values), level), "|", color=line.get_color(), markersize=9)
     axes.set(
-        xlabel="eigenvalue of the Hessian",
+        xlabel="eigenvalue of the Hessian; a tick for each Ritz value",
         ylabel="density",
-        ylim=(1e-9, None),
+        ylim=(_FLOOR, None),
         title="Hessian of the loss at the end of training",
     )
     axes.grid(alpha=0.3)

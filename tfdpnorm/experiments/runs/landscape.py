@@ -19,6 +19,7 @@ from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.keras_compat.precision import without_mixed_precision
 
 _MOST_ASYMMETRY = 0.01
+_SECONDS_BETWEEN_LINES = 60
 
 
 def measure_landscape(name, model, x, y, settings, *, source, echo=print):
@@ -48,11 +49,18 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     def loss(labels, outputs):
         return keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=True)
 
-    hessian = Hessian(model, x, y, loss, batch_size=settings.batch_size)
+    said = begin
 
     def done(what):
-        seconds = time.monotonic() - begin
-        echo(f"{name}: {what}; {hessian.products} products in {seconds:.0f} s")
+        nonlocal said
+        said = time.monotonic()
+        echo(f"{name}: {what}; {hessian.products} products in {said - begin:.0f} s")
+
+    def progress(_):
+        if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
+            done("going on")
+
+    hessian = Hessian(model, x, y, loss, batch_size=settings.batch_size, progress=progress)
 
     asymmetry = hessian.asymmetry(settings.seed)
     if not asymmetry <= _MOST_ASYMMETRY:
