@@ -20,8 +20,9 @@ def define_run_flags():
     """Defines the flags of all training programs that are no fields of a spec."""
     flags.DEFINE_bool(
         "mixed_precision",
-        False,
-        "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16.",
+        None,
+        "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16; "
+        "--nomixed_precision is --precision=float32 (default: the experiment's own).",
     )
     flags.DEFINE_string(
         "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
@@ -57,10 +58,11 @@ def define_private_run_flags():
 
 def train(spec):
     """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
-    if FLAGS.mixed_precision:
+    if FLAGS.mixed_precision is not None:
         from tfdpnorm.keras_compat.precision import half_precision
 
-        spec = dataclasses.replace(spec, precision=half_precision())
+        precision = half_precision() if FLAGS.mixed_precision else "float32"
+        spec = dataclasses.replace(spec, precision=precision)
     if FLAGS.resume and FLAGS.run_dir is None:
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}

@@ -56,10 +56,12 @@ def main():
 
 
 def _without_privacy(settings, cell):
-    if settings.pop("epsilon", None) != math.inf:
+    epsilon = settings.pop("epsilon", None)
+    if epsilon != math.inf:
         raise ValueError(
             "Expected --epsilon=inf with --norm=batch, which cannot be trained privately, got "
-            "another. Use --norm=public_batch, group or layer."
+            f"{'none' if epsilon is None else f'--epsilon={epsilon:g}'}. Use --norm=public_batch, "
+            "group or layer."
         )
     unknown = sorted(set(settings) - set(knobs(NonPrivateSpec)))
     if unknown or FLAGS.dry_run or FLAGS.checkpoint_every is not None:

@@ -8,6 +8,7 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm.audit import probe_augmentation
 from tfdpnorm.layers import RandomCropAndFlip
+from tfdpnorm.training.step.layer_draws import LayerDraws
 
 SIZE = (5, 4)
 
@@ -118,8 +119,28 @@ def test_a_resumed_run_draws_the_views_again(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_other_keys_draw_other_views():
-    """A fresh generator is not the one of the step: the run's key sets it."""
+def test_two_layers_draw_different_views():
     images = tf.random.stateless_uniform((16, 6, 6, 1), [1, 2])
     first, second = (RandomCropAndFlip(2)(images, training=True).numpy() for _ in range(2))
     assert not np.array_equal(first, second)
+
+
+def test_in_a_step_views_follow_from_the_runs_key_and_the_update():
+    images = tf.random.stateless_uniform((16, 6, 6, 1), [1, 2])
+    model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten()])
+
+    def views(key, update):
+        layer = RandomCropAndFlip(2)
+        draws = LayerDraws(model, (layer,), key)
+
+        @tf.function
+        def step(update):
+            with draws.of_update(update):
+                return layer(images, training=True)
+
+        return step(tf.constant(update, tf.int64)).numpy().tobytes()
+
+    places = [(key, update) for key in (b"one", b"other") for update in (0, 1)]
+    found = [views(*place) for place in places]
+    assert len(set(found)) == 4 and found == [views(*place) for place in places]
+    assert views(None, 0) != views(None, 0)  # a new key for each run

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
+from tfdpnorm.experiments import registry
 from tfdpnorm.experiments.klause import cells as klause
+from tfdpnorm.keras_compat.precision import half_precision
 from trainers import common
 
 
@@ -67,9 +69,26 @@ def test_batch_normalisation_is_trained_without_privacy(spec_of):
 
 
 @pytest.mark.parametrize(
+    "flags, precision",
+    [
+        ((), "mixed_bfloat16"),
+        (("--mixed_precision",), half_precision()),
+        (("--nomixed_precision",), "float32"),
+        (("--precision=float32",), "float32"),
+    ],
+)
+def test_precision(main, monkeypatch, flags, precision):
+    seen = []
+    monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec.precision))
+    assert main("klause_scalenorm", "--epsilon=7.42", *flags).code == 0
+    assert seen == [precision]
+
+
+@pytest.mark.parametrize(
     "flags, part",
     [
-        (["--norm=batch", "--epsilon=1"], "Expected --epsilon=inf with --norm=batch"),
+        (["--norm=batch", "--epsilon=1"], "which cannot be trained privately, got --epsilon=1."),
+        (["--norm=batch", "--noise_multiplier=1"], "cannot be trained privately, got none."),
         (["--norm=batch", "--epsilon=inf", "--l2_norm_clip=1"], "got --l2_norm_clip"),
         (["--norm=batch", "--epsilon=inf", "--dry_run"], "--dry_run"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
