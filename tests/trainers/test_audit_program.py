@@ -10,6 +10,7 @@ from tfdpnorm.experiments.runs import (
     planted_faults,
     sensitivity_grid,
 )
+from tfdpnorm.experiments.runs.audits import run_sensitivity
 from tfdpnorm.experiments.spec import AuditSpec
 from tfdpnorm.gradients.engines.registry import available_engines
 
@@ -111,6 +112,22 @@ def test_sensitivity_writes_a_table(program, monkeypatch):
     assert all(row["add_remove"] > 2 and not row["guarantee_holds"] for row in record["rows"])
     assert result.out.count("as expected: NOT private") == 2
     assert (result.folder / "sensitivity.md").read_text() in result.out
+
+
+@pytest.mark.parametrize("changes", [{"physical_batch_size": 16}, {"augmentation_multiplicity": 2}])
+def test_a_path_is_measured(changes):
+    """With ascent through a loop over physical batches, and with layers that nothing has called."""
+    spec = AuditSpec(model="mlp", norm="layer", expected_batch_size=32, **changes)
+    _, found = run_sensitivity(spec, ascent_steps=1)
+    assert found.holds and 0.9 < found.add_remove
+
+
+@pytest.mark.slow
+def test_every_path_of_a_model_is_measured(program):
+    result = program("--check=sensitivity", "--models=mlp")
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    assert len(record["rows"]) == len(sensitivity_grid.sensitivity_grid(["mlp"]))
 
 
 def test_the_grid_has_every_path():

@@ -1,8 +1,8 @@
 """Layers that draw random numbers, made to repeat themselves.
 
 Private parts of Keras 2: the `_random_generator` of a layer (`keras.src.backend.RandomGenerator`)
-and its `_rng_type`, `_seed`, `_generator` and `_built`. Keras lets a seed be given to the
-constructor only, and by default draws by kernels whose counters nobody can read or set.
+and its `_rng_type`, `_seed`, `_generator`, `_built` and `_maybe_init`. Keras lets a seed be given to
+the constructor only, and by default draws by kernels whose counters nobody can read or set.
 """
 
 import contextlib
@@ -45,6 +45,13 @@ def keras_sources(layers):
 def draws_by_generator(source):
     """Whether one of `keras_sources` draws from a `tf.random.Generator` anyway."""
     return source._rng_type == source.RNG_STATEFUL
+
+
+def make_generators(sources):
+    """Makes the generators that `keras_sources` would make when they first draw."""
+    with tf.init_scope():
+        for source in sources:
+            source._maybe_init()
 
 
 def held_generators(layers):

@@ -202,6 +202,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
+        self._layer_draws.make_generators()
         return self._lot_gradients.clipped(lot, for_an_update=False).sums
 
     def test_step(self, data):

@@ -221,7 +221,7 @@ def _ascended(found, frame, steps):
     place = np.unravel_index(frame.place, found.lot(frame).mask.shape)
     without = tf.constant(found.without)
 
-    @tf.function
+    # Eagerly: TensorFlow cannot differentiate a loop that calls the traced physical batch.
     def climb(values, lot):
         with tf.GradientTape() as tape:
             tape.watch(values)

@@ -14,6 +14,7 @@ from tfdpnorm.keras_compat.random_layers import (
     draws_by_generator,
     held_generators,
     keras_sources,
+    make_generators,
 )
 from tfdpnorm.keras_compat.walk import sublayers
 
@@ -54,6 +55,15 @@ class LayerDraws:
         Made within the first trace of the training step, they would have it traced a second time.
         """
         self._made_for(self._sources(), self._held())
+
+    def make_generators(self):
+        """Makes the generators that the layers draw from outside of the training step.
+
+        What a layer makes while a function is first traced is no variable yet, and no proof knows
+        what it is.
+        """
+        views, layers = self._layers()
+        make_generators(keras_sources([*views, *layers]))
 
     # AutoGraph would convert it in a function of the user's.
     @as_written
