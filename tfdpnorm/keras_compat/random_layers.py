@@ -1,8 +1,8 @@
 """Layers that draw random numbers, made to repeat themselves.
 
 Private parts of Keras 2: the `_random_generator` of a layer (`keras.src.backend.RandomGenerator`)
-and its `_rng_type`, `_seed`, `_generator`, `_built` and `_maybe_init`. Keras lets a seed be given to
-the constructor only, and by default draws by kernels whose counters nobody can read or set.
+and its `_rng_type`, `_seed`, `_generator`, `_built` and `_maybe_init`. Keras lets a seed be given
+to the constructor only, and by default draws by kernels whose counters nobody can read or set.
 """
 
 import contextlib
