@@ -324,7 +324,7 @@ MUTANTS = (
         "The best model of a search in another process does not name its trials.",
         tests_in(
             "tests/training/test_noticed_searches.py",
-            "test_another_process_knows_the_trials_by_their_folder",
+            "test_the_best_model_names_the_trials",
         ),
     ),
 )
