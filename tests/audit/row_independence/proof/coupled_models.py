@@ -168,6 +168,17 @@ MODELS = {
         ),
         {"FusedBatchNormV3"},
     ),
+    "batch_normalization_of_one_channel": (
+        lambda: keras.Sequential(
+            [
+                keras.Input((4, 4, 1)),
+                layers.BatchNormalization(),
+                layers.Flatten(),
+                layers.Dense(3),
+            ]
+        ),
+        {"FusedBatchNormV3"},
+    ),
     "mean_of_the_batch": (lambda: around(lambda x: x - tf.reduce_mean(x, 0)), {"Mean"}),
     "reversed_rows": (lambda: around(reversed_and_back), {"StridedSlice"}),
     "reversed_and_put_back": (

@@ -17,11 +17,11 @@ LONG = [n for n in NAMES if n.partition("-")[0] + "-*" not in QUICK]
 CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def proof_of(name, norm, public=None, **options):
+def proof_of(name, norm, public=None, examples=P, **options):
     # An embedding of few words, and short texts: as many steps as examples.
     small = {"bilstm": {"input_shape": (P,)}, "transformer": {"input_shape": (P,)}}.get(name, {})
     model = models.build(name, norm, **small, **options)
-    (x,) = (tf.TensorSpec([P, *i.shape[1:]], i.dtype) for i in model.inputs)
+    (x,) = (tf.TensorSpec([examples, *i.shape[1:]], i.dtype) for i in model.inputs)
     make_forward = None
     if norm == "public_batch":
         rows = tf.zeros([6, *x.shape[1:]], x.dtype)
@@ -33,7 +33,7 @@ def proof_of(name, norm, public=None, **options):
             statistics = streams.public_pass(training=True)
             return lambda x: streams.forward(x, statistics, training=True, mask=mask)
 
-    y = tf.TensorSpec([P], tf.int64)
+    y = tf.TensorSpec([examples], tf.int64)
     return prove_training(model, CROSS_ENTROPY, x, y, make_forward=make_forward)
 
 
@@ -44,6 +44,14 @@ def test_a_private_model_is_proved(case):
     assert proof.holds, proof.obstacle
     # The losses, and three of each layer that is trained; random_features has but one.
     assert len(proof.claims) > 3
+
+
+@pytest.mark.slow_cases("public_batch", "none")
+@pytest.mark.parametrize("norm", PRIVATE)
+def test_a_physical_batch_of_one_row_is_proved(norm):
+    """Its axis has the size of every other axis of one entry."""
+    proof = proof_of("lenet5", norm, examples=1)
+    assert proof.holds, proof.obstacle
 
 
 @pytest.mark.slow_cases("full-public", "stop-*")

@@ -93,6 +93,14 @@ class Node:
         """Whether the inputs of these numbers are free."""
         return all(isinstance(self.verdicts[i], Free) for i in inputs)
 
+    def is_of(self, i, rows):
+        """Whether input i is of such rows. A single row is on each axis of a single entry."""
+        verdict, shape = self.verdicts[i], self.shape(i)
+        if not isinstance(verdict, Rows) or verdict == rows:
+            return verdict == rows
+        single = verdict.at(0) == rows.at(0) and rows.size(self.examples) == 1
+        return single and rows.axis >= 0 and shape is not None and shape[rows.axis] == 1
+
     def beside(self, i, rows):
         """Whether input i can be taken for such rows: it is of them, or free and the same for all.
 
@@ -105,7 +113,7 @@ class Node:
         self._answered.add(i)
         verdict, shape = self.verdicts[i], self.shape(i)
         if not isinstance(verdict, Free):
-            return verdict == rows
+            return self.is_of(i, rows)
         if rows.axis < 0 or (shape is not None and shape[rows.axis] == 1):
             return True
         needed = verdict.draws_for(rows)

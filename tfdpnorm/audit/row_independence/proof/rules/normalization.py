@@ -22,8 +22,8 @@ def _of_channels(node, axis, images):
     layouts = set()
     for i, verdict in enumerate(node.verdicts):
         if isinstance(verdict, Rows):
-            whole = i < images
-            layouts.add(verdict.at(0) if verdict.axis == (axis if whole else 0) else None)
+            expected = axis if i < images else 0
+            layouts.add(verdict.at(0) if node.is_of(i, verdict.at(expected)) else None)
     return layouts.pop() if len(layouts) == 1 else None
 
 
