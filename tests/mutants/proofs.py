@@ -137,16 +137,4 @@ MUTANTS = (
         "Another first axis is taken for that of the examples.",
         ("tests/audit/row_independence/proof/test_broadcast.py",),
     ),
-    Mutant(
-        "an-axis-of-one-entry-is-that-of-all-rows",
-        "tfdpnorm/audit/row_independence/proof/registry.py",
-        (
-            (
-                "verdict.at(0) == rows.at(0) and rows.size(self.examples) == 1",
-                "verdict.at(0) == rows.at(0)",
-            ),
-        ),
-        "Moments over all examples of a single channel pass for those of one example.",
-        ("tests/audit/row_independence/proof/test_couplings.py",),
-    ),
 )
