@@ -32,6 +32,20 @@ def test_what_no_graph_can_hold_is_not_refused():
         assert audit.findings(model) == []
 
 
+@pytest.mark.parametrize(
+    "turns, found", [(1e6, []), (0.0, ["removal"])], ids=["by both", "by rows"]
+)
+def test_a_relu_that_rounding_switches_is_not_taken_for_a_dependence(turns, found):
+    """Its gradient jumps with the number of rows, and as well with the last digits of the inputs."""
+
+    def switched(x):
+        offset = 1e-7 * tf.sin(turns * x + tf.cast(tf.shape(x)[0], x.dtype))
+        return x + 0.01 * tf.nn.relu(x - tf.stop_gradient(x) + tf.stop_gradient(offset))
+
+    model = keras.Sequential([keras.Input((50,)), layers.Lambda(switched)])
+    assert [finding.check for finding in audit.findings(model)] == found
+
+
 @pytest.mark.slow_cases(
     "gru-float64",
     "gru-mixed_bfloat16",

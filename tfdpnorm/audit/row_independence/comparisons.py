@@ -1,6 +1,9 @@
 """What a probe runs a function on, and which runs it compares."""
 
+import functools
+
 import numpy as np
+import tensorflow as tf
 
 from tfdpnorm.audit.row_independence import differences, unusual_rows
 from tfdpnorm.audit.row_independence.compare import moved, of_rows
@@ -15,6 +18,7 @@ _SEEDS = 30
 # black pixels, would be rounded as before.
 _FACTORS = (0.7, 1.3, 1.7)
 _FAR, _NOT_LINEAR = 10, 0.01
+_LAST_DIGITS = 2.0**-20  # of float32 numbers that many layers have rounded
 
 # The larger batch: as many rows, unless another number is asked for; and as many floats at most in
 # the tensors of one run, if that leaves enough rows.
@@ -101,7 +105,9 @@ def compare_sizes(mode, count=None, across=True):
             few = np.arange(n) < len(mask)
             few[few] = mask
             one = mode.run(mode.rows.base, weights_of(n) * few)
-            _report(mode, differences.of_sizes(mode, (one, few), (before.run, counted)))
+            switching = functools.partial(_moved_by_last_digits, mode, one, few)
+            found = differences.of_sizes(mode, (one, few), (before.run, counted), switching)
+            _report(mode, found)
         if mode.has_gradients:
             parts = [(before, counted)]
             if not _shown_by_inputs(mode):
@@ -191,6 +197,29 @@ def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
         return
     found = differences.of_other_rows(mode, before.run, after.run, mask, first)
     _report(mode, found, before, after, quietly=quietly)
+
+
+def _moved_by_last_digits(mode, run, mask):
+    """How far gradients may move, relatively, by what changes the last digits: a few times as far
+    as they do if those of the inputs change.
+
+    Args:
+        mode: `Mode`.
+        run: `Run` on the ordinary rows.
+        mask: Boolean [n]: which of them count in it.
+    """
+    rng = np.random.default_rng(3)
+
+    def nudged(x):
+        if x.dtype.kind != "f":
+            return x
+        return (x * (1 + _LAST_DIGITS * rng.choice([-1, 1], x.shape))).astype(x.dtype)
+
+    weights, moves = weights_of(mode.rows.count) * mask, [0.0]
+    for _ in range(REPEATS):
+        rows = tf.nest.map_structure(nudged, mode.rows.base)
+        moves += differences.moved_gradients(run, mask, mode.run(rows, weights), mask)
+    return _FAR * max(moves)
 
 
 def _compare_sum(mode, whole, parts, quietly=True):

@@ -16,6 +16,9 @@ _SIZE = "in a batch of another size"
 # Sums over hundreds of thousands of terms, as of public rows' positions, lose four digits of seven.
 # What is not linear in the loss shows as a difference of its own size.
 _MOST_ROUNDING = 0.01
+# Where rounding switches a ReLU, gradients jump. What depends on the number of rows changes by
+# about as much as that does.
+_MOST_SWITCHING = 0.1
 
 
 def of_other_rows(mode, before, after, mask, first=None):
@@ -142,13 +145,15 @@ def of_scales(run, others):
     )
 
 
-def of_sizes(mode, one, other):
+def of_sizes(mode, one, other, switching):
     """Finds what depends on the number of rows.
 
     Args:
         mode: `Mode`.
         one: Pair of a `Run` and a boolean [n]: the rows that count, as many in both.
         other: The same for another number of rows.
+        switching: Function that returns how far rounding may move gradients where it switches a
+            ReLU, relative to their size. It is asked of those that move by more than sums do.
 
     Returns:
         List of arguments for `Mode.find`.
@@ -156,18 +161,38 @@ def of_sizes(mode, one, other):
     (before, mask), (after, rows) = one, other
 
     def sizes(before, after):
-        pairs = zip(before, after, strict=True)
-        return [moved(of_rows(mask, a), of_rows(rows, b)) for a, b in pairs]
+        return _moved_rows(before, mask, after, rows)
 
     found, of_values = [], sizes(before.values, after.values)
     if max(of_values, default=0) > mode.other_shape:
         found.append(("removal", _ANY_SIZE, f"{mode.gives} that change {_by(of_values)} {_SIZE}"))
-    of_gradients = sizes(before.by_inputs, after.by_inputs)
-    of_gradients.append(moved_together(before.by_variables, after.by_variables))
-    if max(of_gradients) > mode.other_shape:
+    of_gradients = moved_gradients(before, mask, after, rows)
+    change = max(of_gradients)
+    if change > mode.other_shape and change > min(switching(), _MOST_SWITCHING):
         got = f"gradients of {mode.gives} that change {_by(of_gradients)} {_SIZE}"
         found.append(("removal", _ANY_SIZE, got))
     return found
+
+
+def moved_gradients(before, mask, after, rows):
+    """How far gradients move: by each input for the rows that count, and by all variables together.
+
+    Args:
+        before: `Run`.
+        mask: Boolean [n]: its rows that count.
+        after: `Run`.
+        rows: Boolean [m], the same rows in it.
+
+    Returns:
+        List of relative changes.
+    """
+    by_inputs = _moved_rows(before.by_inputs, mask, after.by_inputs, rows)
+    return [*by_inputs, moved_together(before.by_variables, after.by_variables)]
+
+
+def _moved_rows(before, mask, after, rows):
+    pairs = zip(before, after, strict=True)
+    return [moved(of_rows(mask, a), of_rows(rows, b)) for a, b in pairs]
 
 
 def _of_gradients(mode, sizes, when):
