@@ -36,7 +36,7 @@ def test_what_no_graph_can_hold_is_not_refused():
     "turns, found", [(1e6, []), (0.0, ["removal"])], ids=["by both", "by rows"]
 )
 def test_a_relu_that_rounding_switches_is_not_taken_for_a_dependence(turns, found):
-    """Its gradient jumps with the number of rows, and as well with the last digits of the inputs."""
+    """Its gradient jumps with the number of rows, and with the last digits of the inputs too."""
 
     def switched(x):
         offset = 1e-7 * tf.sin(turns * x + tf.cast(tf.shape(x)[0], x.dtype))
