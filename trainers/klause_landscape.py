@@ -65,11 +65,11 @@ def _measured(name, path, settings):
 
     import tfdpnorm.models  # noqa: F401  so that saved networks load
     from tfdpnorm.data import load_examples, match_images
-    from tfdpnorm.experiments.runs.landscape import measure_landscape
+    from tfdpnorm.experiments.runs.landscape import check_network, measure_landscape
 
     model = keras.models.load_model(path, compile=False)
     examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
-    _check(name, path, model, examples)
+    check_network(path, model, scale_norm=name == _WITH, examples=examples, dataset=FLAGS.dataset)
     return measure_landscape(
         name,
         model,
@@ -78,26 +78,6 @@ def _measured(name, path, settings):
         settings,
         source={"model_file": pathlib.Path(path).name, "dataset": FLAGS.dataset},
     )
-
-
-def _check(name, path, model, examples):
-    """That the file holds the network that the flag says, and one for this data set."""
-    from tfdpnorm.analysis import residual_additions
-    from tfdpnorm.layers import ScaleNorm
-
-    blocks = residual_additions(model)
-    scaled = sum(isinstance(layer, ScaleNorm) for layer in blocks)
-    if not blocks or scaled != (len(blocks) if name == _WITH else 0):
-        raise ValueError(
-            f"Expected a network {'with' if name == _WITH else 'without'} ScaleNorm in {path}, got "
-            f"one with {len(blocks)} residual blocks, {scaled} of them with it. Are the two files "
-            "swapped?"
-        )
-    if model.output_shape[-1] != examples.num_classes:
-        raise ValueError(
-            f"Expected a network with {examples.num_classes} logits, as {FLAGS.dataset} has "
-            f"classes, got {path} with {model.output_shape[-1]}. Give its --dataset."
-        )
 
 
 def _show(folder, names):

@@ -1,6 +1,7 @@
 """Halving of the learning rate on a plateau: what is asked, what it costs, and what is said."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tensorflow import keras
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.report.tables import experiment_table
 from tfdpnorm.experiments.runs.plateaus import halving_callbacks
+from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
 
@@ -79,6 +81,15 @@ def test_the_validation_examples_are_asked_within_their_own_budget(
     epsilon = renyi + np.log1p(-1 / alphas) - np.log(1e-3 * alphas) / (alphas - 1)
     assert 1.9 < epsilon.min() <= 2.01
     assert halving.monitor == validation.name
+
+
+def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(make_record):
+    record = make_record(epsilon=2.5, epsilon_validation=0.75, not_covered=["The weather."])
+    run = types.SimpleNamespace(data=types.SimpleNamespace(validation_x=np.zeros(30)))
+    assert PrivateRun.spent(run, record) == (
+        "epsilon 2.5 at delta 1e-05 (rdp); for the 30 examples that answered of plateaus: epsilon "
+        "0.75 at delta 1e-05\n  NOT COVERED: The weather."
+    )
 
 
 def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):

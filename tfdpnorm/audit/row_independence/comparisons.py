@@ -200,8 +200,9 @@ def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
 
 
 def _moved_by_last_digits(mode, run, mask):
-    """How far gradients may move, relatively, by what changes the last digits: a few times as far
-    as they do if those of the inputs change.
+    """How far gradients may move, relatively, by what changes last digits.
+
+    It is a few times as far as they move if the last digits of the inputs change.
 
     Args:
         mode: `Mode`.

@@ -17,6 +17,7 @@ from tfdpnorm.analysis import (
 )
 from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.keras_compat.precision import without_mixed_precision
+from tfdpnorm.layers import ScaleNorm
 
 _MOST_ASYMMETRY = 0.01
 _SECONDS_BETWEEN_LINES = 60
@@ -107,6 +108,31 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "seconds": time.monotonic() - begin,
         **provenance({**dataclasses.asdict(settings), **source}),
     }
+
+
+def check_network(path, model, *, scale_norm, examples, dataset):
+    """Raises ValueError unless a file holds the network that it is given for.
+
+    Args:
+        path: The file.
+        model: The model in it.
+        scale_norm: Whether its residual blocks have `ScaleNorm`; else none may have it.
+        examples: `tfdpnorm.data.Examples` that it was trained on.
+        dataset: Their name.
+    """
+    blocks = residual_additions(model)
+    scaled = sum(isinstance(layer, ScaleNorm) for layer in blocks)
+    if not blocks or scaled != (len(blocks) if scale_norm else 0):
+        raise ValueError(
+            f"Expected a network {'with' if scale_norm else 'without'} ScaleNorm in {path}, got "
+            f"one with {len(blocks)} residual blocks, {scaled} of them with it. Are the two files "
+            "swapped?"
+        )
+    if model.output_shape[-1] != examples.num_classes:
+        raise ValueError(
+            f"Expected a network with {examples.num_classes} logits, as {dataset} has classes, got "
+            f"{path} with {model.output_shape[-1]}. Give its --dataset."
+        )
 
 
 def _end(ritz, place, tolerance):
