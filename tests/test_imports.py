@@ -197,10 +197,11 @@ def forbidden_imports(modules):
     """What breaks the layers, one line for each import."""
     standard = set(sys.stdlib_module_names)
     libraries = ("tensorflow", "numpy")
-    ground = ("tfdpnorm.arguments", "tfdpnorm.choices", "tfdpnorm.files", COMPAT)
+    ground = (*(f"tfdpnorm.{name}" for name in ("arguments", "choices", "dtypes", "files")), COMPAT)
     allowed = {
         "tfdpnorm.arguments": [],
         "tfdpnorm.choices": [],
+        "tfdpnorm.dtypes": libraries,
         "tfdpnorm.files": [],
         COMPAT: [COMPAT, "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],

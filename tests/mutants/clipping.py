@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "half-precision-sums",
         "tfdpnorm/gradients/clipping.py",
-        (("return dtype if dtype == tf.float64 else tf.float32", "return dtype"),),
+        (("return at_least_float32(variable.dtype)", "return tf.as_dtype(variable.dtype)"),),
         "Clipped gradients of half-precision variables are summed in half precision.",
         ("tests/gradients/test_clipping.py",),
     ),

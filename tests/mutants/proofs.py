@@ -11,9 +11,35 @@ MUTANTS = (
     Mutant(
         "unproved-models-are-trained",
         _ROWS,
-        (("            if self._validate is True:\n", "            if self._validate is None:\n"),),
+        (
+            (
+                "            if self._validate is True or proof.written:",
+                "            if proof.written:",
+            ),
+        ),
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
+    ),
+    Mutant(
+        "counters-of-physical-batches",
+        "tfdpnorm/audit/row_independence/proof/rules/state.py",
+        (("        node.walk.draws.write(node.mixed(_CHANGES))\n", "        pass\n"),),
+        "A variable that is released tells how many physical batches the lots had.",
+        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
+    ),
+    Mutant(
+        "counters-where-rows-run-apart",
+        "tfdpnorm/audit/row_independence/proof/proof.py",
+        ((").proof([]), batch_wide=())", ").proof([]), batch_wide=(), written=())"),),
+        "Without one example, others read another count.",
+        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
+    ),
+    Mutant(
+        "counters-if-only-probed",
+        _ROWS,
+        (("is True or proof.written:", "is True:"),),
+        "As the first of these, with validate='probe'.",
+        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
     ),
     Mutant(
         "unproved-and-unsaid",

@@ -297,11 +297,11 @@ MUTANTS = (
     ),
     Mutant(
         "norms-in-half-precision",
-        "tfdpnorm/gradients/contributions/arithmetic.py",
+        "tfdpnorm/dtypes.py",
         (
             (
-                "return tf.cast(x, x.dtype if",
-                "return tf.cast(tf.cast(x, tf.float16), x.dtype if",
+                "return tf.cast(x, at_least_float32",
+                "return tf.cast(tf.cast(x, tf.float16), at_least_float32",
             ),
         ),
         "Norms are taken of rounded numbers.",

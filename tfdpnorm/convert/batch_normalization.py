@@ -10,6 +10,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.convert.converters import CannotConvertError, Replacement, register_converter
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization
 
@@ -125,7 +126,7 @@ def _layered(layer, axis, settings):
 
 def _group_normalization(layer, axis, groups):
     # float32: under a half-precision policy Keras would take the moments of groups in that.
-    wide = "float64" if layer.compute_dtype == "float64" else "float32"
+    wide = at_least_float32(layer.compute_dtype).name
     return keras.layers.GroupNormalization(
         groups=groups, axis=axis, epsilon=layer.epsilon, name=layer.name, dtype=wide
     )

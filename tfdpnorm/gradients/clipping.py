@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import CLIP_GROUPINGS
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.gradients.contributions.arithmetic import sum_of_squares
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 
@@ -179,8 +180,7 @@ class ClippedSum(NamedTuple):
 
 def accumulation_dtype(variable):
     """The dtype in which gradients of `variable` are summed: float32 unless it is float64."""
-    dtype = tf.as_dtype(variable.dtype)
-    return dtype if dtype == tf.float64 else tf.float32
+    return at_least_float32(variable.dtype)
 
 
 def clip_factors(squared_norms, l2_norm_clip, clip_function="abadi"):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import decay, positive, within
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
 from tfdpnorm.keras_compat.precision import no_autocast
 
@@ -208,7 +209,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
     @property
     def _moments_dtype(self):
-        return "float64" if self.compute_dtype == "float64" else "float32"
+        return at_least_float32(self.compute_dtype).name
 
     def _truncated(self, inputs):
         values = tf.cast(inputs, self._moments_dtype)

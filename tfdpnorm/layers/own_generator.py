@@ -6,6 +6,7 @@ import random
 import tensorflow as tf
 
 from tfdpnorm.arguments import refusal
+from tfdpnorm.dtypes import at_least_float32
 
 
 def checked_seed(seed):
@@ -39,5 +40,4 @@ def normal_numbers(generator, shape, dtype):
         shape: Shape, or a tensor that holds one.
         dtype: Of the result.
     """
-    wide = tf.float64 if dtype == tf.float64 else tf.float32
-    return tf.cast(generator.normal(shape, dtype=wide), dtype)
+    return tf.cast(generator.normal(shape, dtype=at_least_float32(dtype)), dtype)

@@ -5,6 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.choices import STATISTICS
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.precision import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
 
@@ -79,7 +80,7 @@ class PublicMomentsLayer(keras.layers.Layer):
 
     @property
     def _moments_dtype(self):
-        return "float64" if self.compute_dtype == "float64" else "float32"
+        return at_least_float32(self.compute_dtype).name
 
     def store_moments(self, mean, variance, rows):
         """Keeps public moments ([channels], [channels]) of `rows` public rows for inference."""

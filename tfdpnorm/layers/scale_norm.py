@@ -4,6 +4,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, refusal
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
 
 NORMALIZATIONS = ("group", "batch", "public_batch")
@@ -65,7 +66,7 @@ class ScaleNorm(keras.layers.Layer):
         policy = getattr(self, "dtype_policy", None)
         if normalization == "group":
             # Keras takes a group's moments in the compute dtype: in half precision too coarse.
-            wide = "float64" if self.compute_dtype == "float64" else "float32"
+            wide = at_least_float32(self.compute_dtype).name
             self._normalize = keras.layers.GroupNormalization(groups=groups, dtype=wide, **shared)
         elif normalization == "batch":
             self._normalize = keras.layers.BatchNormalization(dtype=policy, **shared)

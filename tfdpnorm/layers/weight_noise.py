@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import real, refusal
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.losses import clear_losses
 from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.precision import as_stored
@@ -168,8 +169,7 @@ class WeightNoise(keras.layers.Wrapper):
                 f"Expected floating-point weights, got {variable.name!r} of dtype "
                 f"{mean.dtype.name}. Make it not trainable, or leave the layer out of WeightNoise."
             )
-        wide = tf.float64 if mean.dtype == tf.float64 else tf.float32
-        noise = normal_numbers(self._generator, mean.shape, wide)
+        noise = normal_numbers(self._generator, mean.shape, at_least_float32(mean.dtype))
         return mean + tf.cast(self.stddev * noise, mean.dtype)
 
     def _refuse(self, variables, what):

@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.dtypes import widened
 from tfdpnorm.keras_compat.devices import compiled
 
 
@@ -19,8 +20,7 @@ def mish(x):
     Reference:
         Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1.
     """
-    wide = x if x.dtype == tf.float64 else tf.cast(x, tf.float32)
-    return tf.cast(_mish(wide), x.dtype)
+    return tf.cast(_mish(widened(x)), x.dtype)
 
 
 @tf.custom_gradient

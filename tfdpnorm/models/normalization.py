@@ -6,6 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice
 from tfdpnorm.choices import NORMS, PLACEMENTS
+from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
 
 LOGITS = "logits"  # name of every network's last trainable layer
@@ -56,14 +57,15 @@ def normalization_layer(
             f"{actual_groups} groups at {name!r}, whose output would be constant. Choose fewer "
             'groups, another norm, or for the logits norm_placement="hidden".'
         )
-    # float32: under a half-precision policy Keras would take the moments of groups in that.
+    # Under a half-precision policy Keras would take the moments of groups in half precision.
+    wide = at_least_float32(keras.mixed_precision.global_policy().compute_dtype).name
     if norm == "layer":
         # One group is layer normalisation over all units with one gamma and beta per channel.
         if rank > 2:
-            return keras.layers.GroupNormalization(groups=1, name=name, dtype="float32")
+            return keras.layers.GroupNormalization(groups=1, name=name, dtype=wide)
         return keras.layers.LayerNormalization(name=name)
     if norm == "group":
-        return keras.layers.GroupNormalization(groups=actual_groups, name=name, dtype="float32")
+        return keras.layers.GroupNormalization(groups=actual_groups, name=name, dtype=wide)
     if norm == "batch":
         return keras.layers.BatchNormalization(name=name)
     if norm == "noised_batch":

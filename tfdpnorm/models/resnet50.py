@@ -62,7 +62,7 @@ def resnet50(
             use_bias=norm == "none",
             kernel_initializer="he_normal",
             name=name,
-        )(x)
+        )(normalize.prepared(x, name))
         x = normalize(x, name)
         return keras.layers.Activation(activation, name=f"{name}_{activation}")(x)
 

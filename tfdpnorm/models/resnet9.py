@@ -59,6 +59,8 @@ def resnet9(
     def block(x, filters, name, pool=False):
         # Without any normalisation a bias is needed to shift what Mish sees.
         use_bias = norm == "none"
+        if order == "conv_norm_act":  # else Mish comes before what subtracts the mean
+            x = normalize.prepared(x, name)
         x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=use_bias, name=name)(x)
         if order == "conv_norm_act":
             x = activated(normalize(x, name), name)

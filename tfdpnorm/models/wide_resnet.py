@@ -104,7 +104,9 @@ def wide_resnet(
                 skip = keras.layers.Conv2D(
                     filters, 1, strides=strides, use_bias=False, name=f"{name}_skip"
                 )(x)
-            path = convolution(activated(x, f"{name}_1"), filters, f"{name}_conv1", strides)
+            # The second convolution is followed by an addition, not by a normalisation.
+            path = normalize.prepared(activated(x, f"{name}_1"), f"{name}_conv1")
+            path = convolution(path, filters, f"{name}_conv1", strides)
             path = convolution(activated(path, f"{name}_2"), filters, f"{name}_conv2")
             x = added(path, skip, name)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(activated(x, "last"))

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.data import Lot
 from tfdpnorm.training import make_private
 
 layers = keras.layers
@@ -58,6 +59,26 @@ class Keeping(layers.Layer):
 
     def call(self, x):
         return tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [x], tf.float32), [None, 5])
+
+
+class Counting(layers.Layer):
+    """Counts its calls in training, which nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = tf.Variable(0.0, trainable=False)
+
+    def call(self, x, training=None):
+        if training:
+            self.calls.assign_add(1.0)
+        return x
+
+
+class Flipping(Counting):
+    """Has another sign in every other call."""
+
+    def call(self, x, training=None):
+        return super().call(x, training=training) * tf.cos(np.pi * self.calls)
 
 
 class Dropping(layers.Layer):
@@ -124,6 +145,37 @@ def test_what_no_engine_makes_sound_is_refused_by_all(engine):
     with pytest.raises(ValueError, match="^Expected state that no example changes.*keeping") as got:
         made(model_of(Keeping()), engine=engine)
     assert "\n" not in str(got.value)
+
+
+@pytest.mark.parametrize("validate", [True, "probe"])
+@pytest.mark.parametrize("engine", [None, "book_keeping", "per_example"])
+@pytest.mark.parametrize("layer", [Counting, Flipping])
+def test_what_counts_the_physical_batches_is_refused_by_all(layer, engine, validate):
+    """Their number is that of a lot's examples, rounded up, and no noise covers it."""
+    why = "^Expected variables that do not change within an update.*Change it after each update"
+    with pytest.raises(ValueError, match=why) as caught:
+        made(model_of(layer()), engine=engine, validate=validate)
+    assert "\n" not in str(caught.value) and "per_example" not in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_without_one_example_others_would_read_another_count(engine):
+    """Why it is refused: with 1 row in a physical batch, each example has another sign of loss."""
+    layer = Flipping()
+    head = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+    model = keras.Sequential([keras.Input((2,)), head, layer])
+    settings = {"num_examples": 7, "expected_batch_size": 7, "steps": 1, "noise_multiplier": 1.0}
+    settings |= {"l2_norm_clip": 1.0, "delta": 1e-5, "physical_batch_size": 1, "validate": False}
+    private = make_private(model, engine=engine, **settings)
+    private.compile("sgd", lambda y, predictions: 100.0 * predictions[:, 0])
+    first, others = [[0.0, 1.0]], [[1.0, 0.0], [-1.0, 0.0]] * 3
+
+    def clipped_sum(x):
+        layer.calls.assign(0.0)
+        lot = Lot(tf.constant(x)[:, tf.newaxis], *[tf.ones([len(x), 1])] * 3)
+        return private.clipped_sum(lot)[0].numpy()
+
+    assert np.linalg.norm(clipped_sum(first + others) - clipped_sum(others)) > 10
 
 
 def test_examples_that_meet_are_refused_and_not_run_apart():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.contents import elements, operation_types
 from tfdpnorm.audit.row_independence.state import State
+from tfdpnorm.dtypes import widened
 from tfdpnorm.keras_compat.graphs import as_written, seed_graph
 
 _GRAPH_SEED = 5
@@ -135,8 +136,7 @@ class Traced:
             return None
         terms = []
         for number, value in enumerate(v for v in values if v.dtype.is_floating):
-            wide = value if value.dtype == tf.float64 else tf.cast(value, tf.float32)
-            wide = tf.reshape(wide, [self._count, -1])
+            wide = tf.reshape(widened(value), [self._count, -1])
             seed = [_GRAPH_SEED, number]
             inside = tf.random.stateless_normal(tf.shape(wide)[1:], seed, dtype=wide.dtype)
             weighted = wide * inside * tf.cast(weights, wide.dtype)[:, tf.newaxis]

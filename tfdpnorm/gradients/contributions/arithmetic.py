@@ -19,11 +19,6 @@ _MOST_CANCELLED = 256.0
 MOST_REMOVED = 0.99 * LONGER**2
 
 
-def widened(x):
-    """`x` in the dtype that norms and sums are taken in: float32, float64 for float64."""
-    return tf.cast(x, x.dtype if x.dtype == tf.float64 else tf.float32)
-
-
 def sum_of_squares(x, axis=None):
     """The squared L2 norm over `axis`, or of each row of x, [rows, ...]; never less than that.
 

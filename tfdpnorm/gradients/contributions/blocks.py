@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import (
     cleaned,
     gram_norms,
     sum_of_squares,
     weighted,
-    widened,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.positions import over_positions
 

@@ -5,13 +5,13 @@ import copy
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import (
     cleaned,
     gram_norms,
     in_chunks,
     sum_of_squares,
     weighted,
-    widened,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution, Instantiated
 from tfdpnorm.gradients.contributions.patches import (

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 
 # Up to here TensorFlow's filter gradient is quick, if the images are no smaller than the kernel.

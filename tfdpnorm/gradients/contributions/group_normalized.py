@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.positions import over_positions, size
 from tfdpnorm.keras_compat.devices import compiled
 

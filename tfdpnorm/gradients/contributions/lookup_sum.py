@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import (
     gram_norms,
     sum_of_squares,
     weighted,
-    widened,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.contribution import Contribution, OuterSum
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS, RowSums
 from tfdpnorm.gradients.rounded_sums import LONGER

@@ -5,7 +5,7 @@ import string
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.broadcast import summed_to
 from tfdpnorm.gradients.contributions.contribution import OuterSum

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.broadcast import bias_gradients, summed_to
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum

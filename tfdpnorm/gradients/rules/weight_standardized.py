@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.gradients.contributions.arithmetic import widened
+from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.broadcast import bias_gradients
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.standardized_sum import (

@@ -129,7 +129,7 @@ def _refused(model, checked, plan, engine, specs, validate):
     def conclude(proof, count):
         del count
         stops = proof is not None and not proof.holds
-        if stops and validate is True:
+        if stops and (validate is True or proof.written):
             raise refusal_of(proof, engine)
         return stops
 

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.dtypes import widened
 from tfdpnorm.keras_compat.graphs import converted, users_code_converted
 from tfdpnorm.training.step.example_means import example_means, mask_of, warn_of_meaning
 
@@ -122,7 +123,7 @@ class PerExampleLoss:
             self._told = True
             warn_of_meaning()
         means = example_means(values, mask, sample_weight)
-        return tf.cast(means, tf.float64 if means.dtype == tf.float64 else tf.float32)
+        return widened(means)
 
 
 def _without_ignored(loss, y, predictions):

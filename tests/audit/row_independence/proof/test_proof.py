@@ -83,14 +83,15 @@ def test_a_write_of_rows_is_a_fault_and_a_write_of_free_values_is_none():
         return x
 
     assert prove(counts, (SPEC,), P, several_batches=False).holds
-    (counted,) = prove(counts, (SPEC,), P).batch_wide
+    (counted,) = prove(counts, (SPEC,), P).written
     assert "changes a variable with each physical batch" in counted.why
 
     def counts_for_nobody(x):
         variable.assign_add(tf.ones([4]))
         return x
 
-    assert prove(counts_for_nobody, (SPEC,), P).holds
+    # The number of physical batches, which the lot's size says, would stand in the variable.
+    assert prove(counts_for_nobody, (SPEC,), P).culprit.why == counted.why
     proof = prove(remembers, (SPEC,), P)
     assert not proof.holds and proof.failed == ()
     assert proof.obstacle == str(proof.state_faults[0])

@@ -26,8 +26,9 @@ other: without one of them, all later ones lie one place further in front. Draws
 are as likely as before, since they are drawn alike and apart from each other (see `draws`); so in
 law the examples that stay give what they gave. What this does not say: that two physical batches of
 a lot get the same function. What is drawn once for all rows of a batch, or changed from batch to
-batch, as a counter is, tells the batches apart, and moves with none of the examples. Such are noted
-(`Proof.batch_wide`), and stop the proof unless a lot is one physical batch.
+batch, as a counter is, tells the batches apart, and moves with none of the examples. A counter also
+tells how many physical batches the lots had, which no noise covers. Such are noted
+(`Proof.batch_wide` and `Proof.written`), and stop the proof unless a lot is one physical batch.
 
 Lemma. If the verdicts of an operation's inputs are true, so are those of its outputs. By induction
 over the graph all verdicts are true. For each family of operations the module of its rules says

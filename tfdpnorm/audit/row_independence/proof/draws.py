@@ -84,34 +84,24 @@ class Draws:
         self._wanted = {}
         self._batch_wide = {}
         self._written = {}
-        self._read = set()
 
     @property
     def batch_wide(self):
-        """Tuple of `Mixed`: what rows depend on that tells one physical batch from another.
+        """Tuple of `Mixed`: the draws for all rows of a physical batch that rows depend on.
 
-        Draws for all rows of a batch, and variables that get new values. The proof takes both for
-        free. But without one example of a lot, others move from one physical batch to another.
-        Variables that nothing reads, as far as types and shapes tell, are none of these.
+        The proof takes them for free. But without one example of a lot, others move from one
+        physical batch to another.
         """
-        written = {name: note for name, (kind, note) in self._written.items() if self._reads(kind)}
-        return tuple({**self._batch_wide, **written}.values())
+        return tuple(self._batch_wide.values())
 
-    def _reads(self, kind):
-        """Whether a variable of this kind, a pair of its type and its shape or None, is read."""
-        dtype, shape = kind
-        return any(
-            dtype == other and (None in (shape, given) or shape == given)
-            for other, given in self._read
-        )
+    @property
+    def written(self):
+        """Tuple of `Mixed`: the operations that give variables new values, free ones."""
+        return tuple(self._written.values())
 
-    def read(self, dtype, shape=None):
-        """Notes that a variable is read; its shape is a tuple of numbers, or None."""
-        self._read.add((dtype, shape))
-
-    def write(self, note, dtype, shape=None):
+    def write(self, note):
         """Notes that a variable is changed."""
-        self._written[note.op_name] = (dtype, shape), note
+        self._written[note.op_name] = note
 
     def share(self, notes):
         """Notes that rows depend on these."""
@@ -130,7 +120,6 @@ class Draws:
         if new:
             self._batch_wide.clear()
             self._written.clear()
-            self._read.clear()
         return bool(new)
 
     def of(self, node, seeds):

@@ -1,6 +1,7 @@
 """Proof that each output of a function keeps the examples apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -58,9 +59,12 @@ class Proof:
         operations: How many operations the graph has, functions that it calls not counted.
         broadcast_layers: Tuple of layers that read no example and whose output is broadcast to all
             examples: the engine has to be told (see `tfdpnorm.gradients.book_keeping`).
-        batch_wide: Tuple of `Mixed`: what rows depend on that is drawn or changed once for a whole
-            physical batch. Without one example of a lot, others move to another of its physical
-            batches, and get what is drawn there. Empty if a lot is one physical batch.
+        batch_wide: Tuple of `Mixed`: what rows depend on that is drawn once for a whole physical
+            batch. Without one example of a lot, others move to another of its physical batches, and
+            get what is drawn there. Empty if a lot is one physical batch.
+        written: Tuple of `Mixed`: where variables get new values, such as counters. Their values
+            would tell how many physical batches a lot has, and the rows of one from those of
+            another. Empty if a lot is one physical batch, unless its rows may run one by one.
     """
 
     claims: tuple
@@ -68,12 +72,16 @@ class Proof:
     operations: int = 0
     broadcast_layers: tuple = ()
     batch_wide: tuple = ()
+    written: tuple = ()
 
     @property
     def holds(self):
         """Whether all claims are proved, no state depends on examples, and no row on its batch."""
-        apart = all(claim.holds for claim in self.claims)
-        return apart and not self.state_faults and not self.batch_wide
+        return all(claim.holds for claim in self.claims) and not self._found
+
+    @property
+    def _found(self):
+        return (*self.state_faults, *self.written, *self.batch_wide)
 
     @property
     def failed(self):
@@ -85,15 +93,30 @@ class Proof:
         """What stopped the proof first, in words; None if nothing did."""
         for claim in self.failed:
             return str(claim)
-        for fault in (*self.state_faults, *self.batch_wide):
-            return str(fault)
-        return None
+        return next(map(str, self._found), None)
 
     @property
     def culprit(self):
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
-        return next(iter([*mixed, *self.state_faults, *self.batch_wide]), None)
+        return next(iter([*mixed, *self._found]), None)
+
+
+class Found(NamedTuple):
+    """What a walk over a graph found: the list of verdicts, and the rest as in `Proof`."""
+
+    verdicts: list
+    state_faults: tuple
+    operations: int
+    batch_wide: tuple
+    written: tuple
+
+    def proof(self, claims, broadcast_layers=(), *, several_batches=True):
+        """The `Proof` with these claims; see `prove` for the arguments."""
+        of_batches = (self.batch_wide, self.written) if several_batches else ((), ())
+        return Proof(
+            tuple(claims), self.state_faults, self.operations, broadcast_layers, *of_batches
+        )
 
 
 def prove(function, specs, examples, per_example=1, several_batches=True):
@@ -106,7 +129,7 @@ def prove(function, specs, examples, per_example=1, several_batches=True):
         examples: P.
         per_example: How many entries of the first axis of each output belong to one example.
         several_batches: Whether a lot may have several physical batches, so that what is drawn once
-            for one of them must not reach the rows.
+            for one of them must not reach the rows, and no variable may change.
 
     Returns:
         `Proof` with a claim for each output.
@@ -122,20 +145,18 @@ def prove(function, specs, examples, per_example=1, several_batches=True):
 
 def prove_outputs(graph, examples, public=(), per_example=1, several_batches=True):
     """As `prove`, for the outputs of a graph; `public` as in `verdicts_of`."""
-    verdicts, faults, batch_wide = verdicts_of(graph, examples, public=public)
-    claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(verdicts)]
-    return Proof(
-        tuple(claims),
-        faults,
-        len(graph.get_operations()),
-        batch_wide=batch_wide if several_batches else (),
-    )
+    found = verdicts_of(graph, examples, public=public)
+    claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(found.verdicts)]
+    return found.proof(claims, several_batches=several_batches)
 
 
 def prove_state(graph, examples, public=()):
-    """Proves only that no state depends on examples, as `prove_outputs`."""
-    _, faults, _ = verdicts_of(graph, examples, [], public)
-    return Proof((), faults, len(graph.get_operations()))
+    """Proves only that no state depends on examples, nor changes at all, as `prove_outputs`.
+
+    For engines that run each row by itself. They may run one after the other, and what the first of
+    them changes, the second one reads.
+    """
+    return replace(verdicts_of(graph, examples, [], public).proof([]), batch_wide=())
 
 
 def traced_function(function, specs):
@@ -162,8 +183,7 @@ def verdicts_of(graph, examples, tensors=None, public=()):
         public: Collection of tensors of the graph outside that depend on no example.
 
     Returns:
-        Triple of the verdicts on the tensors, a list; the state faults, a tuple of `Mixed`; and
-        what rows depend on that is drawn or changed once for a whole physical batch, another one.
+        `Found`.
     """
     public = {id(tensor) for tensor in public}
     captured = {}
@@ -176,7 +196,8 @@ def verdicts_of(graph, examples, tensors=None, public=()):
     found = iter(walk.run(graph, [captured.get(id(t), Rows(0)) for t in graph.inputs], inside))
     verdicts = [next(found) if tf.is_symbolic_tensor(t) else FREE for t in tensors]
     faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
-    return verdicts, faults, walk.draws.batch_wide
+    operations = len(graph.get_operations())
+    return Found(verdicts, faults, operations, walk.draws.batch_wide, walk.draws.written)
 
 
 def forward_verdicts(graph, examples, tensors):

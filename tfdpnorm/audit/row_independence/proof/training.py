@@ -18,7 +18,6 @@ from tensorflow import keras
 from tfdpnorm.audit.row_independence.proof.broadcast import is_broadcast, operations_until
 from tfdpnorm.audit.row_independence.proof.proof import (
     Claim,
-    Proof,
     check_specs,
     forward_verdicts,
     traced_function,
@@ -190,15 +189,15 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
         examples: P.
         public: See `verdicts_of`.
         several_batches: Whether a lot may have several physical batches, so that nothing that is
-            drawn or changed once for a whole one may reach the rows.
+            drawn once for a whole one may reach the rows, and no variable may change.
 
     Returns:
         See `prove_book_keeping`.
     """
     seen = _claimed(kept)
     tensors = [t.tensor for t in seen]
-    verdicts, faults, batch_wide = verdicts_of(graph, examples, tensors, public)
-    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, verdicts, strict=True)]
+    found = verdicts_of(graph, examples, tensors, public)
+    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, found.verdicts, strict=True)]
     for i, each in enumerate(seen):
         if each.gradient is not None and not claims[each.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
@@ -206,8 +205,7 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
     pairs = zip(seen, claims, strict=True)
     watched = [(t.tap, t.tensor, c.reads_no_example) for t, c in pairs if t.tap]
     layers = _broadcast_layers(watched, kept.losses, examples)
-    operations = len(graph.get_operations())
-    return Proof(tuple(claims), faults, operations, layers, batch_wide if several_batches else ())
+    return found.proof(claims, layers, several_batches=several_batches)
 
 
 def _broadcast_of_other_rows(kept, examples):

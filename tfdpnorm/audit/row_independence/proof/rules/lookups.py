@@ -114,7 +114,6 @@ def _gather(node):
 @rule("ResourceGather", "ResourceGatherNd")
 def _resource_gather(node):
     """The vectors that a variable holds for given indices take the places of these."""
-    node.walk.draws.read(node.op.outputs[0].dtype)
     if node.all_free(range(2)):
         return FREE
     indices, rank = node.of_rows(1), node.rank(1)

@@ -10,19 +10,11 @@ import tensorflow as tf
 from tfdpnorm.audit.row_independence.proof.registry import rule
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free
 
-_WHOLE = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _CHANGES = "changes a variable with each physical batch, of which a lot may have several"
-
-
-def _known(shape):
-    return tuple(shape.as_list()) if shape.is_fully_defined() else None
 
 
 @rule("VarHandleOp", "ReadVariableOp", "VarIsInitializedOp", "VariableShape")
 def _read(node):
-    if node.op.type == "ReadVariableOp":
-        value = node.op.outputs[0]
-        node.walk.draws.read(value.dtype, _known(value.shape))
     return FREE if node.all_free(range(len(node.verdicts))) else node.mixed("reads by examples")
 
 
@@ -49,9 +41,7 @@ def _write(node):
     elif _may_be_a_generator(node):
         node.fault("may set the state of a generator, so that its random numbers are no secret")
     else:
-        value = node.op.inputs[-1]
-        shape = _known(value.shape) if node.op.type in _WHOLE else None
-        node.walk.draws.write(node.mixed(_CHANGES), value.dtype, shape)
+        node.walk.draws.write(node.mixed(_CHANGES))
     return []
 
 
