@@ -8,7 +8,7 @@ from tfdpnorm.arguments import whole
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 class RandomCropAndFlip(keras.layers.Layer):
-    """Pads images by reflection, cuts a window of the old size out, and flips half of them.
+    """Pads images with their mirror images, cuts a window of the old size out, and flips half of them.
 
     Where the window lies, and whether it is flipped left to right, is drawn anew for each image and
     each call. Without `training=True` images stay as they are.
@@ -19,7 +19,8 @@ class RandomCropAndFlip(keras.layers.Layer):
         run's secret key and the number of the update, so that a resumed run draws them again.
 
     Args:
-        padding: Pixels added on each side, at most the size of the images less one.
+        padding: Pixels added on each side, at most the size of the images. The mirror
+            image begins with the outermost pixels again.
         flip: Whether half of the windows are flipped left to right.
 
     Call arguments:
@@ -40,10 +41,10 @@ class RandomCropAndFlip(keras.layers.Layer):
     def build(self, input_shape):
         shape = tuple(input_shape)
         sizes = shape[1:3]
-        if len(shape) != 4 or any(size is None or size <= self.padding for size in sizes):
+        if len(shape) != 4 or any(size is None or size < self.padding for size in sizes):
             raise ValueError(
-                "Expected images [rows, height, width, channels] of a known height and width above "
-                f"padding={self.padding}, got shape {shape}. Choose a smaller padding."
+                "Expected images [rows, height, width, channels] of a known height and width of "
+                f"padding={self.padding} or more, got shape {shape}. Choose a smaller padding."
             )
         super().build(input_shape)
 
@@ -51,16 +52,13 @@ class RandomCropAndFlip(keras.layers.Layer):
         if not training:
             return inputs
         rows, (height, width) = tf.shape(inputs)[0], inputs.shape[1:3]
-        down, right = (
-            self._below(2 * self.padding + 1, rows),
-            self._below(2 * self.padding + 1, rows),
-        )
+        down, right = (self._below(2 * self.padding + 1, rows) for _ in range(2))
         columns = right[:, tf.newaxis] + tf.range(width)
         if self.flip:
             flipped = self._below(2, rows)[:, tf.newaxis] > 0
             columns = tf.where(flipped, columns[:, ::-1], columns)
         edge = [self.padding, self.padding]
-        padded = tf.pad(inputs, [[0, 0], edge, edge, [0, 0]], "REFLECT")
+        padded = tf.pad(inputs, [[0, 0], edge, edge, [0, 0]], "SYMMETRIC")
         window = tf.gather(padded, down[:, tf.newaxis] + tf.range(height), axis=1, batch_dims=1)
         window = tf.gather(window, columns, axis=2, batch_dims=1)
         return tf.ensure_shape(window, inputs.shape)
