@@ -93,6 +93,45 @@ def test_an_image_does_not_change_the_features_of_another(tmp_path, monkeypatch,
     np.testing.assert_allclose(some, all_of_them[2:4], rtol=1e-5, atol=1e-6)
 
 
+def coupled(x):
+    return x - tf.reduce_mean(x, axis=0)
+
+
+def coupled_from_9_rows(x):
+    return tf.cond(tf.shape(x)[0] > 8, lambda: coupled(x), lambda: x)
+
+
+@pytest.mark.parametrize("function", [coupled, coupled_from_9_rows])
+def test_where_images_meet_they_are_run_one_by_one(tmp_path, monkeypatch, function):
+    monkeypatch.setattr(features, "TFLiteModel", None)
+    inputs = keras.Input((8, 6, 3))
+    mixing = layers.Lambda(lambda x: function(x))(inputs)
+    model = keras.Model(inputs, layers.Flatten()(layers.Conv2D(2, 3)(mixing)))
+    images = np.random.default_rng(1).random((60, 8, 6, 3)).astype(np.float32)
+    settings = {"pixels": Pixels(), "folder": tmp_path, "echo": [].append}
+    made = image_features(model, images, **settings)
+    alone = np.concatenate([model(image[np.newaxis]) for image in images])
+    np.testing.assert_allclose(made, alone, rtol=1e-5, atol=1e-6)
+    images[0] += 1.0
+    np.testing.assert_array_equal(image_features(model, images, **settings)[1:], made[1:])
+
+
+class Remembering(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.seen = tf.Variable(0.0, trainable=False)
+
+    def call(self, x):
+        self.seen.assign_add(tf.reduce_sum(x))
+        return x + self.seen
+
+
+def test_a_model_that_keeps_something_of_images_is_refused(tmp_path):
+    model = keras.Sequential([keras.Input((8, 6, 3)), Remembering(), layers.Flatten()])
+    with pytest.raises(ValueError, match="Expected features that depend on one image each, got m"):
+        image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=[].append)
+
+
 def test_a_model_is_made_ready_once_for_all_images_of_a_shape(tmp_path, monkeypatch):
     model, made = trunk(), []
     real = features._forward

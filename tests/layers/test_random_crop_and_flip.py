@@ -14,7 +14,7 @@ SIZE = (5, 4)
 
 
 def windows(image, padding, flip):
-    """All windows of an image padded with its mirror image, from scratch: a dict from bytes to a place."""
+    """All windows of an image and its mirror images, from scratch: a dict from bytes to a place."""
     height, width, _ = image.shape
     edge = (padding, padding)
     padded = np.pad(image, (edge, edge, (0, 0)), mode="symmetric")

@@ -1,5 +1,7 @@
 """The statement is true of the weights at hand: those from elsewhere are told from the run's."""
 
+import copy
+
 import numpy as np
 import pytest
 from tensorflow import keras
@@ -38,6 +40,11 @@ def plain(build, data, cross_entropy):
     model.compile("adam", cross_entropy)
     model.fit(*data, verbose=0, batch_size=20)
     return model
+
+
+def made(model, **settings):
+    settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 8, **settings}
+    return make_private(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
 def others(private):
@@ -169,6 +176,55 @@ class TestAtTheStart:
         part.build((None, 5))
         assert "another private model had trained them" in statement(private(part))
 
+    @pytest.mark.parametrize("how", ["clone", "deepcopy", "weights", "file"])
+    def test_a_copy_of_what_another_private_model_trained(self, trained, build, how, tmp_path):
+        first = trained()
+        first.save(tmp_path / "first.keras")
+        first.save_weights(str(tmp_path / "first.weights.h5"))
+        if how == "clone":
+            model = keras.models.clone_model(first.model)
+            model.set_weights(first.get_weights())
+        elif how == "deepcopy":
+            model = copy.deepcopy(first.model)
+        elif how == "weights":
+            model = build()
+            model.load_weights(str(tmp_path / "first.weights.h5"))
+        else:
+            model = keras.models.load_model(tmp_path / "first.keras")
+        assert "another private model had trained them" in statement(made(model))
+        assert ELSEWHERE not in statement(first) and ELSEWHERE not in statement(made(build()))
+
+    def test_a_model_that_is_converted_on_the_way(self, plain, trained):
+        assert "its optimizer had made 2 steps" in statement(made(plain, convert="group"))
+        text = statement(made(trained().model, convert="group"))
+        assert "another private model had trained them" in text
+
+    def test_layers_that_were_frozen_after_training_are_in_the_mark(self, trained):
+        private = trained()
+        before = private.mark()["weights"]
+        private.model.trainable = False
+        assert private.mark()["weights"] == before != []
+
+    @pytest.mark.parametrize("how", ["fit", "set_weights", "private"])
+    def test_a_model_that_was_built_and_trained_before_fit(self, how, data, cross_entropy, plain):
+        model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(3)])
+        private = made(model)
+        private.compile("sgd", cross_entropy)
+        if how == "fit":
+            model.compile("adam", cross_entropy)
+            model.fit(*data, verbose=0)
+        elif how == "private":
+            other = made(model)
+            other.compile("sgd", cross_entropy)
+            other.fit(*data, epochs=1, verbose=0)
+        else:
+            model.build((None, 5))
+            model.set_weights([w + 1 for w in model.get_weights()])
+        private.fit(*data, epochs=1, verbose=0)
+        text = statement(private)
+        assert "weights that the run began with, unless they were drawn at random" in text
+        assert (ELSEWHERE in text) == (how != "set_weights")
+
     def test_a_plan_that_was_tried_out_is_no_training(self, build, private):
         model = build()
         private(model)
@@ -179,12 +235,4 @@ class TestAtTheStart:
         outer = keras.Sequential([first])
         for model in (first, outer):
             with pytest.raises(ValueError, match="Pass private.model, and add the epsilon of both"):
-                make_private(
-                    model,
-                    num_examples=40,
-                    expected_batch_size=10,
-                    steps=8,
-                    l2_norm_clip=1.0,
-                    noise_multiplier=1.0,
-                    delta=1e-5,
-                )
+                made(model)

@@ -22,6 +22,9 @@ class FakePrivate:
     def finish(self):
         self.ledger.finish()
 
+    def check_measured(self, validation):
+        """Of real private models, see tests/training/callbacks."""
+
     def predict(self, x, **_):
         # The label is in the first column of x.
         labels = x[:, 0].astype(int)

@@ -1,8 +1,8 @@
 """What a model that is not trained gives for images: computed once, and kept in a file.
 
-Privacy: the features of an image depend on that image and on the model. If private data have not
-touched the model, a guarantee for the features is one for the images. The file is as private as
-these.
+Privacy: the features of an image depend on that image and on the model: images run one by one, or
+together where that is proved of the graph. If private data have not touched the model, a guarantee
+for the features is one for the images. The file is as private as these.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments, files
+from tfdpnorm.audit.row_independence.proof.proof import prove
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
 
@@ -144,18 +145,20 @@ def _forward(model, rows):
     """
     run = tf.function(lambda x: model(x, training=False), autograph=False)
 
-    def by_tensorflow(given):
-        return run(given).numpy()
+    def one_by_one(given):
+        return np.concatenate([run(given[i : i + 1]).numpy() for i in range(len(given))])
 
-    if tf.config.list_physical_devices("GPU"):
-        return by_tensorflow
     try:
-        expected = by_tensorflow(rows)
+        expected = one_by_one(rows)
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(
             f"Expected images that model {model.name!r} takes, got rows of shape "
             f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
         ) from error
+    together = _rows_together(model, run, rows.shape[1:])
+    by_tensorflow = together or one_by_one
+    if tf.config.list_physical_devices("GPU"):
+        return by_tensorflow
     try:
         spec = tf.TensorSpec([1, *rows.shape[1:]], tf.float32)
         lite = TFLiteModel(of_function(lambda x: model(x, training=False), spec, model))
@@ -166,6 +169,31 @@ def _forward(model, rows):
         np.abs(outputs - expected).max() <= _TOLERANCE * np.abs(expected).max()
     )
     return lite if same else by_tensorflow
+
+
+def _rows_together(model, run, shape):
+    """Function from rows to outputs that runs several at once, or None if one may change another.
+
+    Raises:
+        ValueError: for a model that keeps something of what it has seen, so that rows that are run
+            one by one change one another, too.
+    """
+    proof = prove(run, (tf.TensorSpec([_ROWS_AT_ONCE, *shape], tf.float32),), _ROWS_AT_ONCE)
+    if proof.state_faults or proof.written:
+        raise ValueError(
+            f"Expected features that depend on one image each, got model {model.name!r}, which "
+            f"keeps something of the images before: {(*proof.state_faults, *proof.written)[0]}. "
+            "Take that layer out."
+        )
+    if not proof.holds:
+        return None
+
+    def together(given):
+        missing = _ROWS_AT_ONCE - len(given)
+        padded = np.concatenate([given, np.zeros((missing, *shape), given.dtype)])
+        return run(padded).numpy()[: len(given)]
+
+    return together
 
 
 def _in_a_line(error):

@@ -8,7 +8,7 @@ from tfdpnorm.arguments import whole
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 class RandomCropAndFlip(keras.layers.Layer):
-    """Pads images with their mirror images, cuts a window of the old size out, and flips half of them.
+    """Pads images with mirror images, cuts a window of the old size out, and flips half of them.
 
     Where the window lies, and whether it is flipped left to right, is drawn anew for each image and
     each call. Without `training=True` images stay as they are.

@@ -22,7 +22,7 @@ _NAME = "tfdpnorm_privacy.json"
 _EXTRA = "assets.extra"  # of a SavedModel
 _SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
 
-# What the marks say that were read in this process, by the digests of weights.
+# What is known in this process of weights, from marks among others, by their digests.
 _said = {}
 
 
@@ -70,14 +70,27 @@ def read_mark(path):
     if text is None:
         return None
     mark = json.loads(text)
-    sentences = (*mark["before"], _sentence(pathlib.Path(path).name, mark))
-    for digest in mark["weights"]:
-        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
+    _say(mark["weights"], *mark["before"], _sentence(pathlib.Path(path).name, mark))
     return mark
 
 
+def remember(weights, sentence):
+    """Remembers in this process what is to be said of weights, wherever they are met again.
+
+    Args:
+        weights: Arrays.
+        sentence: What `said_of` is to give for each of them.
+    """
+    _say([d for d in map(_digest, weights) if d is not None], sentence)
+
+
+def _say(digests, *sentences):
+    for digest in digests:
+        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
+
+
 def said_of(weights):
-    """Returns what the marks that were read in this process say of weights, a tuple of sentences.
+    """Returns what is known in this process of weights, a tuple of sentences.
 
     Args:
         weights: Arrays.

@@ -8,6 +8,7 @@ from tfdpnorm.data import PoissonBatches, check_public_batch
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.training.callbacks.judging import shared_rows
 from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
 from tfdpnorm.training.checks.given import (
     check_batch_size,
@@ -97,6 +98,32 @@ def check_validation_rows(validation, batches, public_batch):
         validation.check_training_data(batches.x)
     if public_batch is not None:
         tf.nest.map_structure(check_public_batch, public_batch, validation.x)
+
+
+def check_public_validation(data, batches):
+    """Checks that validation data that are said to be public are no training rows.
+
+    Args:
+        data: As `fit` gets `validation_data`. Only arrays are looked at.
+        batches: `PoissonBatches` of the training rows.
+
+    Raises:
+        ValueError: if some are.
+    """
+    if not isinstance(data, tuple) or not data:
+        return
+    ours, theirs = tf.nest.flatten(data[0]), tf.nest.flatten(batches.x)
+    if not all(isinstance(leaf, np.ndarray) for leaf in ours):
+        return
+    if [leaf.shape[1:] for leaf in ours] != [leaf.shape[1:] for leaf in theirs]:
+        return
+    shared = shared_rows(ours, [np.asarray(leaf) for leaf in theirs])
+    if shared:
+        raise ValueError(
+            f"Expected public validation_data that are no training rows, got {len(shared)} of "
+            f"{len(ours[0])} that are, the first of them rows {shared[:5]}. What callbacks choose "
+            "by them would not be covered. Take them out, or use PrivateValidation."
+        )
 
 
 def prepared_lots(private, batches, noise, kept, loss):

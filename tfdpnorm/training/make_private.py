@@ -165,7 +165,7 @@ def make_private(
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
     """
-    conversion = None
+    conversion, given = None, model
     if convert is not None:
         model, conversion = _converted(model, convert, public_batch)
     _check_is_trainable_here(model)
@@ -248,6 +248,8 @@ def make_private(
         checkpoint_every=checkpoint_every,
     )
     private.conversion = conversion
+    if convert is not None and isinstance(given, keras.Model) and not private.ledger.updates:
+        private.weights_of_run.declare_earlier_training(given)
     if checked.said_of_public_rows is not None:
         private.ledger.establish(checked.said_of_public_rows)
     private.row_checks.check_model()

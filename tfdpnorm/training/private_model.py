@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
@@ -16,12 +17,18 @@ from tfdpnorm.privacy.marks import mark_of, write_mark
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
 from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
+from tfdpnorm.training.checks.metrics import (
+    MetricsApart,
+    check_metrics_are_outside,
+    checked_names,
+)
 from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
 from tfdpnorm.training.course import course_of
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
+    check_public_validation,
     check_validation_rows,
     checked_batches,
     is_sampled_by_this_library,
@@ -33,6 +40,7 @@ from tfdpnorm.training.noticed_searches import (
     noticed_trial,
     trial_with_file,
 )
+from tfdpnorm.training.optimizer_of_run import OptimizerOfRun
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.described import (
     described_model,
@@ -109,10 +117,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._update_metrics = UpdateMetrics()
         self._per_example_loss = None
         self._compiled_with = {}
+        self._names_of_metrics = ()
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
+        self._optimizer_of_run = OptimizerOfRun()
         self.is_erased = False
         self.conversion = None
+        self._batches = None  # of the last fit
+        self._measured = []  # each `PrivateValidation` that was asked outside of fit
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -134,8 +146,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             **kwargs: As in Keras.
 
         Raises:
-            ValueError: for an optimizer that scales losses or adds noise, a missing loss,
-                steps_per_execution="auto", or inside of a `tf.distribute.Strategy`.
+            ValueError: for an optimizer that scales losses or adds noise, a missing loss, metrics
+                that are part of the model or have a name that callbacks may go by, an optimizer
+                that something else has used, steps_per_execution="auto", or inside of a
+                `tf.distribute.Strategy`.
         """
         check_no_strategy(self.model)
         if kwargs.get("steps_per_execution") == "auto":
@@ -150,8 +164,13 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             )
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
+        all_metrics = [metrics, kwargs.get("weighted_metrics")]
+        check_metrics_are_outside(all_metrics, self.model)
+        names_of_metrics = checked_names(all_metrics, self.output_names)
+        self._optimizer_of_run.check(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self._compiled_with = described_training(optimizer, loss, loss_weights)
+        self._names_of_metrics = names_of_metrics
         self.row_checks.forget_loss()
         self._lot_gradients.compile(
             optimizer, self._per_example_loss, self.row_checks.conclude_proof
@@ -184,8 +203,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             for g, v in zip(gradients, trained, strict=True)
         )
         self.update_count.assign_add(1)
+        apart = MetricsApart()
         self._update_metrics.nonfinite.update_state(tf.cast(clipped.total.nonfinite, tf.float32))
         show_update(self, lot, clipped.total, penalty)
+        apart.check(self.metrics)
         return self.get_metrics_result()
 
     def clipped_sum(self, lot):
@@ -274,6 +295,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         check_no_strategy(self.model)
         self._check_ready_for_training()
+        was_built = self.model.built
         if batch_size is not None:
             kwargs["batch_size"] = batch_size
         batches = checked_batches(self, self._streams, x, y, kwargs)
@@ -286,10 +308,15 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.ledger,
             validation_data_given=kwargs.get("validation_data") is not None,
             validation_is_public=validation_is_public,
+            names_of_metrics=self._names_of_metrics,
         )
-        for callback in callbacks:
-            if isinstance(callback, PrivateValidation):
-                check_validation_rows(callback, batches, self._streams.public_batch)
+        validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
+        for validation in (*validations, *self._measured):
+            check_validation_rows(validation, batches, self._streams.public_batch)
+        if batches is not None:
+            if validation_is_public:
+                check_public_validation(kwargs.get("validation_data"), batches)
+            self._batches = batches
         trial = noticed_trial(callbacks)
         if trial is not None:
             is_public = validation_is_public or kwargs.get("validation_data") is None
@@ -298,6 +325,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             declare_earlier_searches(self.ledger)
         self.weights_of_run.of_trial(trial)
         if not self.restore_run(callbacks):
+            if not was_built:
+                self.weights_of_run.note()
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
@@ -327,7 +356,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                     **kwargs,
                 )
         finally:
-            self.weights_of_run.note()
+            self._note_trained()
             self.refresh_public_statistics()
 
     def train_on_batch(self, *args, **kwargs):
@@ -336,7 +365,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         try:
             return super().train_on_batch(*args, **kwargs)
         finally:
-            self.weights_of_run.note()
+            self._note_trained()
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the trained Keras model, without anything of the private training but a mark.
@@ -349,15 +378,17 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         it, call `compile(loss=..., metrics=...)`.
         """
         self._look_at_weights()
-        self.servable().save(filepath, overwrite=overwrite, **kwargs)
+        with compiled_state_at_zero(self.model):
+            self.servable().save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):
             write_mark(filepath, self.mark())
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
-        """Saves the trained model's weights."""
+        """Saves the trained model's weights, and nothing of what `model.compile` made."""
         self._look_at_weights()
         self.refresh_public_statistics()
-        self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
+        with compiled_state_at_zero(self.model):
+            self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
 
     def load_weights(self, filepath, **kwargs):
         """Loads weights that `save_weights` wrote.
@@ -449,7 +480,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         restored = self._kept.restore(self, self._noise, callbacks)
         if restored:
-            self.weights_of_run.note()
+            self._note_trained()
             self.refresh_public_statistics()
         return restored
 
@@ -461,6 +492,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         self.is_erased = True
         self.weights_of_run.erase(self.optimizer)
+        self._optimizer_of_run.note(self.optimizer)
 
     def discard(self):
         """Throws away what was computed since the last checkpoint, and returns to that.
@@ -525,7 +557,22 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """The statistics modes of the model's public-batch layers, or "none"."""
         return self._streams.statistics
 
+    def check_measured(self, validation):
+        """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
+
+        Raises:
+            ValueError: if its rows are those of the last `fit`, or of the public batch.
+        """
+        check_validation_rows(validation, self._batches, self._streams.public_batch)
+        if validation not in self._measured:
+            self._measured.append(validation)
+
     # Details
+
+    def _note_trained(self):
+        self.weights_of_run.note()
+        self.weights_of_run.remember()
+        self._optimizer_of_run.note(self.optimizer)
 
     @as_written
     def _void(self, reason):
@@ -558,6 +605,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             is_erased=self.is_erased,
             is_compiled=self._per_example_loss is not None,
         )
+        self._optimizer_of_run.check(self.optimizer)
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs

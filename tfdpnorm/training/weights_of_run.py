@@ -1,5 +1,6 @@
 """Which weights a run has left, so that those which come from elsewhere are told from them."""
 
+import contextlib
 import hashlib
 import io
 import weakref
@@ -12,7 +13,7 @@ from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.optimizers import optimizer_variables
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
-from tfdpnorm.privacy.marks import said_of
+from tfdpnorm.privacy.marks import remember, said_of
 
 # The variables that private models have trained in this process, by id, while they live.
 _trained = weakref.WeakValueDictionary()
@@ -33,6 +34,29 @@ _PRIVATELY = (
     "Weights that come from elsewhere: when this run began, another private model had trained "
     "them. What that one has spent on the same data is not counted here, and adds to this epsilon."
 )
+_UNSEEN = (
+    "The weights that the run began with, unless they were drawn at random: the model was built "
+    "after it was made private, and before fit()."
+)
+
+
+def earlier_training(model):
+    """Returns what is known of earlier training of a model's weights, a tuple of sentences.
+
+    Args:
+        model: A Keras model.
+    """
+    models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
+    optimizers = [getattr(x, "optimizer", None) for x in models]
+    steps = [int(x.iterations) for x in optimizers if x is not None]
+    weights = model.weights if model.built else []
+    said = said_of([v.numpy() for v in weights])
+    of_files = [sentence for sentence in said if sentence != _PRIVATELY]  # these say more
+    if any(_trained.get(id(v)) is v for v in weights) or (said and not of_files):
+        return (_PRIVATELY, *of_files)
+    if any(steps):
+        return (_OPTIMIZED.format(steps=max(steps)), *of_files)
+    return tuple(of_files)
 
 
 class WeightsOfRun:
@@ -57,7 +81,7 @@ class WeightsOfRun:
     def __init__(self, model, ledger):
         self._model, self._ledger = model, ledger
         self._known = set()
-        self._is_marked = False
+        self._touched = {}  # variables that were trained, by id
         self.unrecorded = ()
         self._trial = None
 
@@ -65,29 +89,38 @@ class WeightsOfRun:
         """Notes that the weights from now on are those of a `NoticedTrial`; None for no trial."""
         self._trial = trial
 
-    def declare_earlier_training(self):
-        """Declares what is known of the weights that the run begins with."""
-        models = [x for x in (self._model, *sublayers(self._model)) if isinstance(x, keras.Model)]
-        optimizers = [getattr(x, "optimizer", None) for x in models]
-        steps = [int(x.iterations) for x in optimizers if x is not None]
-        if any(_trained.get(id(v)) is v for v in self._weights()):
-            self._declare(_PRIVATELY)
-        elif any(steps):
-            self._declare(_OPTIMIZED.format(steps=max(steps)))
-        for sentence in said_of([v.numpy() for v in self._weights()]):
+    def declare_earlier_training(self, model=None):
+        """Declares what is known of the weights that the run begins with.
+
+        Args:
+            model: What they are copies of; None for the run's own model.
+        """
+        for sentence in earlier_training(self._model if model is None else model):
             self._declare(sentence)
 
     @as_written
     def mark_trained(self):
         """Remembers, for the private models to come, that these weights are being trained."""
-        if not self._is_marked:
-            _trained.update({id(v): v for v in self._model.weights})
-            self._is_marked = True
+        _trained.update({id(v): v for v in self._model.weights})
+        self._touched.update({id(v): v for v in self._unfrozen()})
 
     def trained(self):
-        """Returns the weights of the layers that are not frozen, a list of arrays."""
+        """Returns the weights that were trained or may be: none whose layers were always frozen.
+
+        Returns:
+            A list of arrays.
+        """
+        touched = {**self._touched, **{id(v): v for v in self._unfrozen()}}
+        return [v.numpy() for v in touched.values()]
+
+    def remember(self):
+        """Remembers the weights that were trained, so that copies of them are known again."""
+        if self._touched:
+            remember(self.trained(), _PRIVATELY)
+
+    def _unfrozen(self):
         layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]
-        return [v.numpy() for layer in layers for v in own_weights(layer)]
+        return [v for layer in layers for v in own_weights(layer)]
 
     def note(self):
         """Notes that the present weights are of this run."""
@@ -110,7 +143,11 @@ class WeightsOfRun:
                 self._declare_replaced(trial)
             return
         digest = self._digest()
-        if digest not in self._known and (self._known or replaced):
+        if not self._known and not replaced:
+            # Built by somebody since: what was loaded or trained then was not seen.
+            self.declare_earlier_training()
+            self._exclude(_UNSEEN)
+        elif digest not in self._known:
             self._declare_replaced(_left_by_trials.get(digest, trial))
         self._known.add(digest)
 
@@ -128,6 +165,10 @@ class WeightsOfRun:
         when = f"after update {position}" if position else "before the first update"
         known = _UNKNOWN if trial is None else trial.in_words()
         self._declare(_REPLACED.format(when=when, known=known))
+
+    def _exclude(self, sentence):
+        with contextlib.suppress(io.UnsupportedOperation):  # closed: nothing will be trained
+            self._ledger.exclude(sentence)
 
     def _declare(self, sentence):
         try:

@@ -471,6 +471,29 @@ class TestRefusals:
 
 
 class TestTrainingData:
+    def test_asked_outside_of_fit_they_are_checked_too(self, build, private, data, cross_entropy):
+        rows = PrivateValidation(*data, noise_multiplier=1.0)
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        rows.measure(trained)  # nothing has been trained on
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            trained.fit(*data, epochs=1, verbose=0)
+        assert trained.ledger.updates == 0
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        trained.fit(*data, epochs=1, verbose=0)
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            rows.measure(trained)
+        assert not trained.ledger.asked(rows.name)
+
+    def test_public_ones_are_checked_too(self, build, private, data, cross_entropy):
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        settings = {"validation_is_public": True, "verbose": 0, "epochs": 1}
+        with pytest.raises(ValueError, match="Expected public validation_data .* got 40 of 40"):
+            trained.fit(*data, validation_data=data, **settings)
+        trained.fit(*data, validation_data=(data[0] + 1, data[1]), **settings)
+
     @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
     def test_training_rows_are_refused(self, change, data, validation):
         x = np.concatenate([validation[0], data[0][[3, 8]]])

@@ -32,6 +32,20 @@ def test_average_follows_its_recurrence_and_is_applied_for_a_while(
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+def test_what_it_averaged_of_another_model_is_not_taken_for_the_runs(
+    build, private, data, cross_entropy
+):
+    model, average = build(), WeightAverage(0.5)
+    begun = model.get_weights()
+    model.compile("sgd", cross_entropy)
+    model.fit(*data, verbose=0, callbacks=[average])
+    model.set_weights(begun)
+    trained = private(model, steps=6)
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(ValueError, match="Expected a WeightAverage for each model, got one"):
+        trained.fit(*data, verbose=0, callbacks=[average])
+
+
 @pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
 def test_bad_decay_is_refused(decay):
     with pytest.raises(ValueError, match="0 <= decay < 1"):

@@ -130,9 +130,10 @@ class TestAllowed:
         ledger = check(callbacks, validation_data_given=True)
         assert ledger.excluded == ledger.held_to_plan_because == ()
 
-    def test_other_released_names(self, check):
-        ledger = check([ReduceLROnPlateau("noisy")], released_names=["noisy"])
-        assert ledger.excluded == ledger.held_to_plan_because == ()
+    def test_a_metric_under_the_name_of_a_validation(self, check):
+        check([validation()], names_of_metrics=("accuracy", "val_accuracy"))
+        with pytest.raises(ValueError, match="of different names, got 'private_val_accuracy'"):
+            check([validation()], names_of_metrics=("loss", "private_val_accuracy"))
 
 
 class TestRecorded:

@@ -48,6 +48,19 @@ def test_nobody_else_can_compute_them(key):
     assert (found[0] != found[1]).any()
 
 
+@pytest.mark.parametrize("seed", [None, 3])
+def test_nobody_can_compute_what_is_drawn_by_tensorflows_counters(seed):
+    """Settings are public: neither a global seed nor one of the operation says the numbers."""
+    found = []
+    for _ in range(2):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [keras.layers.Lambda(lambda x: x + tf.random.normal(tf.shape(x), seed=seed))]
+        )
+        found.append(numbers(LayerDraws(model, (), by_rows=True), model, 0))
+    assert (found[0] != found[1]).all()
+
+
 def test_two_layers_draw_different_numbers():
     model = keras.Sequential([keras.Input((50,))] + [keras.layers.GaussianNoise(1.0)] * 1)
     two = keras.Sequential([keras.layers.GaussianNoise(1.0), keras.layers.GaussianNoise(1.0)])

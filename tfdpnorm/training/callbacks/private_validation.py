@@ -172,6 +172,7 @@ class PrivateValidation(keras.callbacks.Callback):
         """
         self.set_model(private)
         self.on_train_begin()
+        private.check_measured(self)
         ledger = private.ledger
         answer = ledger.answer(self.name)
         if answer is None:

@@ -1,6 +1,7 @@
 """Exponential moving average of the weights."""
 
 import contextlib
+import weakref
 
 import tensorflow as tf
 from tensorflow import keras
@@ -35,7 +36,13 @@ class WeightAverage(keras.callbacks.Callback):
 
     def training_state(self, model):
         """The averages and their count, for checkpoints of a run; made at the first call."""
+        if self._averages is not None and self._of() is not model:
+            raise ValueError(
+                "Expected a WeightAverage for each model, got one that averaged the weights of "
+                "another, which would be among the averages. Make a new one."
+            )
         if self._averages is None:
+            self._of = weakref.ref(model)
             self._variables = list(model.trainable_variables)
             self._averages = [tf.Variable(v, trainable=False) for v in self._variables]
             self._count = tf.Variable(0.0, trainable=False)

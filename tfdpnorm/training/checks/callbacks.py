@@ -10,7 +10,7 @@ from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 # Functions of what is public or released anyway. A learning rate that was reduced by a released
 # number is one, too.
-_FREE = ("epsilon", "lr", "learning_rate")
+FREE = ("epsilon", "lr", "learning_rate")
 
 _REFUSED = {
     keras.callbacks.BackupAndRestore: (
@@ -46,7 +46,7 @@ def validations_first(callbacks):
 
 
 def check_callbacks(
-    callbacks, ledger, *, validation_data_given, validation_is_public=False, released_names=()
+    callbacks, ledger, *, validation_data_given, validation_is_public=False, names_of_metrics=()
 ):
     """Refuses callbacks that act on private numbers; names in the ledger what else they do.
 
@@ -68,7 +68,7 @@ def check_callbacks(
         ledger: `tfdpnorm.privacy.PrivacyLedger` of the run.
         validation_data_given: Whether `fit` has validation data.
         validation_is_public: Whether the caller says that these are public.
-        released_names: Further names in the logs that are released with a guarantee.
+        names_of_metrics: Of the metrics of the training examples, which are not released.
 
     Raises:
         ValueError: naming the callback, what it looks at, and the remedy.
@@ -81,7 +81,13 @@ def check_callbacks(
             f"Expected a name for each PrivateValidation, got {twice[0]!r} twice. Pass name=..., "
             "such as 'private_val_top5_accuracy'."
         )
-    free = {*_FREE, *names, *released_names}
+    for name in names:
+        if name in names_of_metrics:
+            raise ValueError(
+                f"Expected a PrivateValidation and metrics of different names, got {name!r} for "
+                "both: callbacks would act on the metric, which has no noise. Rename the metric."
+            )
+    free = {*FREE, *names}
     for callback in callbacks:
         _refuse(callback, free, validation_data_given)
     public_validation = validation_is_public or not validation_data_given

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.graphs import as_written, seed_graph
 from tfdpnorm.keras_compat.random_layers import (
     drawing_from,
     draws_by_generator,
@@ -44,6 +44,7 @@ class LayerDraws:
     def __init__(self, model, augmentations, key=None, insecure_seed=None, by_rows=False):
         if insecure_seed is not None:
             key = str(insecure_seed).encode()
+        self._insecure_seed = insecure_seed
         self._secret = secrets.token_bytes(32) if key is None else key
         self._model, self._augmentations, self._by_rows = model, augmentations, by_rows
         self._keys = None
@@ -74,6 +75,8 @@ class LayerDraws:
         Args:
             update: Scalar int64, the number of the update.
         """
+        if not tf.executing_eagerly():
+            seed_graph(self._graph_seed())
         sources, held = self._sources(), self._held()
         generators = self._made_for(sources, held)
         counter = tf.stack([tf.zeros_like(update), update])
@@ -82,6 +85,16 @@ class LayerDraws:
             generator.reset_from_key_counter(self._keys[number], counter)
         with drawing_from(sources, generators):
             yield
+
+    def _graph_seed(self):
+        """The seed of a graph, so that what draws by TensorFlow's counters has a secret seed.
+
+        Otherwise the numbers would follow from a global seed or one of a layer, which may be known:
+        settings are public. Anew for each trace: a resumed run begins to count at zero.
+        """
+        if self._insecure_seed is not None:
+            return self._insecure_seed
+        return secrets.randbelow(2**31 - 1)
 
     def _layers(self):
         views = [x for x in self._augmentations if isinstance(x, keras.layers.Layer)]

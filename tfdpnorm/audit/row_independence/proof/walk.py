@@ -198,7 +198,7 @@ class Walk:
             for inner in function_graph(op, name).get_operations():
                 if inner.type in _CALLS:
                     found += self.writes(inner, called_functions(inner))
-                elif is_stateful(inner) and inner.type not in _HARMLESS:
+                elif may_change_state(inner):
                     found.append(inner.type)
         return found
 
@@ -313,3 +313,8 @@ def is_stateful(op):
             definition.is_stateful or by_reference or op.type in _STATEFUL_ALL_THE_SAME
         )
     return _stateful[op.type]
+
+
+def may_change_state(op):
+    """Whether running an operation may change what later ones find."""
+    return is_stateful(op) and op.type not in _HARMLESS

@@ -1,0 +1,157 @@
+"""What metrics see of private examples stays in the metrics."""
+
+import io
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import make_private
+
+layers = keras.layers
+N = 40
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(N, 4)).astype("float32"), RNG.integers(0, 2, N)
+ACCURACY = keras.metrics.SparseCategoricalAccuracy
+
+
+class Counting(keras.Model):
+    """Has a metric as an attribute, as many models of Keras' examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.seen = layers.Dense(2), ACCURACY()
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def network():
+    return keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+
+
+def cross_entropy(y, predictions):
+    return keras.losses.sparse_categorical_crossentropy(y, predictions, from_logits=True)
+
+
+def made(model):
+    settings = {"num_examples": N, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
+    return make_private(model, noise_multiplier=1.0, l2_norm_clip=1.0, **settings)
+
+
+def trained(metrics, loss=cross_entropy, model=None, **options):
+    private = made(network() if model is None else model)
+    private.compile("sgd", loss, metrics=metrics, **options)
+    private.fit(X, Y, verbose=0)
+    return private
+
+
+class Sum(keras.metrics.Metric):
+    """Adds up labels in a variable of its own, made one way or the other."""
+
+    def __init__(self, plain=False):
+        super().__init__(name=f"sum_{plain}")
+        if plain:
+            self.total = tf.Variable(0.0, trainable=False)
+        else:
+            self.total = self.add_weight("total", initializer="zeros")
+
+    def update_state(self, y, predictions, sample_weight=None):
+        self.total.assign_add(tf.reduce_sum(tf.cast(y, tf.float32)))
+
+    def result(self):
+        return tf.identity(self.total)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+@pytest.mark.parametrize("of_layer", [False, True])
+def test_a_metric_that_is_part_of_the_model_is_refused(of_layer, eagerly):
+    if of_layer:
+        model = network()
+        model.layers[-1].seen = metric = ACCURACY()
+    else:
+        model = Counting()
+        model(X[:1])
+        metric = model.seen
+    private = made(model)
+    with pytest.raises(ValueError, match="Expected metrics that are no part of the model, got"):
+        private.compile("sgd", cross_entropy, metrics={"a": [metric]}, run_eagerly=eagerly)
+
+
+def test_a_metric_that_writes_another_variable_is_refused():
+    elsewhere = tf.Variable(0.0, trainable=False)
+
+    def writes(y, predictions):
+        elsewhere.assign(tf.reduce_sum(tf.cast(y, tf.float32)))
+        return tf.zeros_like(predictions[:, 0])
+
+    with pytest.raises(ValueError, match="^Expected metrics that change no variable but their own"):
+        trained([writes])
+    assert elsewhere.numpy() == 0
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_loss_that_reads_a_metric_is_refused(plain):
+    metric = Sum(plain)
+    with pytest.raises(ValueError, match="^Expected a model and a loss that do not read what met"):
+        trained([metric], lambda y, p: cross_entropy(y, p) * (1.0 + metric.total))
+    assert metric.total.numpy() == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"steps_per_execution": 2}])
+def test_metrics_that_keep_it_to_themselves_are_fine(options):
+    def of_python(y, predictions):
+        return tf.ensure_shape(
+            tf.numpy_function(lambda a: np.float64(a.mean()), [y], tf.float64), []
+        )
+
+    metrics = ["accuracy", Sum(), Sum(plain=True), of_python, keras.metrics.Mean()]
+    private = trained(metrics[:-1], weighted_metrics=[ACCURACY(name="weighted")], **options)
+    assert private.ledger.updates == 2 and private.ledger.guarantee_holds
+
+
+@pytest.mark.parametrize("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
+def test_names_that_callbacks_take_for_released_numbers_are_refused(name):
+    private = made(network())
+    with pytest.raises(ValueError, match=f"Expected metrics of other names than .* {name!r}"):
+        private.compile("sgd", cross_entropy, metrics=[[ACCURACY(name=name)]])
+
+
+def numbers_in(path):
+    """All arrays in a file, or in a folder, of a model or of its weights."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            path = io.BytesIO(archive.read("model.weights.h5"))
+    elif not str(path).endswith(".h5"):
+        inside = path / "variables" / "variables" if path.is_dir() else path
+        reader = tf.train.load_checkpoint(str(inside))
+        return [reader.get_tensor(name) for name in reader.get_variable_to_shape_map()]
+    found = []
+    with h5py.File(path, "r") as file:
+        file.visititems(lambda _, x: found.append(x[()]) if isinstance(x, h5py.Dataset) else None)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+@pytest.mark.parametrize("form", ["model.keras", "model.h5", "folder", "some.weights.h5", "ckpt"])
+def test_files_hold_nothing_of_what_the_wrapped_model_counted(form, tmp_path):
+    private = trained([])
+    private.model.compile("adam", cross_entropy, metrics=["accuracy"])
+    private.model.fit(X, Y, verbose=0)
+    kept = [
+        *private.model.optimizer.variables(),
+        *[v for m in private.model.metrics for v in m.variables],
+    ]
+    before = [v.numpy() for v in kept]
+    path = tmp_path / form
+    save = private.save if form in ("model.keras", "model.h5", "folder") else private.save_weights
+    save(str(path))
+    telling = [value for value in before if np.any(value)]
+    assert len(telling) > 4
+    for value in numbers_in(path):
+        assert not [t for t in telling if np.array_equal(t, value)]
+    for variable, value in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(variable, value)

@@ -1,0 +1,76 @@
+"""An optimizer that has seen gradients without noise is not used in private training."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import make_private
+
+REFUSED = "Expected an optimizer that nothing but this private training uses, got .* after {} steps"
+
+
+def made(model, **settings):
+    settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 8, **settings}
+    return make_private(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
+
+
+@pytest.fixture(params=["Adam", "legacy"])
+def new_momentum(request):
+    if request.param == "legacy":
+        return lambda: keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+    return keras.optimizers.Adam
+
+
+@pytest.fixture
+def momentum(new_momentum):
+    return new_momentum()
+
+
+def test_one_that_trained_without_privacy(build, data, cross_entropy, momentum):
+    model = build()
+    private, begun = made(model), model.get_weights()
+    model.compile(momentum, cross_entropy)
+    model.fit(*data, batch_size=40, verbose=0)
+    model.set_weights(begun)
+    with pytest.raises(ValueError, match=REFUSED.format(1)):
+        private.compile(momentum, cross_entropy)
+
+
+def test_one_that_trained_after_compile(build, data, cross_entropy, momentum):
+    model = build()
+    private, begun = made(model), model.get_weights()
+    private.compile(momentum, cross_entropy)
+    model.compile(momentum, cross_entropy)
+    model.fit(*data, batch_size=40, verbose=0)
+    model.set_weights(begun)
+    for train in (lambda: private.fit(*data, verbose=0), lambda: private.train_on_batch(*data)):
+        with pytest.raises(ValueError, match=REFUSED.format(1)):
+            train()
+    assert private.ledger.updates == 0
+    for old, new in zip(begun, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_one_that_two_private_models_share(build, data, cross_entropy, momentum):
+    one, other = made(build()), made(build())
+    one.compile(momentum, cross_entropy)
+    other.compile(momentum, cross_entropy)
+    one.fit(*data, epochs=1, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED.format(4)):
+        other.fit(*data, epochs=1, verbose=0)
+    one.fit(*data, epochs=2, initial_epoch=1, verbose=0)
+    assert (one.ledger.updates, other.ledger.updates) == (8, 0)
+
+
+def test_the_runs_own_goes_on(build, data, cross_entropy, new_momentum, tmp_path):
+    """In a second phase, and after the run was resumed."""
+    private, momentum = made(build(), run_dir=tmp_path), new_momentum()
+    private.compile(momentum, cross_entropy)
+    private.fit(*data, epochs=1, verbose=0)
+    private.compile(momentum, cross_entropy)
+    private.ledger.close()
+    again = made(build(), run_dir=tmp_path, resume=True)
+    again.compile(new_momentum(), cross_entropy)
+    again.restore_run()
+    again.fit(*data, verbose=0)
+    assert again.ledger.updates == 8
