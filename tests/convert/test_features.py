@@ -128,7 +128,9 @@ class Remembering(layers.Layer):
 
 def test_a_model_that_keeps_something_of_images_is_refused(tmp_path):
     model = keras.Sequential([keras.Input((8, 6, 3)), Remembering(), layers.Flatten()])
-    with pytest.raises(ValueError, match="Expected features that depend on one image each, got m"):
+    with pytest.raises(
+        ValueError, match="Expected a model whose answer for one row depends on that row"
+    ):
         image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=[].append)
 
 

@@ -22,6 +22,9 @@ class FakePrivate:
     def finish(self):
         self.ledger.finish()
 
+    def rows_to_predict_at_once(self, x, batch_size):
+        return batch_size
+
     def check_measured(self, validation):
         """Of real private models, see tests/training/callbacks."""
 

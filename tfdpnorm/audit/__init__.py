@@ -2,6 +2,7 @@
 
 from tfdpnorm.audit.row_independence.finding import Finding, Report
 from tfdpnorm.audit.row_independence.known_layers import check_known_layers, check_no_added_losses
+from tfdpnorm.audit.row_independence.predicting import rows_apart
 from tfdpnorm.audit.row_independence.proof.proof import Proof
 from tfdpnorm.audit.row_independence.proof.training import prove_training
 from tfdpnorm.audit.row_independence.subjects import (
@@ -25,6 +26,7 @@ __all__ = [
     "probe_loss",
     "probe_model",
     "refuse",
+    "rows_apart",
     "validate",
     "warn_unchecked",
 ]

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments, files
-from tfdpnorm.audit.row_independence.proof.proof import prove
+from tfdpnorm.audit import rows_apart
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
 
@@ -155,7 +155,7 @@ def _forward(model, rows):
             f"Expected images that model {model.name!r} takes, got rows of shape "
             f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
         ) from error
-    together = _rows_together(model, run, rows.shape[1:])
+    together = _rows_together(run, rows.shape[1:])
     by_tensorflow = together or one_by_one
     if tf.config.list_physical_devices("GPU"):
         return by_tensorflow
@@ -171,21 +171,14 @@ def _forward(model, rows):
     return lite if same else by_tensorflow
 
 
-def _rows_together(model, run, shape):
+def _rows_together(run, shape):
     """Function from rows to outputs that runs several at once, or None if one may change another.
 
     Raises:
         ValueError: for a model that keeps something of what it has seen, so that rows that are run
             one by one change one another, too.
     """
-    proof = prove(run, (tf.TensorSpec([_ROWS_AT_ONCE, *shape], tf.float32),), _ROWS_AT_ONCE)
-    if proof.state_faults or proof.written:
-        raise ValueError(
-            f"Expected features that depend on one image each, got model {model.name!r}, which "
-            f"keeps something of the images before: {(*proof.state_faults, *proof.written)[0]}. "
-            "Take that layer out."
-        )
-    if not proof.holds:
+    if rows_apart(run, np.empty((_ROWS_AT_ONCE, *shape), np.float32), _ROWS_AT_ONCE) == 1:
         return None
 
     def together(given):

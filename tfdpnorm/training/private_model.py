@@ -6,6 +6,7 @@ import warnings
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.audit import rows_apart
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
@@ -566,6 +567,22 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         check_validation_rows(validation, self._batches, self._streams.public_batch)
         if validation not in self._measured:
             self._measured.append(validation)
+
+    def rows_to_predict_at_once(self, x, batch_size):
+        """Returns how many rows `predict` may run together so that none changes another's answer.
+
+        Args:
+            x: Structure of arrays [N, ...].
+            batch_size: How many are wanted.
+
+        Returns:
+            `batch_size`, if it is proved of the graph of inference for so many rows, and for the
+            rest of them; otherwise 1.
+
+        Raises:
+            ValueError: if inference keeps something of the rows before.
+        """
+        return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
     # Details
 

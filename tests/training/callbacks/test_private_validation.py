@@ -470,6 +470,52 @@ class TestRefusals:
             model.fit(*data, verbose=0, callbacks=callbacks)
 
 
+class Meeting(keras.layers.Layer):
+    """Takes the mean of many rows away, in inference."""
+
+    def call(self, x, training=None):
+        if training:
+            return x
+        return tf.cond(tf.shape(x)[0] > 20, lambda: x - tf.reduce_mean(x, 0), lambda: x)
+
+
+class Keeping(keras.layers.Layer):
+    """Counts rows in inference."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = tf.Variable(0.0, trainable=False)
+
+    def call(self, x, training=None):
+        if not training:
+            self.rows.assign_add(1.0)
+        return x
+
+
+class TestRowsThatMeet:
+    @pytest.mark.filterwarnings("ignore:Per-example independence")
+    @pytest.mark.parametrize("batch_size", [8, 32, 256])
+    def test_they_are_asked_one_by_one(self, batch_size, private, data, validation, monkeypatch):
+        network = keras.Sequential([keras.Input((5,)), Meeting(), keras.layers.Dense(3)])
+        trained = private(network)
+        asked = PrivateValidation(*validation, noise_multiplier=1.0, batch_size=batch_size)
+        monkeypatch.setattr(private_validation, "_whole_noise", lambda stddev: 0)
+        alone = np.concatenate([network.predict(x[np.newaxis], verbose=0) for x in validation[0]])
+        right = np.mean(alone.argmax(axis=1) == validation[1])
+        assert asked.measure(trained) == right
+        assert trained.rows_to_predict_at_once(validation[0], batch_size) == (
+            8 if batch_size == 8 else 1
+        )
+
+    @pytest.mark.filterwarnings("ignore:Per-example independence")
+    def test_a_model_that_keeps_something_is_refused(self, private, validation):
+        network = keras.Sequential([keras.Input((5,)), Keeping(), keras.layers.Dense(3)])
+        trained = private(network)
+        with pytest.raises(ValueError, match="Expected a model whose answer for one row depends"):
+            PrivateValidation(*validation, noise_multiplier=1.0).measure(trained)
+        assert trained.ledger.queries == 0
+
+
 class TestTrainingData:
     def test_asked_outside_of_fit_they_are_checked_too(self, build, private, data, cross_entropy):
         rows = PrivateValidation(*data, noise_multiplier=1.0)

@@ -122,7 +122,7 @@ class PrivateValidation(keras.callbacks.Callback):
         self.noise_multiplier = _noise_multiplier(noise_multiplier, budget, queries)
         self.name, self.queries, self.every, self.disjoint = name, queries, every, bool(disjoint)
         self._budget, self._correct, self._batch_size = budget, correct, batch_size
-        self._planned = None
+        self._planned, self._rows_at_once = None, batch_size
 
     def check_training_data(self, x):
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
@@ -205,6 +205,7 @@ class PrivateValidation(keras.callbacks.Callback):
                     "noise_multiplier, or a finite budget and queries."
                 )
             ledger.void(f"{self.name} was computed on private examples without noise")
+        self._rows_at_once = self.model.rows_to_predict_at_once(self.x, self._batch_size)
         self._try_correct()
         self._planned = None
 
@@ -276,7 +277,7 @@ class PrivateValidation(keras.callbacks.Callback):
     def _predict(self, x):
         # A list of its own: otherwise Keras would replace the model's `history`.
         alone = keras.callbacks.CallbackList()
-        return self.model.predict(x, batch_size=self._batch_size, verbose=0, callbacks=alone)
+        return self.model.predict(x, batch_size=self._rows_at_once, verbose=0, callbacks=alone)
 
     def _checked_correct(self, y, predictions):
         rows = len(tf.nest.flatten(y)[0])
