@@ -384,7 +384,7 @@ MUTANTS = (
     Mutant(
         "subclass-guaranteed",
         "tfdpnorm/training/fit_data.py",
-        (("return is_ours and not own", "return True"),),
+        (("return type(batches) is PoissonBatches and not replaced", "return True"),),
         "Lots that a class of the user's draws are accounted as Poisson-sampled ones.",
         tests_in(
             "tests/training/test_what_leaves_a_step.py",

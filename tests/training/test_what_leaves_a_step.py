@@ -72,6 +72,8 @@ class TestMetrics:
 
 
 class Cached(PoissonBatches):
+    __module__ = PoissonBatches.__module__  # It is not the place that makes a class honest.
+
     def as_dataset(self, *args, **kwargs):
         return super().as_dataset(*args, **kwargs).take(1).cache().repeat()
 

@@ -73,14 +73,13 @@ def _blank(array):
 
 
 def is_sampled_by_this_library(batches):
-    """Whether nothing but this library's code decides which examples are in a lot.
+    """Whether nothing but `PoissonBatches` decides which examples are in a lot.
 
     Args:
         batches: `PoissonBatches`, or of a class derived from it, which may sample otherwise.
     """
-    own = {name for name in vars(batches) if hasattr(PoissonBatches, name)}
-    is_ours = type(batches).__module__.partition(".")[0] == __name__.partition(".")[0]
-    return is_ours and not own
+    replaced = {name for name in vars(batches) if hasattr(PoissonBatches, name)}
+    return type(batches) is PoissonBatches and not replaced
 
 
 def check_validation_rows(validation, batches, public_batch):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.attacks.replay import OtherLots, differences, kept_state, pinned_sums
+from tfdpnorm.audit.attacks.replay import differences, kept_state, other_lots, pinned_sums
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 from tfdpnorm.training import WeightAverage, make_private
@@ -17,13 +17,13 @@ ROWS, LOT, FEATURES, CLASSES, UPDATES = 40, 12, 6, 3, 3
 
 
 def unrelated(shape):
-    """Two data sets that share nothing but shapes: (class of their batches, x, y)."""
+    """Two data sets that share nothing but shapes: (context of their lots, x, y)."""
     rng = np.random.default_rng(0)
     ordinary = rng.normal(size=(ROWS, *shape)).astype(np.float32)
     far = rng.uniform(50, 300, (ROWS, *shape)).astype(np.float32)
     return [
-        (PoissonBatches, ordinary, rng.integers(CLASSES, size=ROWS)),
-        (OtherLots, far, np.full(ROWS, CLASSES - 1)),
+        (contextlib.nullcontext, ordinary, rng.integers(CLASSES, size=ROWS)),
+        (other_lots, far, np.full(ROWS, CLASSES - 1)),
     ]
 
 
@@ -59,9 +59,7 @@ def lenet5(norm):
     ]
 
 
-def trained(
-    batches_class, x, y, layers, *, pins=pinned_sums, run_dir=None, callbacks=(), **settings
-):
+def trained(lots, x, y, layers, *, pins=pinned_sums, run_dir=None, callbacks=(), **settings):
     """Trains with pinned sums and returns the `kept_state`."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
@@ -82,8 +80,8 @@ def trained(
         keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
     callbacks = [make() for make in callbacks]
-    with pins(private):
-        private.fit(batches_class(x, y, expected_batch_size=LOT), callbacks=callbacks, verbose=0)
+    with pins(private), lots():
+        private.fit(PoissonBatches(x, y, expected_batch_size=LOT), callbacks=callbacks, verbose=0)
     assert int(private.update_count) == UPDATES
     return kept_state(private, callbacks, run_dir)
 

@@ -131,7 +131,8 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert model_file.exists() and said == result.model.privacy_statement() + "\n"
     (record,) = read_records(tmp_path)
     assert record["kind"] == "search" and record["guarantee_holds"] and is_done(spec, [record])
-    assert 2.8 < record["epsilon"] <= record["epsilon_target"] == 3
+    assert 2.8 < record["epsilon"] == record["epsilon_rdp"] <= record["epsilon_target"] == 3
+    assert record["epsilon_pld"] is None
     assert record["epsilon_of_a_trial"] < record["epsilon"]
     assert record["epsilon_validation"] <= 3 and record["num_examples"] == 64 - 16
     assert "16 training examples left out" in record["scale"]

@@ -1,5 +1,6 @@
 """Every planted fault under every audit: which are seen, at which cost, and what theory expects."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -15,7 +16,7 @@ from tfdpnorm.audit.attacks.lower_bounds import one_run_p_value
 from tfdpnorm.audit.attacks.noise_tests import lot_size_p_value, noise_tests
 from tfdpnorm.audit.attacks.one_run import best_accuracy, curve_allows
 from tfdpnorm.audit.attacks.one_step import audit_one_step
-from tfdpnorm.audit.attacks.replay import OtherLots, differences, kept_state, pinned_sums
+from tfdpnorm.audit.attacks.replay import differences, kept_state, other_lots, pinned_sums
 from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
 from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily
 from tfdpnorm.data import PoissonBatches
@@ -155,13 +156,13 @@ class _Audits:
         data = self._load(spec, _REPLAYED_ROWS)
         unrelated = np.random.default_rng(0).uniform(5, 50, data.train_x.shape).astype(np.float32)
         states = []
-        for kind, x in ((PoissonBatches, data.train_x), (OtherLots, unrelated)):
+        for x, lots in ((data.train_x, contextlib.nullcontext), (unrelated, other_lots)):
             keras.backend.clear_session()
             private = build_audited(
                 spec, data, steps=_REPLAYED_UPDATES, insecure_seed=0, validate=False
             )
-            batches = kind(x, data.train_y, expected_batch_size=spec.expected_batch_size)
-            with pinned_sums(private):
+            batches = PoissonBatches(x, data.train_y, expected_batch_size=spec.expected_batch_size)
+            with pinned_sums(private), lots():
                 private.fit(batches, verbose=0)
             states.append(kept_state(private))
         found = differences(*states)

@@ -102,7 +102,7 @@ class SearchRun(Run):
             "epsilon": ledger.epsilon(),
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(),
-            "epsilon_pld": ledger.epsilon(),
+            "epsilon_pld": None,  # Only Renyi DP knows what a choice costs.
             "epsilon_validation": ledger.validation_epsilon(),
             "epsilon_of_a_trial": ledger.search.trial_epsilon(ledger.plan.delta),
             "epsilon_of_trials_composed": ledger.search.composed_epsilon(ledger.plan.delta),
