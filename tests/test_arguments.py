@@ -62,8 +62,9 @@ PASS = {
         (np.float32(0.5), 0.5),
         (fractions.Fraction(1, 4), 0.25),
     ],
-    arguments.reason: [(" why \n", "why"), (np.str_("why"), "why")],
-    arguments.reasons: [
+    arguments.text: [(" why \n", "why"), (np.str_("why"), "why")],
+    arguments.sentence: [(" why \n", "why"), (np.str_("why"), "why")],
+    arguments.sentences: [
         ((), ()),
         ([" a", "b", "a "], ("a", "b")),
         ({"a": 1}, ("a",)),
@@ -91,8 +92,9 @@ FAIL = {
         math.nan, math.inf, np.float32("inf"), [], {}, b"x", 1j, object(), np.ones(2),
         decimal.Decimal(1), fractions.Fraction(BEYOND), Unprintable(),
     ],
-    arguments.reason: NO_SENTENCES,
-    arguments.reasons: ["a lone string", None, 7, iter(["a"]), ["a", ""], [["a"]], [b"a"], b"a"],
+    arguments.text: NO_SENTENCES,
+    arguments.sentence: NO_SENTENCES,
+    arguments.sentences: ["a lone string", None, 7, iter(["a"]), ["a", ""], [["a"]], [b"a"], b"a"],
 }  # fmt: skip
 
 

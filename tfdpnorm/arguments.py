@@ -181,19 +181,24 @@ def scalar(name, value):
     return number
 
 
-def reason(name, value):
-    """Returns `value`, a sentence that says why no guarantee holds, stripped of outer blanks."""
+def text(name, value, expected="to be a string that is not blank", remedy=""):
+    """Returns `value`, a string that is not blank, stripped of outer blanks."""
     if not isinstance(value, str) or not value.strip():
-        raise refusal(name, "to be a sentence", value, "Say in words why no guarantee holds.")
+        raise refusal(name, expected, value, remedy)
     return value.strip()
 
 
-def reasons(name, value):
+def sentence(name, value, remedy=""):
+    """Returns `value`, a sentence, stripped of outer blanks."""
+    return text(name, value, "to be a sentence", remedy)
+
+
+def sentences(name, value, remedy=""):
     """Returns `value` as a tuple of sentences without repetitions, in the order given."""
-    # A lone string is iterable too, and would become one "reason" for each of its letters.
+    # A lone string is iterable too, and would become one sentence for each of its letters.
     if isinstance(value, str) or not isinstance(value, Collection):
         raise refusal(name, "to be a tuple of sentences", value, "Write ('...',) for a single one.")
-    return tuple(dict.fromkeys(reason(name, item) for item in value))
+    return tuple(dict.fromkeys(sentence(name, item, remedy) for item in value))
 
 
 def _shown(value):

@@ -66,7 +66,8 @@ def test_a_reason_found_at_run_time_voids_the_guarantee_for_good():
 @pytest.mark.parametrize("reason", ["", "  ", None, 3])
 def test_a_reason_is_a_sentence(reason):
     ledger = PrivacyLedger(PLAN)
-    with pytest.raises(ValueError, match="Expected reason to be a sentence"):
+    why = "Expected reason to be a sentence, got .*why no guarantee holds"
+    with pytest.raises(ValueError, match=why):
         ledger.void(reason)
     assert ledger.guarantee_holds
 
@@ -158,10 +159,17 @@ def test_the_same_sentence_is_written_once():
     assert ledger.held_to_plan_because == ("results decide",)
 
 
-@pytest.mark.parametrize("call", ["exclude", "hold_to_plan"])
+@pytest.mark.parametrize(
+    "call, remedy",
+    [
+        ("exclude", "Say in words what is not covered"),
+        ("establish", "Say in words what is known"),
+        ("hold_to_plan", "Say in words why the whole plan is counted"),
+    ],
+)
 @pytest.mark.parametrize("sentence", ["", "  ", None, 3])
-def test_sentences_are_checked(call, sentence):
-    with pytest.raises(ValueError, match="to be a sentence"):
+def test_sentences_are_checked(call, remedy, sentence):
+    with pytest.raises(ValueError, match=f"to be a sentence, got .*{remedy}"):
         getattr(PrivacyLedger(PLAN), call)(sentence)
 
 

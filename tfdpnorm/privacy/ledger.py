@@ -15,6 +15,16 @@ from tfdpnorm.privacy.repetitions import Repetitions
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
+# What an entry with a sentence has to say, by kind of entry.
+_ASKED_FOR = {
+    "void": "Say in words why no guarantee holds.",
+    "exclude": "Say in words what is not covered.",
+    "foreign": "Say in words which weights come from elsewhere.",
+    "establish": "Say in words what is known, and how.",
+    "hold": "Say in words why the whole plan is counted.",
+}
+_NAME_OF_QUERY = 'Name what is asked, such as "accuracy".'
+
 
 class BudgetExhaustedError(RuntimeError):
     """An update was announced that the plan has no budget for."""
@@ -62,15 +72,15 @@ class PrivacyLedger:
         self._run = Repetitions()
         self._lots = LotUses()
         self._queries = ValidationQueries()
-        # Sentences by kind of entry.
-        self._sentences = {"void": plan.no_guarantee_because}
-        self._sentences |= {"exclude": (), "foreign": (), "establish": (), "hold": ()}
+        self._sentences = {**dict.fromkeys(_ASKED_FOR, ()), "void": plan.no_guarantee_because}
         self._place = None
         self._is_finished = False
         self._search, self._trials = None, ()
 
         updates = arguments.whole("updates", updates, at_least=0)
-        for reason in arguments.reasons("no_guarantee_because", no_guarantee_because):
+        for reason in arguments.sentences(
+            "no_guarantee_because", no_guarantee_because, _ASKED_FOR["void"]
+        ):
             self.void(reason)
         if updates:
             self.record_updates(updates)
@@ -327,7 +337,7 @@ class PrivacyLedger:
         Raises:
             ValueError: if an argument is outside of its range.
         """
-        name = arguments.reason("name", name)
+        name = arguments.text("name", name, remedy=_NAME_OF_QUERY)
         noise_multiplier = arguments.positive("noise_multiplier", noise_multiplier)
         examples = arguments.whole("examples", examples, at_least=1)
         arguments.boolean("disjoint", disjoint)
@@ -366,7 +376,7 @@ class PrivacyLedger:
         Raises:
             ValueError: if `value` is no such number, or no query of that name awaits an answer.
         """
-        name = arguments.reason("name", name)
+        name = arguments.text("name", name, remedy=_NAME_OF_QUERY)
         value = arguments.finite("value", value)
         if not self._queries.awaits_answer(name):
             raise ValueError(
@@ -562,7 +572,7 @@ class PrivacyLedger:
         """Called before the ledger changes; a ledger with a file writes it here, or raises."""
 
     def _declare(self, kind, field, sentence):
-        sentence = arguments.reason(field, sentence)
+        sentence = arguments.sentence(field, sentence, _ASKED_FOR[kind])
         if sentence not in self._sentences[kind]:
             self._append({"kind": kind, field: sentence})
             self._sentences[kind] = (*self._sentences[kind], sentence)

@@ -131,7 +131,11 @@ class PrivacyPlan:
                 f"the sampling of lots is {self.sampling!r}, and epsilon is computed for Poisson "
                 "sampling"
             )
-        given = arguments.reasons("no_guarantee_because", self.no_guarantee_because)
+        given = arguments.sentences(
+            "no_guarantee_because",
+            self.no_guarantee_because,
+            "Say in words why no guarantee holds.",
+        )
         values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own)))
         if values["expected_batch_size"].is_integer():
             values["expected_batch_size"] = int(values["expected_batch_size"])

@@ -83,9 +83,9 @@ def privacy_statement(ledger, *, excluded=(), foreign=()):
             collection of sentences.
     """
     arguments.instance("ledger", ledger, PrivacyLedger)
-    excluded = arguments.reasons("excluded", excluded)
+    excluded = arguments.sentences("excluded", excluded)
     excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
-    foreign = arguments.reasons("foreign", foreign)
+    foreign = arguments.sentences("foreign", foreign)
     foreign = tuple(dict.fromkeys((*ledger.foreign, *foreign)))
     if ledger.guarantee_holds:
         paragraphs = [*_guaranteed(ledger, foreign), *_settings(ledger)]
