@@ -58,19 +58,6 @@ def test_products_of_blocks(sums, positions):
     np.testing.assert_allclose(found, np.einsum("nktd,nktp->kdp", a, b), atol=1e-4)
 
 
-@pytest.mark.parametrize("sums", SUMS, ids=str)
-@pytest.mark.parametrize("rows", [0, 1, 9])
-def test_one_by_one(sums, rows):
-    a, b = normal(rows, 5, 3), normal(rows, 5, 2, seed=1)
-
-    def product(a, b):
-        return tf.einsum("ntd,ntp->dp", a, b)
-
-    found = sums.one_by_one(product, (tf.constant(a), tf.constant(b)), 5, [3, 2])
-    np.testing.assert_allclose(found, product(a, b), atol=1e-4)
-    assert found.dtype == (tf.float64 if sums.block is None else tf.float32)
-
-
 def test_sizes_that_are_not_known():
     spec = tf.TensorSpec([None, None, 3])
     traced = tf.function(RowSums().products, input_signature=[spec, spec])

@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 from tests.privacy.test_accountants import sampled_gaussian_epsilon
+from tfdpnorm.choices import ADJACENCIES
 from tfdpnorm.privacy import PrivacyBudget, advanced_composition, stepwise, zcdp
 from tfdpnorm.privacy.comparison import (
     ALL_ACCOUNTANTS,
     noise_stated,
-    side_by_side,
     stated,
 )
 
@@ -86,6 +86,15 @@ def test_zcdp_as_printed_is_refuted_by_one_update():
     assert 4 * claim < certified
 
 
+def side_by_side(sampling_rate, noise_multiplier, updates, adjacencies=ADJACENCIES):
+    """What all accountants state of the same updates."""
+    return [
+        stated(accountant, sampling_rate, noise_multiplier, updates, DELTA, adjacency)
+        for adjacency in adjacencies
+        for accountant in ALL_ACCOUNTANTS
+    ]
+
+
 @pytest.mark.slow_cases("0.5-30.0-5-*")
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
@@ -95,18 +104,18 @@ def test_zcdp_as_printed_is_refuted_by_one_update():
 def test_advanced_composition_is_never_below_the_true_epsilon_where_it_holds(
     rate, noise, updates, adjacency
 ):
-    ac, _, rdp, pld = side_by_side(rate, noise, updates, DELTA, (adjacency,))
+    ac, _, rdp, pld = side_by_side(rate, noise, updates, (adjacency,))
     assert ac.holds and rdp.holds and pld.holds
     assert ac.epsilon > rdp.epsilon >= pld.epsilon * (1 - 1e-6)
 
 
 def test_which_hold():
-    found = {(s.accountant, s.adjacency): s for s in side_by_side(*DIGITS[:1], 19.46, 2000, DELTA)}
+    found = {(s.accountant, s.adjacency): s for s in side_by_side(DIGITS[0], 19.46, 2000)}
     assert len(found) == 8
     # Half the noise ratio when an example is replaced: epsilon_i is above 1 only there.
     assert [found[n, "add_remove"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
     assert [found[n, "replace_one"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
-    low = side_by_side(*DIGITS[:1], 7.0, 2000, DELTA)
+    low = side_by_side(DIGITS[0], 7.0, 2000)
     assert [s.holds for s in low] == [True, False, True, True, False, False, True, True]
     assert all(bool(s.because) != s.holds for s in low)
     assert stated("zcdp", 1, 22.0, 20, DELTA).holds  # nothing is sampled

@@ -2,8 +2,6 @@
 
 import fnmatch
 
-from tensorflow import keras
-
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.clone import set_trainable_alone
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
@@ -92,8 +90,3 @@ def counts(model):
     """Returns how many layers of a model with weights are trained, and how many there are."""
     owners = weight_owners(model)
     return sum(bool(layer.trainable_weights) for layer in owners), len(owners)
-
-
-def is_frozen(layer):
-    """Whether nothing in a layer is trained."""
-    return isinstance(layer, keras.layers.Layer) and not layer.trainable_weights

@@ -6,6 +6,7 @@ import warnings
 
 import tensorflow as tf
 
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.rules.broadcast_output import BroadcastOutputRule
 from tfdpnorm.gradients.rules.fallback import FallbackRule
@@ -66,9 +67,8 @@ class Taps:
                 owners.setdefault(variable.ref(), []).append(layer)
         for variable in variables:
             if variable.ref() not in owners:
-                raise ValueError(
-                    f"Expected a layer to own variable {variable.name!r}, got none. Use "
-                    'engine="per_example" for such a model.'
+                raise refusal_of_engine(
+                    f"Expected a layer to own variable {variable.name!r}, got none"
                 )
         self._reads = _Reads([(v, owners[v.ref()]) for v in variables])
         self._wrappers = {
@@ -108,10 +108,10 @@ class Taps:
             if graph is not outside:
                 if only_infers_shapes(graph):
                     return call(inputs, *args, **kwargs)
-                raise ValueError(
+                raise refusal_of_engine(
                     f"Expected a direct call of layer {layer.name!r}, got one inside a loop, a "
                     "condition or a function of TensorFlow, where its gradients cannot be "
-                    'followed. Use engine="per_example" for this model.'
+                    "followed"
                 )
             tap = Tap(layer, self._rule_of_call(layer, rule), self._rows_per_example)
 
@@ -182,11 +182,11 @@ class _Reads:
             variable, layers = self._owners.get(id(read.handle), (None, [reader]))
             if reader not in layers:
                 owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
-                raise ValueError(
+                raise refusal_of_engine(
                     f"Expected variable {variable.name!r} to be read by the layers that own it, "
-                    f"{owning}, and nothing else, got a read by {reading!r}. Let that layer hold "
-                    "the variable itself, as in `self.table = embedding.embeddings`, or use "
-                    'engine="per_example".'
+                    f"{owning}, and nothing else, got a read by {reading!r}",
+                    "Let that layer hold the variable itself, as in `self.table = "
+                    'embedding.embeddings`, or use engine="per_example".',
                 )
 
 
@@ -196,15 +196,16 @@ _announced = set()
 def _fallback(layer):
     rule = FallbackRule()
     if not rule.applies(layer):
-        raise ValueError(
+        raise refusal_of_engine(
             f"Expected layers with a gradient rule, got {type(layer).__name__} {layer.name!r}, "
-            "which owns weights and also holds a PublicBatchNormalization. Give the weights to "
-            'layers of their own, or use engine="per_example".'
+            "which owns weights and also holds a PublicBatchNormalization",
+            'Give the weights to layers of their own, or use engine="per_example".',
         )
     if getattr(layer, "time_major", False):
-        raise ValueError(
+        raise refusal_of_engine(
             f"Expected rows on the first axis of layer {layer.name!r}, which has no gradient rule, "
-            'got time_major=True. Use time_major=False, or engine="per_example".'
+            "got time_major=True",
+            'Use time_major=False, or engine="per_example".',
         )
     if type(layer) not in _announced:
         _announced.add(type(layer))

@@ -120,15 +120,3 @@ def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_remo
     return noise_reaching(
         reached, budget, sampling_rate, updates, accountant, guess=sensitivity * noise
     )
-
-
-def side_by_side(sampling_rate, noise_multiplier, updates, delta, adjacencies=ADJACENCIES):
-    """What all four accountants state of the same updates, a list of `Stated`.
-
-    Arguments are as in `stated`; the adjacencies come one after the other.
-    """
-    return [
-        stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacency)
-        for adjacency in adjacencies
-        for accountant in ALL_ACCOUNTANTS
-    ]

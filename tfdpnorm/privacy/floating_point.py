@@ -13,11 +13,13 @@ _LEAST_STEPS = 32
 _RADIUS = 12.0
 # A noised number's error, over the radius of its pair.
 _ERROR = 2.0**-47
+# About what is added to delta, over delta.
+_GROWTH = 1e-3
 # The probability that a pair lies outside, or that its bits are too few.
 _TAIL = 1e-30
 
 
-def floating_point_loss(numbers, epsilon, delta, share=1e-3):
+def floating_point_loss(numbers, epsilon, delta):
     """Bounds what rounding in float64 adds to an (epsilon, delta) of exact Gaussian noise.
 
     Each pair of noised numbers has the distribution of the exact mechanism up to a factor of
@@ -34,7 +36,6 @@ def floating_point_loss(numbers, epsilon, delta, share=1e-3):
         numbers: How many numbers are noised in all: coordinates times updates, >= 0.
         epsilon: That of exact noise, >= 0; may be infinite.
         delta: That of exact noise, in (0, 1).
-        share: About how much is added to delta, over delta; > 0.
 
     Returns:
         Pair of floats: what is to be added to epsilon and to delta.
@@ -47,13 +48,12 @@ def floating_point_loss(numbers, epsilon, delta, share=1e-3):
         the composition.
     """
     numbers = arguments.nonnegative("numbers", numbers)
-    share = arguments.positive("share", share)
     pairs, c = numbers / 2, pair_loss()
     if numbers == 0 or math.isinf(epsilon):
         return 0.0, 0.0
-    # Half of the share is for t.
+    # Half of what delta may grow by is for t.
     weight = _log_1p_exp(epsilon + 1)
-    log_t = math.log(share * delta / 2) - weight
+    log_t = math.log(_GROWTH * delta / 2) - weight
     a = min(pairs * c, c * math.sqrt(-2 * pairs * log_t) + pairs * c * math.expm1(c))
     lost = math.exp(log_t + _log_1p_exp(epsilon + a))
     tails = math.exp(min(math.log(pairs * _TAIL) + _log_1p_exp(epsilon + a), 0.0))

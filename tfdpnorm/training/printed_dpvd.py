@@ -51,7 +51,6 @@ def train_as_printed(
     sigma,
     initial_rate,
     decay=1.0,
-    noise_factor=1.0,
     claimed_epsilon=None,
     seed=0,
     after_epoch=None,
@@ -82,7 +81,6 @@ def train_as_printed(
         sigma: The paper's noise scale.
         initial_rate: eta_0.
         decay: gamma.
-        noise_factor: Factor on zeta; 1 is as printed.
         claimed_epsilon: What the paper says that sigma gives; only repeated.
         seed: Of the lots and the noise of the result.
         after_epoch: Function that is called with the number of epochs done while the model holds
@@ -104,7 +102,6 @@ def train_as_printed(
     steps = max(round(arguments.whole("epochs", epochs, at_least=1) * rows / batch_size), 1)
     sigma = arguments.nonnegative("sigma", sigma)
     zeta = 2 * arguments.positive("l2_norm_clip", l2_norm_clip) * sigma
-    zeta *= arguments.nonnegative("noise_factor", noise_factor)
     variables = model.trainable_variables
     layers = layer_numbers(model, variables)
     clip = Clipping(total_l2_norm_clip(model, l2_norm_clip), "per_layer")

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.audit.attacks.approximate_family import ApproximateFamily
 from tfdpnorm.audit.attacks import one_run
 from tfdpnorm.audit.attacks.canaries import count_correct
-from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound, one_run_p_value
-from tfdpnorm.audit.attacks.trade_offs import ApproximateFamily, DPSGDFamily, Gaussian
+from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound
+from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily, Gaussian
 
 DELTA = 1e-5
 
@@ -123,15 +124,6 @@ def test_shared_luck_is_allowed_for():
     family = ApproximateFamily(delta)
     assert one_run.f_dp_epsilon_lower_bound(family, canaries, canaries, canaries) == 0.0
     assert one_run.independent_epsilon_lower_bound(family, canaries, canaries) > 3
-
-
-def test_the_p_value_is_where_the_curve_begins_to_allow():
-    curve = Gaussian(0.3)
-    value = one_run.f_dp_p_value(curve, 500, 100, 70)
-    assert not one_run.curve_allows(curve, 500, 100, 70, probability=value)
-    assert one_run.curve_allows(curve, 500, 100, 70, probability=0.99 * value)
-    assert one_run.f_dp_p_value(curve, 500, 100, 0) == 1.0
-    assert value < one_run_p_value(500, 100, 70, epsilon=1.13, delta=DELTA)
 
 
 def test_more_correct_guesses_never_lower_a_bound():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdpnorm.audit.attacks.trade_offs import ApproximateFamily, DPSGDFamily, Gaussian, Lines
+from tests.audit.attacks.approximate_family import ApproximateFamily
+from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily, Gaussian, Lines
 
 POWERS = (0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
 

@@ -27,7 +27,6 @@ from tfdpnorm.audit.attacks.lower_bounds import check_count
 
 _STEP = 1.01
 _LOWEST, _HIGHEST = -700, 400  # leaks of 0.001 and 53
-_TOLERANCE = 1e-3
 _NEARLY_ONE = 1 - 1e-12
 
 
@@ -60,35 +59,11 @@ def curve_allows(curve, canaries, guesses, correct, *, probability):
     return True
 
 
-def f_dp_p_value(curve, canaries, guesses, correct):
-    """The largest probability that a curve allows for so many correct guesses.
-
-    Args:
-        curve: See `curve_allows`.
-        canaries: m.
-        guesses: r.
-        correct: v.
-
-    Returns:
-        A float, at most 1; rounded up by at most a thousandth of itself.
-    """
-    low, high = 0.0, 1.0
-    if curve_allows(curve, canaries, guesses, correct, probability=1.0):
-        return 1.0
-    while high - low > _TOLERANCE * high and high > 1e-12:
-        middle = (low + high) / 2 if low else high / 2
-        if curve_allows(curve, canaries, guesses, correct, probability=middle):
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def f_dp_epsilon_lower_bound(family, canaries, guesses, correct, *, confidence=0.95):
     """The largest epsilon of a family of curves that the guesses on one training rule out.
 
     Args:
-        family: `ApproximateFamily` or `DPSGDFamily`.
+        family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.
         canaries: m.
         guesses: r, fixed before anybody looks at the coins.
         correct: v.
@@ -121,7 +96,7 @@ def independent_epsilon_lower_bound(family, canaries, correct, *, confidence=0.9
     is*. It bounds no epsilon of a mechanism that lets canaries share their luck.
 
     Args:
-        family: `ApproximateFamily` or `DPSGDFamily`.
+        family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.
         canaries: m, all of them guessed.
         correct: v.
         confidence: Probability that the bound is not above the true epsilon.

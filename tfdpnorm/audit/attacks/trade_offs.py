@@ -69,31 +69,12 @@ class Lines:
 
 
 @dataclasses.dataclass(frozen=True)
-class ApproximateFamily:
-    """The curves of (epsilon, delta)-DP with this delta: an audit by these assumes nothing else.
-
-    Attributes:
-        delta: 0 <= delta < 1.
-    """
-
-    delta: float
-
-    def curve(self, leak):
-        """The curve of epsilon = `leak` >= 0."""
-        return Lines([leak], [self.delta])
-
-    def epsilon(self, leak):
-        """The epsilon of that curve."""
-        return leak
-
-
-@dataclasses.dataclass(frozen=True)
 class DPSGDFamily:
     """The curves of DP-SGD at a sampling rate and a number of updates: one for each noise.
 
     An audit by these rules out noise multipliers: so much noise, or more, does not explain what was
-    seen. Its epsilon is that of the noise multiplier. This is sharper than `ApproximateFamily`, and
-    says nothing of mechanisms whose curve is none of these.
+    seen. Its epsilon is that of the noise multiplier. This is sharper than (epsilon, delta)
+    alone, and says nothing of mechanisms whose curve is none of these.
 
     Attributes:
         sampling_rate: q.

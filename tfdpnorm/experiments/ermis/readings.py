@@ -70,10 +70,10 @@ def quoted_settings(dataset):
     return rate, round(passes / rate)
 
 
-def sigmas(reading, epsilon=1.0):
-    """Dict from (data set, accountant) to the sigma by a reading."""
+def sigmas(reading):
+    """Dict from (data set, accountant) to the sigma by a reading, at epsilon = 1."""
     return {
-        (dataset, accountant): reading.sigma(accountant, epsilon, *quoted_settings(dataset))
+        (dataset, accountant): reading.sigma(accountant, 1.0, *quoted_settings(dataset))
         for dataset, accountant in paper.SIGMAS
     }
 

@@ -30,6 +30,8 @@ from tfdpnorm.experiments.runs.data import load_audit_data
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private
 
+_CANARIES_RATE = 0.1  # of the SGD that trains with canaries
+
 
 def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
     """Returns the compiled `PrivateModel` of an `AuditSpec`, untrained, with plain SGD.
@@ -126,10 +128,8 @@ def run_canaries(
     num_examples,
     steps,
     kind="mislabelled",
-    learning_rate=0.1,
     confidence=0.95,
     data_dir=None,
-    insecure_seed=None,
 ):
     """Trains once with canaries among the examples, and audits what that gave away.
 
@@ -140,10 +140,8 @@ def run_canaries(
         num_examples: Private examples that are no canaries.
         steps: T updates.
         kind: See `tfdpnorm.audit.attacks.canaries.make_canaries`.
-        learning_rate: Of the SGD.
         confidence: Of the lower bound.
         data_dir: TFDS directory.
-        insecure_seed: For tests: repeatable canaries and coins.
 
     Returns:
         The record, a dict with the keys `tfdpnorm.experiments.records.fields.AUDIT_FIELDS`.
@@ -157,9 +155,8 @@ def run_canaries(
         data.train_y[num_examples:],
         data.num_classes,
         kind=kind,
-        insecure_seed=insecure_seed,
     )
-    private = build_audited(spec, data, steps=steps, learning_rate=learning_rate)
+    private = build_audited(spec, data, steps=steps, learning_rate=_CANARIES_RATE)
     scores = CanaryScores(private, planted, x, y)
     joined_x, joined_y, weights = planted.join(x, y)
     batches = poisson_batches(
@@ -198,10 +195,8 @@ def run_gradient_canaries(
     guesses,
     num_examples,
     steps,
-    learning_rate=0.1,
     confidence=0.95,
     data_dir=None,
-    insecure_seed=None,
 ):
     """Trains once with gradient canaries among the examples, and audits what that gave away.
 
@@ -211,10 +206,8 @@ def run_gradient_canaries(
         guesses: r, even.
         num_examples: Private examples that are no canaries.
         steps: T updates.
-        learning_rate: Of the SGD.
         confidence: Of the lower bounds.
         data_dir: TFDS directory.
-        insecure_seed: For tests: repeatable coins. Noise and lots stay secret.
 
     Returns:
         The record, a dict with the keys `tfdpnorm.experiments.records.fields.AUDIT_FIELDS`.
@@ -222,10 +215,8 @@ def run_gradient_canaries(
     check_guesses(guesses, canaries)
     started = time.perf_counter()
     data = load_audit_data(spec, num_examples, data_dir)
-    private = build_with_canary_table(
-        spec, data, canaries, steps=steps, learning_rate=learning_rate
-    )
-    scores, included = train_with_gradient_canaries(private, data, insecure_seed=insecure_seed)
+    private = build_with_canary_table(spec, data, canaries, steps=steps)
+    scores, included = train_with_gradient_canaries(private, data)
     plan = private.plan
     found = audit_gradient_canaries(
         scores.scores,
@@ -261,7 +252,7 @@ def run_gradient_canaries(
     )
 
 
-def build_with_canary_table(spec, data, canaries, *, steps, learning_rate=0.1):
+def build_with_canary_table(spec, data, canaries, *, steps):
     """Returns a compiled `PrivateModel` with a table of gradient canaries, untrained.
 
     Args:
@@ -269,7 +260,6 @@ def build_with_canary_table(spec, data, canaries, *, steps, learning_rate=0.1):
         data: `ExperimentData` of the ordinary rows.
         canaries: m; N is that of the data and m.
         steps: T.
-        learning_rate: Of the SGD.
     """
     statistics = {}
     if spec.needs_public_rows:
@@ -286,26 +276,25 @@ def build_with_canary_table(spec, data, canaries, *, steps, learning_rate=0.1):
         augmentation=flips and (lambda rows: (flips(rows[0], training=True), *rows[1:])),
     )
     private.compile(
-        keras.optimizers.SGD(learning_rate),
+        keras.optimizers.SGD(_CANARIES_RATE),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     return private
 
 
-def train_with_gradient_canaries(private, data, *, insecure_seed=None):
+def train_with_gradient_canaries(private, data):
     """Trains for all planned updates with coins newly tossed.
 
     Args:
         private: What `build_with_canary_table` gave.
         data: `ExperimentData` of the ordinary rows.
-        insecure_seed: For tests: repeatable coins.
 
     Returns:
         Pair of the `TableScores` and the coins, bool [m].
     """
     plan = private.plan
     count = plan.num_examples - data.num_examples
-    included = np.random.default_rng(insecure_seed).integers(2, size=count).astype(bool)
+    included = np.random.default_rng().integers(2, size=count).astype(bool)
     rows, labels, weights = with_canaries(data.train_x, data.train_y, included)
     scores = TableScores(private)
     private.fit(

@@ -13,7 +13,6 @@ import dataclasses
 import tensorflow as tf
 
 from tfdpnorm.gradients.rounded_sums import BLOCKS_ADDED_AT_ONCE, ROWS_IN_A_BLOCK
-from tfdpnorm.keras_compat.devices import has_gpu
 
 _FEW_POSITIONS = 16  # for fewer, float64 takes less time than a matrix for each row
 _MATRICES_BYTES = 32 * 2**20  # how much of the rows' matrices is held at once
@@ -92,34 +91,6 @@ class RowSums:
         """
         block = None if positions is None else max(_FUSED_TERMS // positions, 1)
         return self._in_blocks(function, tensors, block, wide=True)
-
-    def one_by_one(self, function, tensors, positions, shape):
-        """As `in_float64`, but in float32, where each row's vector can be computed by itself.
-
-        For functions of so many multiplications that float64 takes longer than starting each row.
-
-        Args:
-            function: See `in_float64`.
-            tensors: See `in_float64`.
-            positions: See `in_float64`.
-            shape: Of what the function returns.
-        """
-        rows, dtype = tensors[0].shape[0], tensors[0].dtype
-        # On a GPU each row of a loop waits for its own small kernels.
-        if None in (rows, self.block) or rows > _MOST_BLOCKS * self.block or has_gpu():
-            return self.in_float64(function, tensors, positions)
-
-        def of_block(*tensors):
-            def add_row(row, total):
-                return row + 1, total + function(*(x[row : row + 1] for x in tensors))
-
-            start, count = (0, tf.zeros(shape, dtype)), tensors[0].shape[0]
-            _, total = tf.while_loop(
-                lambda row, _: row < count, add_row, start, parallel_iterations=1
-            )
-            return total
-
-        return self._in_blocks(of_block, tensors, self.block)
 
     def by_id(self, x, ids, count, rows):
         """Returns the sum of the vectors of each id.

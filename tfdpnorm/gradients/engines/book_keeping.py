@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.taps import Taps
 
 
@@ -155,11 +156,11 @@ def _check_rows(calls, mask):
         expected = None if count is None else count * tap.rows_per_example
         for z in tap.watched:
             if None not in (z.shape[0], expected) and z.shape[0] != expected:
-                raise ValueError(
+                raise refusal_of_engine(
                     f"Expected layer {tap.layer.name!r} to give {expected} rows for {count} "
                     f"examples, got shape {tuple(z.shape)}, as where another axis is folded into "
                     "that of the examples, in a wrapper without a rule, or beside public rows in "
-                    'mode "example". Use engine="per_example" for this model.'
+                    'mode "example"'
                 )
             if None in (z.shape[0], expected):
                 rows = tf.shape(mask)[0] * tap.rows_per_example

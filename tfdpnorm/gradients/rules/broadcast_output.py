@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.walk import own_weights
 
@@ -28,9 +29,9 @@ class BroadcastOutputRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         output = call(inputs, *args, **kwargs)
         if not isinstance(output, tf.Tensor) or not output.shape.is_fully_defined():
-            raise ValueError(
+            raise refusal_of_engine(
                 f"Expected layer {layer.name!r}, whose output reads no example, to give one tensor "
-                f'of known shape, got {output}. Use engine="per_example" for this model.'
+                f"of known shape, got {output}"
             )
         one = output if output.shape[:1] == [1] else output[tf.newaxis]
         copies = tf.broadcast_to(one, [self._rows, *one.shape[1:]])

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
@@ -35,9 +36,9 @@ class FallbackRule(Rule):
         whole = [x.shape for x in tf.nest.flatten(arguments[0]) if x.shape[:1] != [count]]
         if count is None or whole:
             # An input that is not split would let every row see all the others.
-            raise ValueError(
+            raise refusal_of_engine(
                 f"Expected layer {layer.name!r} to take and give {count} rows, got inputs of "
-                f'shapes {whole or "unknown"}. Use engine="per_example" for this model.'
+                f"shapes {whole or 'unknown'}"
             )
 
         def one(row):

@@ -10,6 +10,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.contributions.depthwise import depthwise_gradients
 from tfdpnorm.gradients.contributions.patches import patches
 from tfdpnorm.gradients.contributions.window import Window
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.before_activation import BeforeActivationRule
 from tfdpnorm.gradients.rules.registry import register_rule
 
@@ -23,10 +24,10 @@ class GroupedConvolutionRule(BeforeActivationRule):
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         if inputs.shape.rank != layer.rank + 2 or not inputs.shape[1:].is_fully_defined():
-            raise ValueError(
+            raise refusal_of_engine(
                 f"Expected an input with {layer.rank} known sizes in the grouped convolution "
-                f"{layer.name!r}, got shape {tuple(inputs.shape)}. Give the model's input a full "
-                'shape, or use engine="per_example".'
+                f"{layer.name!r}, got shape {tuple(inputs.shape)}",
+                'Give the model\'s input a full shape, or use engine="per_example".',
             )
         return super().forward(layer, call, watch, inputs, *args, **kwargs)
 

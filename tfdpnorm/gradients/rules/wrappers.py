@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.wrappers import all_steps_at_once
 
@@ -32,10 +33,10 @@ class TimeDistributedRule(WrapperRule):
     def rows_per_row(self, layer, inputs):
         shape = tf.nest.flatten(inputs)[0].shape
         if isinstance(inputs, tf.RaggedTensor) or shape[1] is None:
-            raise ValueError(
+            raise refusal_of_engine(
                 f"Expected a known number of steps in layer {layer.name!r}, got "
-                f"{type(inputs).__name__} of shape {tuple(shape)}. Give keras.Input the number, or "
-                'use engine="per_example".'
+                f"{type(inputs).__name__} of shape {tuple(shape)}",
+                'Give keras.Input the number, or use engine="per_example".',
             )
         return shape[1]
 

@@ -5,7 +5,6 @@ folder of the run says which engine it has.
 """
 
 import contextlib
-import traceback
 import warnings
 
 import tensorflow as tf
@@ -16,12 +15,13 @@ from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.data import Lot
 from tfdpnorm.data.poisson import physical_rows
 from tfdpnorm.gradients.engines.registry import engine_named
+from tfdpnorm.gradients.refusals import is_of_engine
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.keras_compat.graphs import cause_of, traced
 from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training.checks.rows import refusal_of
+from tfdpnorm.training.checks.rows import is_ours, refusal_of
 from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
@@ -72,7 +72,7 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
     refused_apart = _refused(model, checked, plan, apart, specs, validate)
     if refused_apart is not None:
         # The first, unless its remedy is what was tried.
-        raise (refused_apart if "per_example" in str(refused) else refused) from None
+        raise (refused_apart if is_of_engine(refused) else refused) from None
     return apart, _price(model, refused, rows * checked.views.count)
 
 
@@ -160,7 +160,7 @@ def _refused(model, checked, plan, engine, specs, validate):
             traced(step, (specs,))
     except Exception as error:  # whatever code of the user's raises
         cause = cause_of(error)
-        return cause if isinstance(cause, ValueError) and _is_ours(cause) else None
+        return cause if isinstance(cause, ValueError) and is_ours(cause) else None
     return None
 
 
@@ -175,15 +175,9 @@ def _any_loss(y, predictions):
     return tf.add_n(losses)
 
 
-def _is_ours(error):
-    frames = list(traceback.walk_tb(error.__traceback__))
-    module = frames[-1][0].f_globals["__name__"]
-    return module.partition(".")[0] == __name__.partition(".")[0]
-
-
 def _price(model, refused, rows):
     numbers = rows * sum(v.shape.num_elements() for v in model.trainable_variables)
-    why = str(refused).partition(". ")[0]  # without the remedy
+    why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
     return (
         f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. '
         f"It holds one gradient for each row of a physical batch, {rows} rows or "

@@ -1,10 +1,12 @@
 """Per-example independence of a model, its loss and its augmentation: probed, then proved."""
 
 import contextlib
+import traceback
 import weakref
 
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 from tfdpnorm.data import Lot
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.keras_compat.graphs import cause_of, traced
 
 _RESTS = "Per-example independence, which clipping rests on: "
@@ -198,38 +200,41 @@ def _in_its_own_words():
         yield
     except Exception as error:
         cause = cause_of(error)
-        if cause is error or not str(cause).startswith("Expected "):
+        if cause is error or not is_ours(cause):
             raise
         raise cause from None
 
 
+def is_ours(error):
+    """Whether code of this library has raised an error."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    module = frames[-1][0].f_globals["__name__"]
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
 def refusal_of(proof, engine):
     """The ValueError for a `Proof` that does not hold and had to, with the remedy."""
-    return ValueError(_refusal(proof, engine))
-
-
-def _refusal(proof, engine):
     if proof.state_faults:
-        return (
+        return ValueError(
             f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
             f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
         )
     if proof.written:
-        return (
+        return ValueError(
             f"Expected variables that do not change within an update, got {proof.written[0]}. Rows "
             "that are run later would read another value, and the last one, which is released "
             "without noise, tells how many physical batches the lots had. Change it after each "
             "update: keras.callbacks.LambdaCallback(on_train_batch_end=...)."
         )
     if engine.runs_rows_apart:
-        return (
+        return ValueError(
             "Expected an augmentation, or statistics of rows, whose per-example independence can "
             f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
             f"operations that keep the examples apart. {_PROBE_INSTEAD}"
         )
-    return (
+    return refusal_of_engine(
         "Expected a model, a loss and an augmentation whose per-example independence can be "
-        f"proved, with engine={engine.name!r}, got {proof.obstacle}. Use "
-        'engine="per_example", which runs each example by itself, or write that part in '
-        f"operations that keep the examples apart. {_PROBE_INSTEAD}"
+        f"proved, with engine={engine.name!r}, got {proof.obstacle}",
+        'Use engine="per_example", which runs each example by itself, or write that part in '
+        f"operations that keep the examples apart. {_PROBE_INSTEAD}",
     )

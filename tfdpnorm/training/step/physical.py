@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.proof.proof import prove_outputs, prove_state
 from tfdpnorm.audit.row_independence.proof.training import prove_traced
+from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.keras_compat.graphs import as_written, traced
 
 
@@ -117,8 +118,8 @@ def _check_other_size(function, specs, count):
     try:
         traced(function, more)
     except Exception as error:  # whatever code of the user's raises
-        raise ValueError(
+        raise refusal_of_engine(
             f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
-            f"that no axis is taken for that of the examples, got: {error} Use "
-            'engine="per_example", which runs each example by itself.'
+            f"that no axis is taken for that of the examples, got: {str(error).rstrip('.')}",
+            'Use engine="per_example", which runs each example by itself.',
         ) from error

@@ -1,0 +1,22 @@
+"""Refusals of models that one engine cannot train, and another one can."""
+
+
+def refusal_of_engine(what, remedy='Use engine="per_example" for this model.'):
+    """Returns the ValueError for what an engine cannot do and engine="per_example" can.
+
+    It has the attributes `what` and `remedy`, the two parts of its message. It is no class of its
+    own, since AutoGraph turns errors of classes that it does not know into some that are no
+    ValueErrors.
+
+    Args:
+        what: "Expected ..., got ...", without a full stop.
+        remedy: Sentence that names that engine.
+    """
+    error = ValueError(f"{what}. {remedy}")
+    error.what, error.remedy = what, remedy
+    return error
+
+
+def is_of_engine(error):
+    """Whether an error came from `refusal_of_engine`."""
+    return hasattr(error, "remedy")
