@@ -43,6 +43,7 @@ INSTALL_REQUIRES = [
     *(f"{wanted}; {stack}" for stack, requirements in STACKS.items() for wanted in requirements),
     "tensorflow-datasets>=4.9.4,<5",
     "keras-tuner>=1.4.6,<2",
+    "h5py>=3.8,<4",
     # tensorflow-datasets needs it to download, and does not ask for it.
     "importlib_resources>=5",
     "scikit-learn>=1.3,<2",

@@ -27,6 +27,7 @@ _NAMES = {
     "make_private": "tfdpnorm.training",
 }
 _PACKAGES = (
+    "analysis",
     "audit",
     "convert",
     "data",

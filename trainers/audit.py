@@ -90,7 +90,7 @@ def define_flags():
         "Updates of the training with canaries; default: 40, with those of gradients 4.",
         lower_bound=1,
     )
-    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
+    common.define_data_dir()
     flags.DEFINE_string("output_dir", "results/audits", "Folder of records, table and plot.")
 
 

@@ -16,6 +16,13 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
+def define_data_dir():
+    """Defines the flag for the folder of the data sets."""
+    flags.DEFINE_string(
+        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
+    )
+
+
 def define_run_flags():
     """Defines the flags of all training programs that are no fields of a spec."""
     flags.DEFINE_bool(
@@ -24,9 +31,7 @@ def define_run_flags():
         "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16; "
         "--nomixed_precision is --precision=float32 (default: the experiment's own).",
     )
-    flags.DEFINE_string(
-        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
-    )
+    define_data_dir()
     # Not results/, whose records are kept and averaged into the papers' tables.
     flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
     flags.DEFINE_string(

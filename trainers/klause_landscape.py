@@ -40,7 +40,7 @@ def define_flags():
     for field in dataclasses.fields(LandscapeSettings):
         define = flags.DEFINE_integer if field.type is int else flags.DEFINE_float
         define(field.name, field.default, _HELP[field.name])
-    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
+    common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/landscape", "Folder of records, table and plots.")
 
 

@@ -27,7 +27,7 @@ def define_flags():
     flags.DEFINE_integer("steps", 400, "Updates, with lots of 32.")
     flags.DEFINE_list("rows", [], "Names of sets of public rows; default: all.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
-    flags.DEFINE_string("data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's.")
+    common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/mismatch", "Folder of record and table.")
 
 

@@ -19,9 +19,7 @@ FLAGS = flags.FLAGS
 
 def define_flags():
     """Defines this program's flags."""
-    flags.DEFINE_string(
-        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
-    )
+    common.define_data_dir()
     flags.DEFINE_string("manual_dir", None, "Folder with tiny-imagenet-200.zip.")
 
 

@@ -24,9 +24,7 @@ def define_flags():
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
     flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
-    flags.DEFINE_string(
-        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
-    )
+    common.define_data_dir()
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
     flags.DEFINE_string(
         "runs_dir", "outputs/runs", "Folder of the runs that are not done, and of the logs."

@@ -58,7 +58,7 @@ def write_mark(path, mark):
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(_NAME, text)
     else:
-        import h5py  # comes with TensorFlow, which `tfdpnorm.privacy` does without
+        import h5py  # Only here: most marks are in other files.
 
         with h5py.File(path, "a") as file:
             file.attrs[_NAME] = text

@@ -1,8 +1,7 @@
 """Tables and plot of Ermis & Cemgil's accountants, made from their record and nothing else."""
 
-import pathlib
-
 from tfdpnorm.experiments.ermis.published import SIGMAS
+from tfdpnorm.experiments.report import figure as figures
 from tfdpnorm.experiments.report.audits import table
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -62,9 +61,7 @@ def plot_accounting(record, path):
         record: Record with `ACCOUNTING_FIELDS`.
         path: File to write.
     """
-    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
-
-    figure = Figure(figsize=(12, 6), layout="constrained")
+    figure = figures.new(12, 6)
     all_axes = figure.subplots(1, 2, sharey=True)
     for axes, curve in zip(all_axes, record["curves"], strict=True):
         for name, sigmas in curve["sigmas"].items():
@@ -90,9 +87,7 @@ def plot_accounting(record, path):
         title="stars: quoted by the paper",
         title_fontsize=8,
     )
-    path = pathlib.Path(path)
-    figure.savefig(path, dpi=110)
-    return path
+    return figures.save(figure, path)
 
 
 def _style(accountant, reading, nearest):

@@ -1,7 +1,6 @@
 """Tables and plot of audits, made from their records and nothing else."""
 
-import pathlib
-
+from tfdpnorm.experiments.report import figure as figures
 from tfdpnorm.experiments.spec import path_name
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -111,10 +110,7 @@ def plot_audits(records, path, title):
         path: File to write.
         title: Title of the plot.
     """
-    # Not pyplot: it would look for a screen.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    figure = figures.new(6.4, 4.2)
     axes = figure.subplots()
     places = range(len(records))
     claimed = [record["claimed_epsilon"] for record in records]
@@ -127,10 +123,7 @@ def plot_audits(records, path, title):
     axes.set(ylabel="epsilon", title=title)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(markerscale=0.3)
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    return path
+    return figures.save(figure, path)
 
 
 def path_of(record):

@@ -1,7 +1,6 @@
 """Table and plot of audits by gradient canaries, made from their records and nothing else."""
 
-import pathlib
-
+from tfdpnorm.experiments.report import figure as figures
 from tfdpnorm.experiments.report.audits import path_of, table
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -51,11 +50,8 @@ def plot_gradient_canaries(records, path):
         records: List of records with `AUDIT_FIELDS` whose check is "gradient_canaries".
         path: File to write.
     """
-    # Not pyplot: it would look for a screen.
-    from matplotlib.figure import Figure
-
     records = _in_order(records)
-    figure = Figure(figsize=(1.6 + 1.5 * len(records), 4.2), layout="constrained")
+    figure = figures.new(1.6 + 1.5 * len(records), 4.2)
     axes = figure.subplots()
     for place, (name, bound) in enumerate(_BOUNDS):
         offsets = [i + 0.27 * (place - 1) for i in range(len(records))]
@@ -73,10 +69,7 @@ def plot_gradient_canaries(records, path):
     axes.set(ylabel="epsilon", title="One training: epsilon claimed and audited")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8)
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    return path
+    return figures.save(figure, path)
 
 
 def _in_order(records):

@@ -2,11 +2,11 @@
 
 import collections
 import math
-import pathlib
 import statistics
 
 import numpy as np
 
+from tfdpnorm.experiments.report import figure as figures
 from tfdpnorm.experiments.report.tables import by_cell
 from tfdpnorm.experiments.table_form import TableForm
 
@@ -200,10 +200,7 @@ def plot_curves(records, path, title):
 
 def figure_and_axes():
     """Returns a figure of one panel, and the panel."""
-    # Not pyplot: it would look for a screen.
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    figure = figures.new(6.4, 4.8)
     return figure, figure.subplots()
 
 
@@ -218,10 +215,7 @@ def saved(figure, axes, path):
         figure.legend(loc="outside lower center", ncols=columns)
         rows = math.ceil(len(labels) / columns)
         figure.set_figheight(figure.get_figheight() + _ROW * max(0, rows - _ROWS_THAT_FIT))
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    return path
+    return figures.save(figure, path)
 
 
 def _make_room_at_the_top(axes):

@@ -5,6 +5,7 @@ import math
 import statistics
 
 from tfdpnorm.experiments.ermis import published
+from tfdpnorm.experiments.report import figure as figures
 
 
 def plot_progress(records, path, title, networks=()):
@@ -17,7 +18,6 @@ def plot_progress(records, path, title, networks=()):
         networks: Networks in their order; others follow.
     """
     from matplotlib import colormaps
-    from matplotlib.figure import Figure  # not pyplot: it would look for a screen
     from matplotlib.ticker import LogFormatter
 
     order = {name: place for place, name in enumerate(networks)}
@@ -28,7 +28,7 @@ def plot_progress(records, path, title, networks=()):
             cells[panel][record["network"]].append(record)
     shown = sorted(cells, key=lambda panel: (float(panel[0].partition("=")[2]), panel[1]))
     colors = _colors(order, colormaps["tab20"])
-    figure = Figure(figsize=(4.5 * len(shown), 7), layout="constrained")
+    figure = figures.new(4.5 * len(shown), 7)
     panels = figure.subplots(1, len(shown), squeeze=False)[0]
     for axes, (column, dataset) in zip(panels, shown, strict=True):
         for name, group in cells[column, dataset].items():
@@ -44,8 +44,7 @@ def plot_progress(records, path, title, networks=()):
         axes.grid(alpha=0.3)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    return path
+    return figures.save(figure, path)
 
 
 def _dataset(network):
@@ -82,10 +81,8 @@ def plot_knobs(records, path, title, networks=()):
         title: Title of the plot.
         networks: Names in their order; others are left out.
     """
-    from matplotlib.figure import Figure
-
     names = [n for n in networks if any(record["network"] == n for record in records)]
-    figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
+    figure = figures.new(4 * len(names), 3.6)
     all_axes = figure.subplots(1, len(names), squeeze=False)
     for axes, name in zip(all_axes[0], names, strict=True):
         found = collections.defaultdict(list)
@@ -98,8 +95,7 @@ def plot_knobs(records, path, title, networks=()):
         axes.set(xlabel=name, ylabel="test accuracy (%)")
         axes.grid(alpha=0.3)
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    return path
+    return figures.save(figure, path)
 
 
 def plot_table(records, path, title, networks=()):
@@ -114,15 +110,13 @@ def plot_table(records, path, title, networks=()):
         title: Title of the plot.
         networks: Networks in their order; others are left out.
     """
-    from matplotlib.figure import Figure
-
     found = collections.defaultdict(list)
     for record in records:
         if record["epsilon_target"] not in (None, math.inf):
             found[record["network"], record["epsilon_target"]].append(record)
     rows = {n: sorted(e for name, e in found if name == n) for n in networks}
     datasets = list(dict.fromkeys(_dataset(n) for n in networks if rows[n]))
-    figure = Figure(figsize=(5.5 * len(datasets), 7), layout="constrained")
+    figure = figures.new(5.5 * len(datasets), 7)
     panels = figure.subplots(1, len(datasets), squeeze=False)[0]
     for axes, dataset in zip(panels, datasets, strict=True):
         shown = [n for n in networks if rows[n] and n.startswith(f"{dataset}-")]
@@ -140,8 +134,7 @@ def plot_table(records, path, title, networks=()):
         axes.grid(alpha=0.3)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize="small")
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    return path
+    return figures.save(figure, path)
 
 
 PLOTS = {
