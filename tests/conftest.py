@@ -44,6 +44,14 @@ def clean_keras():
     keras.mixed_precision.set_global_policy("float32")
 
 
+@pytest.fixture
+def set_policy():
+    """Function that sets the global dtype policy; `clean_keras` puts it back."""
+    from tensorflow import keras
+
+    return keras.mixed_precision.set_global_policy
+
+
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",

@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
+from tests.lots import laid_out
 from tfdpnorm.data import Lot
 
 FEATURES, HIDDEN, OUTPUTS = 4, 3, 2
@@ -22,15 +22,9 @@ def lot_of(x, y, sample_weight=None, rows=None):
     """A `Lot` of all rows given, in physical batches of `rows`."""
     rows = min(rows or len(x), len(x))
     count = -(-len(x) // rows)
-    spare = count * rows - len(x)
-
-    def laid_out(array):
-        array = np.concatenate([array, np.zeros((spare, *array.shape[1:]), array.dtype)])
-        return tf.constant(array.reshape(count, rows, *array.shape[1:]))
-
     ones = np.ones(len(x), np.float32)
     weight = ones if sample_weight is None else np.asarray(sample_weight, np.float32)
-    return Lot(laid_out(x), laid_out(y), laid_out(weight), laid_out(ones))
+    return Lot(*(laid_out(each, count, rows) for each in (x, y, weight, ones)))
 
 
 def clipped_rows(weights, x, y, clip, clipping="flat", clip_function="abadi"):

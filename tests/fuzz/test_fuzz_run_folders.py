@@ -11,21 +11,12 @@ from tensorflow import keras
 
 from tests.fuzz.damage import damaged_bytes, damaged_lines, damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
+from tests.halting import Halt, HaltAfter
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.training import make_private
 from tfdpnorm.training.resume import run_folder
 
 STEPS, CRASHED_AFTER = 9, 5
-
-
-class Halt(Exception):
-    """The crash."""
-
-
-class HaltAfter(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.position == CRASHED_AFTER:
-            raise Halt
 
 
 RNG = np.random.default_rng(0)
@@ -59,7 +50,7 @@ def crashed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("crashed") / "run"
     private = start(folder)
     with pytest.raises(Halt):
-        private.fit(X, Y, verbose=0, callbacks=[HaltAfter()])
+        private.fit(X, Y, verbose=0, callbacks=[HaltAfter(CRASHED_AFTER)])
     private.ledger.close()
     assert len(list(folder.glob("checkpoint-*"))) == 2
     return folder

@@ -227,13 +227,6 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def set_policy():
-    before = keras.mixed_precision.global_policy()
-    yield keras.mixed_precision.set_global_policy
-    keras.mixed_precision.set_global_policy(before)
-
-
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )

@@ -15,13 +15,6 @@ FAMILIES = {
 }
 
 
-@pytest.fixture
-def set_policy():
-    before = keras.mixed_precision.global_policy()
-    yield keras.mixed_precision.set_global_policy
-    keras.mixed_precision.set_global_policy(before)
-
-
 def layers_with_weights(model):
     return {layer.name: layer for layer in model.layers if layer.weights}
 

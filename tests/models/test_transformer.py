@@ -21,13 +21,6 @@ COUNTS = {
 }
 
 
-@pytest.fixture
-def set_policy():
-    before = keras.mixed_precision.global_policy()
-    yield keras.mixed_precision.set_global_policy
-    keras.mixed_precision.set_global_policy(before)
-
-
 def count(weights):
     return sum(int(tf.size(weight)) for weight in weights)
 

@@ -1,5 +1,6 @@
 """Noisy answers about validation examples: whom they cost what, and that each is paid for."""
 
+import dataclasses
 import math
 
 import dp_accounting
@@ -64,7 +65,8 @@ def test_answers_about_training_examples_add_to_their_epsilon(accountant):
     assert ledger.epsilon("rdp") == pytest.approx(
         reference("rdp", trained, gaussians(20.0, 2)), rel=1e-9
     )
-    assert ledger.epsilon(accountant) > PLAN.epsilon_after(100) or accountant == "pld"
+    without = dataclasses.replace(PLAN, accountant=accountant).epsilon_after(100)
+    assert ledger.epsilon(accountant) > without
     assert ledger.validation_epsilon() == 0 and ledger.queries_of(disjoint=False) == 2
 
 

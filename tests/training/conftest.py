@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.lots import laid_out
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import make_private
@@ -111,19 +112,13 @@ def one_lot():
         count = len(x)
         rows = rows or count + padding
         batches = max(1, -(-(count + padding) // rows))
-        spare = batches * rows - count
-
-        def laid_out(array):
-            array = np.concatenate([array, np.zeros((spare, *array.shape[1:]), array.dtype)])
-            return tf.constant(array.reshape(batches, rows, *array.shape[1:]))
-
         ones = np.ones(count, np.float32)
         weight = ones if sample_weight is None else np.asarray(sample_weight, np.float32)
-        mask = laid_out(ones)
+        x, y, mask, known = (laid_out(each, batches, rows) for each in (x, y, ones, weight))
         # The library's own lots have weight 0 in padding. Here the mask must do without that help.
         missing = [1] * (weight.ndim - 1)
         in_padding = tf.reshape(1 - mask, [*mask.shape, *missing])
-        return Lot(laid_out(x), laid_out(y), laid_out(weight) + in_padding, mask)
+        return Lot(x, y, known + in_padding, mask)
 
     return lot
 

@@ -85,7 +85,12 @@ def test_workers_share_the_trials_and_one_may_die(tmp_path, start, tuner, draw):
 def test_the_chief_may_die(tmp_path, start, tuner, draw):
     chief, worker = start("chief"), start("a", "--slow")
     ledger = tmp_path / "private_search" / "ledger.jsonl"
+    deadline = time.monotonic() + 120
     while not (ledger.exists() and read_ledger(ledger).trials):
+        assert chief.poll() is None and worker.poll() is None, (
+            "a process has ended before the first trial"
+        )
+        assert time.monotonic() < deadline, "no trial was handed out"
         time.sleep(0.1)
     chief.send_signal(signal.SIGKILL)
     chief.wait()

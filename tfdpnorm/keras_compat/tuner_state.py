@@ -25,7 +25,7 @@ def keep_whole(oracle, write):
 
 
 def run_again_what_began(oracle):
-    """Hands out again, after a reload, trials that began and of which the oracle's state knows not.
+    """Hands out again, after a reload, trials that began and are not in the oracle's state.
 
     A trial is in a file before the state of the oracle names it. Killed in between, Keras Tuner
     counts it and never runs it.

@@ -54,7 +54,7 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` looks at "noise_generator", "philox" or "shake256".
+            `privacy_statement` reads "noise_generator", "noise_grid" and "sum_rounding".
         updates: Updates already made, to resume a run; between 0 and `plan.steps`.
         no_guarantee_because: Reasons found in the part of the run already done, a tuple of
             sentences.
@@ -166,12 +166,12 @@ class PrivacyLedger:
 
     @property
     def awaits_made(self):
-        """Whether updates were announced of which nobody has said yet what came of them."""
+        """Whether updates were announced that were not recorded as made yet."""
         return self._run.awaits_made
 
     @property
     def place(self):
-        """Where the run was kept last, the pair of `record_place`; None if nobody said."""
+        """Where the run was kept last, the pair of `record_place`; None if that was not recorded."""
         return self._place
 
     @property
@@ -282,7 +282,7 @@ class PrivacyLedger:
         self._place = device, inode
 
     def finish(self):
-        """Ends the run for good: no further update can be recorded. Twice is as once."""
+        """Ends the run for good: no further update can be recorded. A second call has no effect."""
         if not self._is_finished:
             self._append({"kind": "finish"})
             self._is_finished = True

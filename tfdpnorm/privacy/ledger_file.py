@@ -163,7 +163,7 @@ class LedgerFile(PrivacyLedger):
         return OSError(
             error.errno,
             f"Expected to write to the ledger, got: {error.strerror or error}. Nothing was "
-            "recorded, and no update may be made until it can be. Mend the folder, or the file",
+            "recorded, and no update may be made until it can be. Repair the folder, or the file",
             self.path,
         )
 

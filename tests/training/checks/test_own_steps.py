@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
@@ -50,9 +51,15 @@ def test_the_remedy_helps(private, data):
     assert trained.ledger.updates == 1
 
 
-def test_of_models_inside_do_no_harm(private):
+def test_of_models_inside_do_no_harm(private, data):
     """Keras does not call them either."""
-    private(keras.Sequential([keras.Input((5,)), functional(subclass("train_step"))]))
+    inside = functional(subclass("train_step"))
+    trained = private(keras.Sequential([keras.Input((5,)), inside]))
+    before = inside.get_weights()
+    trained.compile("sgd", "mse")
+    trained.fit(data[0], data[0][:, :3], epochs=1, steps_per_epoch=1, verbose=0)
+    assert trained.ledger.updates == 1
+    assert not np.array_equal(inside.get_weights()[0], before[0])
 
 
 @pytest.mark.parametrize("method", ["call", "build", "get_config", "save", "summary"])
@@ -66,4 +73,4 @@ def test_other_methods_are_free(method, private):
             return self.head(x)
 
     setattr(Own, method, getattr(Own, method))
-    private(Own())
+    assert private(Own()).ledger.guarantee_holds

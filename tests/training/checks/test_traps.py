@@ -62,6 +62,7 @@ def test_labels_by_position_pass(private):
     trained = private(keras.Model(inputs, layers.Dense(6)(inputs)))
     trained.compile("sgd", SPARSE(True))
     trained.fit(x, np.full((40, 6), 5), epochs=1, steps_per_epoch=1, verbose=0)
+    assert trained.ledger.updates == 1
 
 
 @pytest.mark.parametrize("eagerly", [False, True])

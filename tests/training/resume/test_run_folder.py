@@ -13,23 +13,10 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.halting import Halt, HaltAfter
 from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage
 from tfdpnorm.training.resume import run_folder
-
-
-class Halt(Exception):
-    """A crash that leaves the process alive."""
-
-
-class HaltAfter(keras.callbacks.Callback):
-    def __init__(self, update):
-        super().__init__()
-        self._update = update
-
-    def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.position == self._update:
-            raise Halt
 
 
 @pytest.fixture(autouse=True)

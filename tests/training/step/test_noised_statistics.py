@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.halting import Halt, HaltAfter
 from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 from tfdpnorm.privacy import (
@@ -413,20 +414,6 @@ def test_it_compiles_by_xla(private, data, cross_entropy):
 
 
 # Runs that are resumed
-
-
-class Halt(Exception):
-    """A crash that leaves the process alive."""
-
-
-class HaltAfter(keras.callbacks.Callback):
-    def __init__(self, update):
-        super().__init__()
-        self._update = update
-
-    def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.position == self._update:
-            raise Halt
 
 
 @pytest.mark.slow

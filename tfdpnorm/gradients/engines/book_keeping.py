@@ -112,12 +112,12 @@ def book_keeping(
     ]
     merged = _merged_contributions(taps.calls, gradients, variables, unreached)
     weights, loss_scale = clipping.weights_of(variables), clipping.loss_scale
-    # The same at run time, where the number of rows is not known before.
     squared_norms = [
         tf.zeros_like(mask) if part is None else weight**2 * part.squared_norms()
         for weight, part in zip(weights, merged, strict=True)
     ]
     for norms in squared_norms:
+        # Checked at run time, where the number of rows is not known before.
         if norms.shape[0] is None or norms.shape[0] != mask.shape[0]:
             assertions.append(tf.debugging.assert_equal(tf.shape(norms)[0], examples))
     observe(BookKept(losses, taps.calls, gradients, squared_norms))

@@ -28,7 +28,7 @@ def check_ready(ledger, *, process, is_erased, is_compiled):
         raise RuntimeError(
             "Expected a model with weights, got one whose weights were erased, since the "
             "ledger could not be told of an interrupted update, or had no budget for it. "
-            "Mend the folder of the run, and resume it from its last checkpoint: "
+            "Repair the folder of the run, and resume it from its last checkpoint: "
             "make_private(..., resume=True)."
         )
     if ledger.is_finished or ledger.remaining_updates < 1:

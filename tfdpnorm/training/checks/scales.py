@@ -4,15 +4,15 @@ import warnings
 
 import numpy as np
 
-# Standard deviations and means of two sets of one kind differ less; those of 0..255 and 0..1 more.
+# Two sets of the same kind differ by less than this factor, pixels in 0..255 and 0..1 by more.
 _FACTOR = 20.0
 
 
 def warn_of_other_scale(public, private):
     """Warns if public rows seem to be in other units than the private ones.
 
-    The warning depends on private data, without noise. It is for who holds them, says no number of
-    theirs, and changes nothing that is released; public rows on another scale normalise every
+    The warning depends on private data, without noise. It is for those who hold the data, shows no
+    number of them, and changes nothing that is released; public rows on another scale normalise every
     example by moments that do not fit, and training would fail in silence.
 
     Args:

@@ -65,7 +65,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, trainin
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(
             f"Expected to write a checkpoint to {final}, got: {files.reason(error)}. The "
-            "checkpoint before it and the ledger are whole: mend the folder, then resume with "
+            "checkpoint before it and the ledger are whole: repair the folder, then resume with "
             "resume=True (--resume)."
         ) from error
     for old in checkpoint_folders(path)[_KEPT:]:
