@@ -171,7 +171,7 @@ class PrivacyLedger:
 
     @property
     def place(self):
-        """Where the run was kept last, the pair of `record_place`; None if that was not recorded."""
+        """Where the run was kept last, the pair of `record_place`; None if it is not known."""
         return self._place
 
     @property

@@ -12,8 +12,8 @@ def warn_of_other_scale(public, private):
     """Warns if public rows seem to be in other units than the private ones.
 
     The warning depends on private data, without noise. It is for those who hold the data, shows no
-    number of them, and changes nothing that is released; public rows on another scale normalise every
-    example by moments that do not fit, and training would fail in silence.
+    number of them, and changes nothing that is released. Public rows on another scale normalise
+    every example by moments that do not fit, and training would fail silently.
 
     Args:
         public: Array or tensor [M, ...].
