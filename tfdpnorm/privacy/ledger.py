@@ -439,7 +439,9 @@ class PrivacyLedger:
         self._search = search
 
     def record_trial(self, number):
-        """Records, in the ledger of a search, that a trial is about to begin; twice is as once.
+        """Records, in the ledger of a search, that a trial is about to begin.
+
+        A second record of the same trial has no effect.
 
         Raises:
             ValueError: if `number` is not a whole one >= 0, or no search was recorded.

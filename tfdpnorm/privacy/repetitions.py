@@ -52,7 +52,7 @@ class Repetitions:
     _compare_to: int = 0  # and up to here, only an equal digest makes them free.
     # Of the present process:
     _pending: range | None = None  # The positions to compare, while `made` has to come.
-    _unconfirmed: list[int] = dataclasses.field(default_factory=list)  # Counted for want of digest.
+    _unconfirmed: list[int] = dataclasses.field(default_factory=list)  # Counted: without digest.
 
     @property
     def free(self):

@@ -8,8 +8,8 @@ class ComposedSearch(PrivateTuner):
     """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
 
     For those that choose settings by the scores so far, such as Bayesian optimisation and
-    Hyperband. All trials, their weights and their noised scores may be released. That is dear: a
-    trial's noise grows with about the square root of their number.
+    Hyperband. All trials, their weights and their noised scores may be released. This is
+    expensive: a trial's noise grows with about the square root of their number.
 
         oracle = keras_tuner.oracles.BayesianOptimizationOracle(
             objective=keras_tuner.Objective("score", "max"), max_trials=8

@@ -1,4 +1,4 @@
-"""Models that say themselves how they are trained."""
+"""Models with training methods of their own."""
 
 import sys
 

@@ -57,8 +57,8 @@ def probe_rows(
             where the random numbers depend on the shape of the batch.
         variables: Function that returns the variables to take gradients by.
         resolution: Machine epsilon of the coarsest float type it computes in.
-        batch_size: How many rows training runs at once; None for 32. Of a function that is dear to
-            run, fewer are taken.
+        batch_size: How many rows training runs at once; None for 32. If the function is
+            expensive to run, fewer are taken.
 
     Returns:
         `Report`; its variables, and the process's streams of random numbers, are as before.

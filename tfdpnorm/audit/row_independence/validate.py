@@ -28,7 +28,7 @@ def validate(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
           for them (a saturated unit, a gate that stays shut). It meets rows cut short, empty, huge,
           not finite and alike, one kind at a time, as `probe_rows` says;
         - what sets in at another number of rows than it runs: 4 and `batch_size`, or 32 without
-          it, and of models that are dear to run 10 or more in its place;
+          it, and of models that are expensive to run 10 or more in its place;
         - what happens by chance less often than about once in thirty calls, by chance in the
           backward pass alone, or where the iterations of a loop draw in an order that changes;
         - what happens from a certain call on, unless a variable of one number counts the calls: it

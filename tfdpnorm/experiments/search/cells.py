@@ -2,7 +2,7 @@
 
 One run at the full budget, with the settings that we found by looking, and with those that nobody
 has looked for (the defaults of the flags); and a private search of 8 expected trials for the same
-budget, over ranges that somebody would choose who knows nothing of the data.
+budget, over ranges that one would choose without knowing the data.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Searches over cells that are trained without privacy: by Keras Tuner alone, and for nothing."""
+"""Searches over cells that are trained without privacy, by Keras Tuner alone: no budget pays for them."""
 
 import json
 import math
@@ -40,7 +40,7 @@ class PlainTuner(keras_tuner.Tuner):
         super().__init__(oracle, self._chosen, directory=directory, project_name="search")
 
     def reload(self):
-        """As in Keras Tuner; and a trial that was cut short as it began is not lost."""
+        """As in Keras Tuner; a trial that was interrupted as it began is run again."""
         super().reload()
         run_again_what_began(self.oracle)
 

@@ -1,4 +1,4 @@
-"""Models that say themselves how they are trained: what they say would not be called."""
+"""Models with training methods of their own, which private training would not call."""
 
 from tensorflow import keras
 

@@ -26,8 +26,8 @@ def check_ready(ledger, *, process, is_erased, is_compiled):
         )
     if is_erased:
         raise RuntimeError(
-            "Expected a model with weights, got one whose weights were erased, since the "
-            "ledger could not be told of an interrupted update, or had no budget for it. "
+            "Expected a model with weights, got one whose weights were erased, since an "
+            "interrupted update could not be entered in the ledger, or exceeded the budget. "
             "Repair the folder of the run, and resume it from its last checkpoint: "
             "make_private(..., resume=True)."
         )

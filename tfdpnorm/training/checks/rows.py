@@ -161,7 +161,7 @@ class RowChecks:
         if proof is None:
             ledger.exclude(_UNKNOWN_SIZE)
         elif not proof.holds:
-            if self._validate is True or proof.written:  # which is not for want of a rule
+            if self._validate is True or proof.written:  # which no missing rule explains
                 raise refusal_of(proof, engine)
             ledger.exclude(_PROBED.format(obstacle=proof.obstacle))
         elif engine.can_be_proved:

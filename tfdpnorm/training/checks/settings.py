@@ -118,7 +118,7 @@ def check_budget_share(share, layers, mode):
 
 
 def check_augmentation(multiplicity, augmentation, mode):
-    """Refuses multi-view augmentations that cannot be.
+    """Refuses multi-view augmentations that are not possible.
 
     Args:
         multiplicity: K, the number of views of an example.

@@ -1,4 +1,4 @@
-"""Targets that the cross entropies of Keras cannot read: said in words, without a label in them."""
+"""Targets that the cross entropies of Keras cannot read: refused without showing a label."""
 
 import numpy as np
 import tensorflow as tf

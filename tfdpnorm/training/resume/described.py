@@ -4,8 +4,8 @@ Everything is described by plain values that are the same in every process: Kera
 without the names that it numbers anew, and digests of the code of functions and classes that are
 not Keras' own, with the plain values and functions that they use. Weights are not looked at.
 
-It is made for mistakes: whoever wants to can make two things look alike. What is repeated with
-another result is found by the ledger, whatever the reason.
+It guards against mistakes: whoever wants to can make different things look alike. What is repeated
+with another result is found by the ledger, whatever the reason.
 """
 
 import functools

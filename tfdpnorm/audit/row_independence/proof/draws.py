@@ -7,10 +7,10 @@ A draw has one layout: all that is computed from it sees it permuted, or all see
 same goes for all draws that give the same numbers, since they have the same seed.
 
 Taken for drawn are the operations of TensorFlow that have state, whatever seed they were given, and
-operations without state whose seed comes from such numbers, or from a `tf.random.Generator`. This
-is the presumption that README makes: nobody knows these numbers. One more is made here: what has
-different seeds, or comes from different generators, is independent. Numbers from a seed that the
-graph itself says are public, and so differ from place to place.
+operations without state whose seed comes from such numbers, or from a `tf.random.Generator`. As
+README says, it is assumed that nobody knows these numbers. One more assumption is made here: what
+has different seeds, or comes from different generators, is independent. Numbers from a seed that
+the graph itself says are public, and so differ from place to place.
 """
 
 from typing import Any, NamedTuple
