@@ -1,4 +1,4 @@
-"""Searches over cells that are trained without privacy, by Keras Tuner alone: no budget pays for them."""
+"""Searches over cells that are trained without privacy, by Keras Tuner alone, on no budget."""
 
 import json
 import math
