@@ -6,6 +6,7 @@ _ROWS = "tfdpnorm/training/checks/rows.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
+_COUNTERS = "test_what_counts_the_physical_batches_is_refused_by_all"
 
 MUTANTS = (
     Mutant(
@@ -25,21 +26,21 @@ MUTANTS = (
         "tfdpnorm/audit/row_independence/proof/rules/state.py",
         (("        node.walk.draws.write(node.mixed(_CHANGES))\n", "        pass\n"),),
         "A variable that is released tells how many physical batches the lots had.",
-        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
+        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
     ),
     Mutant(
         "counters-where-rows-run-apart",
         "tfdpnorm/audit/row_independence/proof/proof.py",
         ((").proof([]), batch_wide=())", ").proof([]), batch_wide=(), written=())"),),
         "Without one example, others read another count.",
-        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
+        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
     ),
     Mutant(
         "counters-if-only-probed",
         _ROWS,
         (("is True or proof.written:", "is True:"),),
         "As the first of these, with validate='probe'.",
-        tests_in("tests/training/checks/test_rehearsal.py", "test_what_counts"),
+        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
     ),
     Mutant(
         "unproved-and-unsaid",
@@ -114,7 +115,7 @@ MUTANTS = (
     Mutant(
         "state-is-not-looked-at",
         "tfdpnorm/audit/row_independence/proof/proof.py",
-        (("return apart and not self.state_faults and", "return apart and"),),
+        (("return (*self.state_faults, *self.written,", "return (*self.written,"),),
         "Variables that keep what examples hold leave training without noise.",
         _TESTS,
     ),
