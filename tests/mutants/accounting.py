@@ -394,14 +394,14 @@ MUTANTS = (
     Mutant(
         "weights-from-elsewhere-unsaid",
         "tfdpnorm/training/weights_of_run.py",
-        (("if digest not in self._known and (self._known or replaced):", "if False:"),),
+        (("elif digest not in self._known:", "elif False:"),),
         "Weights that were loaded pass for those of the run, with epsilon = 0.",
         ("tests/training/test_weights_of_run.py",),
     ),
     Mutant(
         "trained-before-unsaid",
         "tfdpnorm/training/weights_of_run.py",
-        (("if any(_trained.get(id(v)) is v for v in self._weights()):", "if False:"),),
+        (("    if any(_trained.get(id(v)) is v for v in weights) or (", "    if False and ("),),
         "What another private model has spent on the same weights is not mentioned.",
         tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
     ),

@@ -73,8 +73,8 @@ MUTANTS = (
         "tfdpnorm/training/weights_of_run.py",
         (
             (
-                "for sentence in said_of([v.numpy() for v in self._weights()]):",
-                "for sentence in ():",
+                "said = said_of([v.numpy() for v in weights])",
+                "said = ()",
             ),
         ),
         "A run that trains further what a private run trained states its own epsilon alone.",

@@ -210,3 +210,34 @@ def test_a_sequence_that_changes_voids_the_guarantee(private):
 def test_texts_are_not_compared_by_their_addresses():
     with pytest.raises(TypeError, match="Expected rows of booleans or numbers"):
         list(row_bytes(np.array([b"a"], object), np.dtype(object)))
+
+
+def with_a_dict_of_outputs():
+    """Its keys are not the names of the layers, whose order is another one."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((5,))
+    first, second = layers.Dense(3, name="z")(inputs), layers.Dense(1, name="y")(inputs)
+    return keras.Model(inputs, {"a": first, "b": second})
+
+
+def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
+    targets = {"b": NUMBERS, "a": LABELS}
+    options = {"loss": {"a": CE(from_logits=True), "b": "mae"}, "loss_weights": {"b": 0.3}}
+    made = fitted(with_a_dict_of_outputs(), X, targets, **options)
+    expected = as_keras(with_a_dict_of_outputs(), X, targets, **options)
+    for one, other in zip(made.model.get_weights(), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_layers_that_are_frozen_or_thawed_after_compile_are_named(private, frozen):
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(2, name="inner"), layers.Dense(1)])
+    model.layers[0].trainable = frozen
+    trained = private(model)
+    trained.compile("sgd", "mse")
+    model.layers[0].trainable = not frozen
+    with pytest.raises(ValueError, match="got others: 'inner/kernel:0', 'inner/bias:0' were froze"):
+        trained.fit(X, NUMBERS, verbose=0)
+    assert trained.ledger.updates == 0
+    trained.compile("sgd", "mse")
+    trained.fit(X, NUMBERS, verbose=0, epochs=1)

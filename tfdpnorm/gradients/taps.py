@@ -12,7 +12,13 @@ from tfdpnorm.gradients.rules.broadcast_output import BroadcastOutputRule
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.wrappers import WrapperRule
 from tfdpnorm.keras_compat.exchange import exchanged_method
-from tfdpnorm.keras_compat.graphs import as_written, current_graph, only_infers_shapes
+from tfdpnorm.keras_compat.graphs import (
+    as_written,
+    current_graph,
+    only_infers_shapes,
+    users_code,
+)
+from tfdpnorm.keras_compat.models import is_stock
 from tfdpnorm.keras_compat.walk import own_weights, sublayers, weight_owners
 
 
@@ -91,7 +97,8 @@ class Taps:
                 stack.enter_context(exchanged_method(layer, name, as_written(function)))
 
             for layer, rule in self._rules.items():
-                hook(layer, "call", self._tapped(layer, rule, layer.call, tape))
+                call = layer.call if is_stock(layer) else users_code(layer.call)
+                hook(layer, "call", self._tapped(layer, rule, call, tape))
             for layer, rule in self._wrappers.items():
                 run = functools.partial(_output, rule, layer, layer.call)
                 hook(layer, "call", self._on_inner_rows(layer, rule, run))

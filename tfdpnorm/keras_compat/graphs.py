@@ -53,6 +53,12 @@ def users_code_converted(function):
     return as_written(as_in_training)
 
 
+def users_code(call):
+    """Returns the `call` of a user's layer as Keras has it in training: converted by AutoGraph."""
+    with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+        return converted(call)
+
+
 def converted(function):
     """Returns a function of users as AutoGraph converts it here, if it does: as Keras has it."""
     return tf.__internal__.autograph.tf_convert(function, ag_ctx.control_status_ctx())

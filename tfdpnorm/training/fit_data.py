@@ -144,9 +144,12 @@ def prepared_lots(private, batches, noise, kept, loss):
     outputs = outputs_of(private.model)
     if outputs is not None and batches.y is not None:
         targets, names = batches.y, private.output_names
+        if isinstance(private.model.output, dict):
+            names = sorted(private.model.output)
         if isinstance(targets, dict):
             targets = [targets[name] for name in names if name in targets]
-        check_targets(loss.of_outputs(len(outputs)), outputs, tf.nest.flatten(targets))
+        losses = loss.of_outputs(len(outputs), names)
+        check_targets(losses, outputs, tf.nest.flatten(targets))
     lots = batches.as_dataset(
         physical_batch_size=private.physical_batch_size,
         insecure_seed=noise.insecure_seed,

@@ -25,7 +25,12 @@ from tfdpnorm.training.checks.metrics import (
 )
 from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
-from tfdpnorm.training.checks.settings import check_no_strategy, check_optimizer
+from tfdpnorm.training.checks.settings import (
+    check_no_strategy,
+    check_optimizer,
+    check_same_variables,
+    variable_names,
+)
 from tfdpnorm.training.course import course_of
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
@@ -119,13 +124,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = None
         self._compiled_with = {}
         self._names_of_metrics = ()
+        self._trained_since_compile = None
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self._optimizer_of_run = OptimizerOfRun()
         self.is_erased = False
         self.conversion = None
         self._batches = None  # of the last fit
-        self._measured = []  # each `PrivateValidation` that was asked outside of fit
+        self._measured = set()  # each `PrivateValidation` that was asked outside of fit
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -172,6 +178,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self._compiled_with = described_training(optimizer, loss, loss_weights)
         self._names_of_metrics = names_of_metrics
+        self._trained_since_compile = self._trained_variables()
         self.row_checks.forget_loss()
         self._lot_gradients.compile(
             optimizer, self._per_example_loss, self.row_checks.conclude_proof
@@ -296,6 +303,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         check_no_strategy(self.model)
         self._check_ready_for_training()
+        check_same_variables(self._trained_since_compile, self._trained_variables())
         was_built = self.model.built
         if batch_size is not None:
             kwargs["batch_size"] = batch_size
@@ -565,8 +573,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             ValueError: if its rows are those of the last `fit`, or of the public batch.
         """
         check_validation_rows(validation, self._batches, self._streams.public_batch)
-        if validation not in self._measured:
-            self._measured.append(validation)
+        self._measured.add(validation)
 
     def rows_to_predict_at_once(self, x, batch_size):
         """Returns how many rows `predict` may run together so that none changes another's answer.
@@ -585,6 +592,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
     # Details
+
+    def _trained_variables(self):
+        # Not the variables: Keras would take a list of them for a part of this model.
+        return variable_names(self.model) if self.model.built else None
 
     def _note_trained(self):
         self.weights_of_run.note()

@@ -198,3 +198,30 @@ def check_private_data(batches, plan, public_batch):
                 f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
             ) from None
         tf.nest.map_structure(check_public_batch, public_batch, batches.x)
+
+
+def check_same_variables(compiled, present):
+    """Refuses to train other variables than the model had when it was compiled.
+
+    Args:
+        compiled: The `variable_names` of then; None if the model was not built.
+        present: Those of now; None likewise.
+
+    Raises:
+        ValueError: naming those that were frozen or thawed.
+    """
+    if compiled is None or present is None:
+        return
+    then, now = dict(compiled), dict(present)
+    changed = [name for key, name in (then | now).items() if (key in then) != (key in now)]
+    if changed:
+        raise ValueError(
+            "Expected the trainable variables that the model was compiled with, got others: "
+            f"{', '.join(map(repr, changed[:5]))} were frozen or thawed since. Call compile() of "
+            "the private model again."
+        )
+
+
+def variable_names(model):
+    """Returns pairs (id, name) of a model's trainable variables, a tuple."""
+    return tuple((id(v), v.name) for v in model.trainable_variables)

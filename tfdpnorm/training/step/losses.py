@@ -98,11 +98,16 @@ class PerExampleLoss:
         total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in each])
         return total, [values for _, values in each]
 
-    def of_outputs(self, count):
-        """Returns a list of the losses of so many outputs, None for those without one."""
+    def of_outputs(self, count, names=None):
+        """Returns a list of the losses of so many outputs, None for those without one.
+
+        Args:
+            count: How many outputs there are.
+            names: Theirs, in their order; None for those of the layers that make them.
+        """
         if not isinstance(self._loss, (list, tuple, dict)):
             return [self._loss] * count
-        names = self._output_names
+        names = names or self._output_names
         if isinstance(self._loss, dict) and names is None:
             return []
         return _by_output(_completed(self._loss, names), names)
