@@ -9,12 +9,13 @@ from tensorflow import keras
 from tfdpnorm import arguments, files
 from tfdpnorm.audit.row_independence.rows import input_specs
 from tfdpnorm.choices import BATCH_NORMS
-from tfdpnorm.convert.converters import Settings
+from tfdpnorm.convert.converters import CannotConvertError, Settings
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.freeze import checked_trainable, counts, freeze
 from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, output_change
 from tfdpnorm.keras_compat.clone import cloned, copy_state, fresh_copy
+from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
@@ -74,7 +75,8 @@ def convert_model(
         groups: Desired number of groups, for "group" and for `ScaleNorm`.
         public_rows: [M, ...] rows that are not private; the report then says how much the outputs
             for these changed.
-        custom_objects: For a path: see `tfdpnorm.convert.load_model`.
+        custom_objects: Dict from names to the classes and functions that the file, or the configs
+            of the model in memory, have and that are neither Keras' own nor registered.
 
     Returns:
         `ConvertedModel`, a pair of the model and the report.
@@ -95,12 +97,15 @@ def convert_model(
             f"Expected a built model, got {original.name!r}, which has no weights yet. Call it on "
             "a batch, or model.build(input_shape), first."
         )
+    check_made_by_configs(original, "converted")
     if trainable is not None:
-        original = _frozen_copy(original, trainable)
-    exchanges, converted = _converted(original, settings, scale_norm, public_rows, several=())
-    several = _called_more_than_once(converted)
-    if several:
-        exchanges, converted = _converted(original, settings, scale_norm, public_rows, several)
+        with keras.utils.custom_object_scope(custom_objects or {}):
+            original = _frozen_copy(original, trainable)
+    with keras.utils.custom_object_scope(custom_objects or {}):
+        exchanges, converted = _converted(original, settings, scale_norm, public_rows, several=())
+        several = _called_more_than_once(converted)
+        if several:
+            exchanges, converted = _converted(original, settings, scale_norm, public_rows, several)
     return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
 
 
@@ -121,7 +126,13 @@ def _converted(model, settings, scale_norm, public_rows, several):
     if is_made_of_layers(model):
         converted = exchanges.clone(model)
     else:
-        converted = exchanges.with_attributes_exchanged(model, _fresh(model), model.name)
+        try:
+            converted = exchanges.with_attributes_exchanged(model, _fresh(model), model.name)
+        except CannotConvertError as error:
+            raise ValueError(
+                "Expected a model that makes its batch normalisation in constructors, got "
+                f"{model.name!r}: {error}. Make the layers in __init__."
+            ) from None
         _build(converted, model, public_rows)
     exchanges.carry_over()
     return exchanges, converted

@@ -15,16 +15,19 @@ from tfdpnorm.keras_compat.clone import (
     copy_state,
     fresh_copy,
     models_within,
+    paired_sublayers,
     set_trainable_alone,
 )
+from tfdpnorm.keras_compat.configs import layers_unlike_configs, note_unlike_config
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.nodes import is_always_called_in_training
 from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
-from tfdpnorm.keras_compat.walk import own_weights, sublayers
+from tfdpnorm.keras_compat.walk import direct_sublayers, own_weights, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
 _ALWAYS = "called with training=True: it took moments of the batch in inference too"
+_OUT_OF_REACH = "in an attribute that is neither a layer nor a list, tuple or dict of them"
 _NOT_IN_FILES = (
     "exchanged in an attribute, which a file of the whole model does not know: keep weights"
 )
@@ -72,40 +75,46 @@ class Exchanges:
             path: What the names of layers inside begin with in the report.
 
         Raises:
-            CannotConvertError: if the two do not hold the same layers.
+            CannotConvertError: if layers that are to be exchanged are not yet in the copy.
         """
-        own, others = (_without_inputs(sublayers(x)) for x in (layer, copy))
-        if [type(x) for x in own] != [type(x) for x in others]:
-            raise CannotConvertError(
-                "it makes layers when it is built, which the copy does not have yet"
-            )
-        original_of = {id(new): old for old, new in zip(own, others, strict=True)}
-        gone = set()
+        pairs, unlike = paired_sublayers(layer, copy, leave=_is_cloned)
+        for old, _ in unlike:
+            if self._needs_exchange_inside(old):
+                raise CannotConvertError(
+                    f"{_type(old)} makes layers when it is built, which the copy does not have yet"
+                )
+        original_of = {id(new): old for old, new in pairs}
+        gone, reached, first = set(), set(), len(self.report)
 
         def exchange(new):
             old = original_of.get(id(new))
             if old is None:
                 return None
+            reached.add(id(old))
             if id(old) in self._made:
                 return self._made[id(old)]
-            if isinstance(old, keras.Model) and is_made_of_layers(old):
+            if _is_cloned(old):
                 made = self.clone(old)
-                gone.update(id(x) for x in (old, *sublayers(old)))
             else:
                 found = self._replacement(old, f"{path}/{old.name}")
                 if found is None:
                     exchange_in_attributes(new, exchange)
                     return None
                 made = self._taken(old, found)
-                gone.add(id(old))
-                if not isinstance(layer, keras.layers.Wrapper):
-                    self._say_that_files_do_not_know()
+            gone.update(id(x) for x in (old, *sublayers(old)))
             self._made[id(old)] = made
             return made
 
         exchange_in_attributes(copy, exchange)
-        kept = [(layer, copy), *((o, n) for o, n in zip(own, others, strict=True))]
-        self._carries.append(lambda: _copy_own([p for p in kept if id(p[0]) not in gone], gone))
+        for old, _ in pairs:
+            if _is_trained_batch_norm(old) and id(old) not in reached | gone:
+                self._note(old, f"{path}/{old.name}", KEPT, _OUT_OF_REACH, is_converted=False)
+        if gone:
+            self._compare_with_config(copy, first)
+        whole = {id(old) for old, _ in unlike}
+        own = [pair for pair in ((layer, copy), *pairs) if id(pair[0]) not in whole]
+        self._carries.append(lambda: _copy_own([p for p in own if id(p[0]) not in gone], gone))
+        self._carries += [lambda pair=pair: copy_state(*pair) for pair in unlike]
         return copy
 
     def _exchange(self, layer, path, sums):
@@ -207,11 +216,19 @@ class Exchanges:
         set_trainable_alone(found.layer, layer.trainable)
         return found.layer
 
-    def _say_that_files_do_not_know(self):
-        """Adds to the last line of the report."""
-        last = self.report[-1]
-        note = "; ".join(filter(None, [last.note, _NOT_IN_FILES]))
-        self.report[-1] = dataclasses.replace(last, note=note)
+    def _compare_with_config(self, copy, first):
+        """Says which lines of the report, from `first` on, are of what `copy`'s config makes not.
+
+        Also notes the copy if files of it cannot be loaded, since weights would not fit.
+        """
+        if _config_makes(copy, type):
+            return
+        if not _config_makes(copy, _type_by_weights):
+            note_unlike_config(copy)
+        for number, line in enumerate(self.report[first:], first):
+            if line.after != KEPT and _NOT_IN_FILES not in line.note:
+                note = "; ".join(filter(None, [line.note, _NOT_IN_FILES]))
+                self.report[number] = dataclasses.replace(line, note=note)
 
     def _sum(self, layer, hindrance):
         if hindrance:
@@ -246,9 +263,35 @@ def _is_trained_batch_norm(layer):
     )
 
 
-def _without_inputs(layers):
-    # A Sequential model has one when it is built.
-    return [x for x in layers if not isinstance(x, keras.layers.InputLayer)]
+def _is_cloned(layer):
+    return isinstance(layer, keras.Model) and is_made_of_layers(layer)
+
+
+def _config_makes(layer, kind):
+    """Whether the config of a layer that is not built makes layers of the same kinds inside it."""
+    if layers_unlike_configs(layer):
+        return False
+    try:
+        again = fresh_copy(layer)
+    except Exception:  # of its own get_config, which may look at what was exchanged
+        return False
+    return _holds_the_same(layer, again, kind)
+
+
+def _holds_the_same(layer, again, kind):
+    own, others = direct_sublayers(layer), direct_sublayers(again)
+    if not others:
+        return True  # made by `build`
+    return [kind(x) for x in own] == [kind(x) for x in others] and all(
+        _holds_the_same(*pair, kind) for pair in zip(own, others, strict=True)
+    )
+
+
+def _type_by_weights(layer):
+    """The type of a layer, or that of another that has the same weights."""
+    return (
+        keras.layers.BatchNormalization if type(layer) is FrozenBatchNormalization else type(layer)
+    )
 
 
 def _type(layer):

@@ -12,6 +12,7 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
+from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import ScaleNorm
@@ -69,9 +70,11 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
 
     Raises:
         ValueError: if a file predicts otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond
-            `INT8_TOLERANCE` in int8.
+            `INT8_TOLERANCE` in int8; or if a conversion has exchanged layers inside of others,
+            which no file of the whole model can hold.
         OSError: if the folder cannot be written to.
     """
+    check_made_by_configs(model, "exported")
     folder = files.make_folder(folder, "export_dir")
     served = served_model(model)
     rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)

@@ -4,6 +4,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.clone import cloned, models_within
+from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.models import is_made_of_layers
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import (
@@ -33,8 +34,8 @@ def fold_public_statistics(model):
         A new model with its own copy of the weights.
 
     Raises:
-        ValueError: for another statistics mode, a subclassed model, or layers that hold no moments
-            yet.
+        ValueError: for another statistics mode, a subclassed model, layers that hold no moments
+            yet, or layers inside of which a conversion has exchanged others.
     """
     if hasattr(model, "servable"):
         model = model.servable()
@@ -46,6 +47,7 @@ def fold_public_statistics(model):
 
 
 def _check(model):
+    check_made_by_configs(model, "folded")
     for part in models_within(model):
         if not is_made_of_layers(part):
             raise ValueError(

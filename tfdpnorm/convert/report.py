@@ -75,6 +75,16 @@ class ConversionReport:
         """The `ConvertedLayer`s that did not become what was asked for."""
         return tuple(layer for layer in self.layers if not layer.is_converted)
 
+    def why_kept(self, layer):
+        """Returns why layers like `layer` of the converted model were kept, or None.
+
+        By its type: a layer inside of another does not always keep its name.
+        """
+        kept = [
+            x for x in self.not_converted if (x.before, x.after) == (type(layer).__name__, KEPT)
+        ]
+        return kept[0].note if kept else None
+
     def __str__(self):
         header = ("layer", "was", "is", "carried over", "not carried over, and why")
         rows = [(x.name, x.before, x.after, x.carried, x.note) for x in self.layers]

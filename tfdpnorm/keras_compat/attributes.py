@@ -1,4 +1,4 @@
-"""The layers that a layer holds in its attributes, also in lists, tuples and dicts of them.
+"""The layers that a layer holds in its attributes, also in lists, tuples and dicts, at any depth.
 
 Private parts of Keras 2: names of attributes that begin with `_self_` and `_inbound` hold what
 Keras tracks, not what the layer's own code calls.
@@ -33,9 +33,12 @@ def _exchanged(value, exchange):
     if isinstance(value, dict):
         made = {key: _exchanged(item, exchange) for key, item in value.items()}
         return made if any(made[key] is not value[key] for key in made) else value
-    if isinstance(value, (list, tuple)) and any(isinstance(v, keras.layers.Layer) for v in value):
-        made = [_exchanged(item, exchange) for item in value]
-        if all(one is other for one, other in zip(made, value, strict=True)):
+    if isinstance(value, (list, tuple)):
+        items = list(value)
+        made = [_exchanged(item, exchange) for item in items]
+        if all(one is other for one, other in zip(made, items, strict=True)):
             return value
+        if hasattr(value, "_replace"):  # a named tuple, which Keras hands out wrapped
+            return value._replace(**dict(zip(value._fields, made, strict=True)))
         return made if isinstance(value, list) else tuple(made)
     return value

@@ -7,8 +7,9 @@ part of Keras 2: `_trainable`; the public setter of `trainable` also changes all
 
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.walk import direct_sublayers, sublayers
 
 
 def cloned(model, exchange):
@@ -66,8 +67,44 @@ def models_within(model):
 
 
 def fresh_copy(layer):
-    """Returns a new layer of the same configuration, with weights of its own or not yet any."""
+    """Returns a new layer of the same configuration, with weights of its own or not yet any.
+
+    Raises:
+        ValueError: for a layer that holds others than its configuration makes.
+    """
+    check_made_by_configs(layer, "copied")
     return layer.__class__.from_config(layer.get_config())
+
+
+def paired_sublayers(layer, copy, *, leave=lambda layer: False):
+    """Pairs the layers inside a layer with those inside a copy that is not built.
+
+    Args:
+        layer: The original.
+        copy: A fresh copy of it.
+        leave: Function from a layer to whether what is inside it is left out.
+
+    Returns:
+        Two lists of pairs: of the layers inside, at any depth; and of those, or of `layer` itself,
+        that do not hold layers of the same types, as where `build` makes them. What is inside
+        these is not in the first list.
+    """
+    pairs, unlike, known = [], [], set()
+
+    def enter(old, new):
+        own, others = direct_sublayers(old), direct_sublayers(new)
+        if [type(x) for x in own] != [type(x) for x in others]:
+            unlike.append((old, new))
+            return
+        for pair in zip(own, others, strict=True):
+            if id(pair[0]) not in known:
+                known.add(id(pair[0]))
+                pairs.append(pair)
+                if not leave(pair[0]):
+                    enter(*pair)
+
+    enter(layer, copy)
+    return pairs, unlike
 
 
 def copy_state(layer, copy):

@@ -14,6 +14,15 @@ def sublayers(model):
     return list(model._flatten_layers(include_self=False))
 
 
+def direct_sublayers(layer):
+    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers.
+
+    A Sequential model has an input layer once it is built.
+    """
+    found = layer._flatten_layers(recursive=False, include_self=False)
+    return [x for x in found if not isinstance(x, keras.layers.InputLayer)]
+
+
 def own_weights(layer):
     """Returns the weights that a layer holds itself, not through layers inside it.
 

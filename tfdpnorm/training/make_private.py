@@ -15,6 +15,7 @@ from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
 from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
+from tfdpnorm.keras_compat.configs import HOW_TO_KEEP, layers_unlike_configs
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
@@ -172,6 +173,7 @@ def make_private(
     checked = _check(
         model,
         public_batch,
+        conversion=conversion,
         engine=engine,
         clipping=clipping,
         clip_function=clip_function,
@@ -255,6 +257,13 @@ def make_private(
     private.row_checks.check_model()
     if price is not None:
         warnings.warn(price, stacklevel=2)
+    unlike = layers_unlike_configs(model)
+    if unlike:
+        warnings.warn(
+            f"private.save() will refuse this model: {unlike[0].name!r} holds exchanged layers, of "
+            f"which its get_config() does not know. {HOW_TO_KEEP}.",
+            stacklevel=2,
+        )
     return private
 
 
@@ -320,6 +329,7 @@ def _check(
     model,
     public_batch,
     *,
+    conversion,
     engine,
     clipping,
     clip_function,
@@ -334,7 +344,7 @@ def _check(
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     engine = None if engine is None else engine_named(engine)
-    check_known_layers(model, will_be_proved=validate is True)
+    check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     said_of_public_rows = None
     if isinstance(public_batch, (str, SyntheticRows)):
         public_batch, said_of_public_rows = synthetic_batch(model, public_batch)

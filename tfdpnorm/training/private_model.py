@@ -9,6 +9,7 @@ from tensorflow import keras
 from tfdpnorm.audit import rows_apart
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
+from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
@@ -16,7 +17,11 @@ from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.marks import mark_of, write_mark
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
-from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
+from tfdpnorm.training.checks.callbacks import (
+    check_callbacks,
+    saves_whole_models,
+    validations_first,
+)
 from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -319,6 +324,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             validation_is_public=validation_is_public,
             names_of_metrics=self._names_of_metrics,
         )
+        if any(saves_whole_models(callback) for callback in callbacks):
+            check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
         for validation in (*validations, *self._measured):
             check_validation_rows(validation, batches, self._streams.public_batch)
@@ -385,7 +392,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         this library, and in a process that has no private rows. It comes back uncompiled: the
         metrics, and what a compiled model would save of them, are of private examples. To evaluate
         it, call `compile(loss=..., metrics=...)`.
+
+        Raises:
+            ValueError: if a conversion has exchanged layers inside of others, which no file of the
+                whole model can hold.
         """
+        check_made_by_configs(self.model, "saved")
         self._look_at_weights()
         with compiled_state_at_zero(self.model):
             self.servable().save(filepath, overwrite=overwrite, **kwargs)

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.inference import always_in_inference
 from tfdpnorm.keras_compat.losses import has_added_losses, has_added_metrics
-from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
@@ -13,11 +13,12 @@ from tfdpnorm.layers import FrozenBatchNormalization
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
-def check_known_layers(model, *, will_be_proved=False):
+def check_known_layers(model, *, will_be_proved=False, conversion=None):
     """Refuses layers that are known to break the guarantee.
 
     Args:
         model: A Keras model.
+        conversion: `tfdpnorm.convert.ConversionReport` of the model; None if it was not converted.
         will_be_proved: Whether the model is only trained if per-example independence is proved of
             its training. Then batch normalisation is let pass that has trainable weights and is
             always called with `training=False`: it reads its averages and leaves them alone.
@@ -26,7 +27,7 @@ def check_known_layers(model, *, will_be_proved=False):
         ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
             that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
     """
-    for _, message in known_faults(model, will_be_proved=will_be_proved):
+    for _, message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
         raise ValueError(message)
 
 
@@ -43,7 +44,7 @@ def check_no_added_losses(model):
         raise ValueError(message)
 
 
-def known_faults(model, *, will_be_proved=False):
+def known_faults(model, *, will_be_proved=False, conversion=None):
     """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
     normalizing = [
         x
@@ -59,10 +60,8 @@ def known_faults(model, *, will_be_proved=False):
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
                 "a lot, so that clipping bounds nothing, and its moving averages are released "
-                'without noise. Exchange it by make_private(..., convert="public_batch") or '
-                'tfdpnorm.convert_model(model, batch_norm="public_batch"), which have '
-                '"group", "layer" and "frozen" too; or freeze it (layer.trainable = False), '
-                "or always call it with training=False."
+                f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
+                "(layer.trainable = False), or always call it with training=False."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
@@ -82,6 +81,24 @@ def known_faults(model, *, will_be_proved=False):
     yield from _adapted(model)
     yield from added_losses(model)
     yield from added_metrics(model)
+
+
+def _exchange_of(layer, conversion):
+    """How a batch normalisation can be exchanged, in words; also where that was tried."""
+    if conversion is not None:
+        why = conversion.why_kept(layer)
+        return (
+            f"The conversion left it{'' if why is None else f' ({why})'}. Say what takes its place "
+            "by tfdpnorm.convert.register_converter"
+        )
+    first = ""
+    if type(layer) not in ALL_BATCH_NORMALIZATIONS:
+        first = "Say what takes its place by tfdpnorm.convert.register_converter. "
+    return (
+        f'{first}Exchange it by make_private(..., convert="public_batch") or '
+        'tfdpnorm.convert_model(model, batch_norm="public_batch"), which have "group", "layer" and '
+        '"frozen" too'
+    )
 
 
 def added_losses(model):

@@ -95,6 +95,11 @@ def check_callbacks(
         _record(callback, ledger, free, public_validation)
 
 
+def saves_whole_models(callback):
+    """Whether a callback is a ModelCheckpoint that does not save weights alone."""
+    return isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_weights_only
+
+
 def _refuse(callback, free, validation_data_given):
     name = type(callback).__name__
     for cls, reason in _REFUSED.items():

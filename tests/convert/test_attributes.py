@@ -1,0 +1,312 @@
+"""Layers exchanged inside of others: wherever they are held, and files that do not know of it."""
+
+import collections
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.keras import layers
+
+import tfdpnorm
+from tfdpnorm.convert import convert_model, export
+from tfdpnorm.keras_compat.walk import sublayers
+
+X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+SEQUENCES = np.random.default_rng(1).normal(size=(6, 5, 2)).astype(np.float32)
+Pair = collections.namedtuple("Pair", "dense norm")
+
+
+@keras.utils.register_keras_serializable("test_attributes")
+class Residual(layers.Layer):
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.dense = units, layers.Dense(units)
+        self.norm = layers.BatchNormalization()
+
+    def call(self, inputs, training=None):
+        return inputs + tf.nn.relu(self.norm(self.dense(inputs), training=training))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+class Whole(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.block, self.last = Residual(4), layers.Dense(1)
+
+    def call(self, inputs, training=None):
+        return self.last(self.block(inputs, training=training))
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
+
+def functional():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, layers.Dense(1)(Residual(4, name="res")(inputs)))
+
+
+def by_step():
+    inputs = keras.Input((2, 4))
+    x = layers.TimeDistributed(Residual(4), name="steps")(inputs)
+    return keras.Model(inputs, layers.Dense(1)(x))
+
+
+def subclassed():
+    model = Whole()
+    model(X[:1])
+    return model
+
+
+def moved(model):
+    """Averages that are not the initial ones."""
+    for layer in sublayers(model):
+        if isinstance(layer, layers.BatchNormalization):
+            layer.moving_mean.assign_add(0.3 * np.ones(layer.moving_mean.shape))
+    return model
+
+
+def private_of(model, rows=X, **settings):
+    settings = {"num_examples": 6, "expected_batch_size": 6, "steps": 2, **settings}
+    return tfdpnorm.make_private(
+        model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings
+    )
+
+
+@pytest.mark.parametrize("batch_norm", ["group", "public_batch"])
+@pytest.mark.parametrize("make", [functional, subclassed])
+def test_a_file_that_could_not_be_loaded_is_announced_and_not_written(make, batch_norm, tmp_path):
+    model = moved(make())
+    public = {"public_batch": X + 9} if batch_norm == "public_batch" else {}
+    with pytest.warns(UserWarning, match=r"private.save\(\) will refuse this model.*save_weights"):
+        private = private_of(model, convert=batch_norm, validate="probe", **public)
+    private.compile("sgd", "mse")
+    checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
+    with pytest.raises(ValueError, match="Expected a model to be saved by a ModelCheckpoint"):
+        private.fit(X, X[:, :1], verbose=0, callbacks=[checkpoint])
+    assert private.ledger.updates == 0
+    kept = keras.callbacks.ModelCheckpoint(
+        str(tmp_path / "kept" / "weights.h5"), save_weights_only=True
+    )
+    private.fit(X, X[:, :1], verbose=0, callbacks=[kept])
+    for name in ("model.keras", "model.h5", "saved_model"):
+        with pytest.raises(ValueError, match="Expected a model to be saved that its get_config"):
+            private.save(tmp_path / name)
+        assert not (tmp_path / name).exists()
+    for of in (private, private.model):
+        with pytest.raises(ValueError, match="Expected a model to be folded that its get_config"):
+            tfdpnorm.fold_public_statistics(of)
+    with pytest.raises(ValueError, match="Expected a model to be exported"):
+        export(private, tmp_path / "export", X)
+    assert not (tmp_path / "export").exists()
+    for trainable in (None, "head"):
+        with pytest.raises(ValueError, match="Expected a model to be converted that its get_conf"):
+            convert_model(private.model, batch_norm, trainable=trainable)
+    # The remedy that all of them name.
+    private.save_weights(str(tmp_path / "last.weights.h5"))
+    again, _ = convert_model(make(), batch_norm)
+    again.load_weights(str(tmp_path / "last.weights.h5"))
+    np.testing.assert_array_equal(again(X), private.model(X))
+
+
+def test_what_a_wrapper_holds_is_known_only_as_far_as_its_config_goes():
+    # Keras writes no package into the configs that wrappers have.
+    converted, _ = convert_model(by_step(), "group", custom_objects={"Residual": Residual})
+    with pytest.raises(ValueError, match="got TimeDistributed 'steps'"):
+        tfdpnorm.fold_public_statistics(converted)
+    inputs = keras.Input((2, 4))
+    x = layers.TimeDistributed(layers.BatchNormalization())(inputs)
+    converted, report = convert_model(keras.Model(inputs, layers.Dense(1)(x)), "group")
+    tfdpnorm.fold_public_statistics(converted)
+    assert report.not_converted == ()
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_what_loads_is_saved_without_a_word(ending, tmp_path):
+    """By its averages, a normalisation has the weights of the one that the config makes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        private = private_of(moved(functional()), convert="frozen", validate="probe")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of HDF5
+        private.save(tmp_path / f"model.{ending}")
+    loaded = keras.models.load_model(tmp_path / f"model.{ending}")
+    np.testing.assert_array_equal(loaded(X), private.model(X))
+
+
+class Nested(layers.Layer):
+    """Holds what it runs in one attribute."""
+
+    def __init__(self, form, **kwargs):
+        super().__init__(**kwargs)
+        self.form, self.parts = form, FORMS[form]()
+
+    def call(self, inputs, training=None):
+        for part in sublayers(self):
+            inputs = part(inputs)
+        return inputs
+
+    def get_config(self):
+        return {**super().get_config(), "form": self.form}
+
+
+FORMS = {
+    "lists": lambda: [[layers.Dense(4), layers.BatchNormalization()]],
+    "deep": lambda: [[], [[{"a": [1, "b", [layers.BatchNormalization()]]}], layers.Dense(4)]],
+    "tuples": lambda: ((layers.Dense(4), (layers.BatchNormalization(),)),),
+    "dict of lists": lambda: {"one": [[layers.Dense(4)]], "two": ([layers.BatchNormalization()],)},
+    "named": lambda: [Pair(layers.Dense(4), layers.BatchNormalization())],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_containers_in_containers(form):
+    inputs = keras.Input((4,))
+    model = moved(keras.Model(inputs, layers.Dense(1)(Nested(form)(inputs))))
+    converted, report = convert_model(model, "frozen", public_rows=X)
+    assert report.not_converted == () and report.output_change.relative < 1e-6
+    assert [x.after for x in report.layers] == ["FrozenBatchNormalization"]
+    assert not any(type(x) is layers.BatchNormalization for x in sublayers(converted))
+    before, after = (model.layers[1].parts, converted.layers[1].parts)
+    if form == "named":
+        assert type(before[0].norm) is layers.BatchNormalization and len(after[0]) == 2
+
+
+class OutOfReach(layers.Layer):
+    """Keras tracks what its lists hold; nothing can be set in an attribute without a setter."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._self_hidden = layers.BatchNormalization(name="hidden")
+
+    def call(self, inputs, training=None):
+        return self._self_hidden(inputs, training=training)
+
+
+def test_what_no_exchange_reaches_is_named():
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, layers.Dense(1)(OutOfReach(name="outer")(inputs)))
+    (layer,) = convert_model(model, "group").report.not_converted
+    assert layer.name == "outer/hidden" and "neither a layer nor a list" in layer.note
+
+
+class Attending(keras.Model):
+    """Attention makes its layers when it is built; with or without what is to be exchanged."""
+
+    def __init__(self, normalizes):
+        super().__init__()
+        self.normalizes = normalizes
+        self.attention, self.last = layers.MultiHeadAttention(1, 3), layers.Dense(1)
+        self.between = layers.BatchNormalization() if normalizes else layers.ReLU()
+
+    def call(self, inputs, training=None):
+        x = self.between(self.attention(inputs, inputs), training=training)
+        return self.last(tf.reduce_mean(x, 1))
+
+    def get_config(self):
+        return {"normalizes": self.normalizes}
+
+
+class Attention(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = [layers.MultiHeadAttention(1, 3), layers.BatchNormalization()]
+
+    def call(self, inputs, training=None):
+        return self.parts[1](self.parts[0](inputs, inputs), training=training)
+
+
+def attending(normalizes):
+    model = Attending(normalizes)
+    model(SEQUENCES[:1])
+    return model
+
+
+def attention_in_a_graph():
+    inputs = keras.Input((5, 2))
+    x = layers.Flatten()(Attention()(inputs))
+    return keras.Model(inputs, layers.Dense(1)(x))
+
+
+@pytest.mark.parametrize("batch_norm", ["frozen", "group"])
+@pytest.mark.parametrize(
+    "make", [lambda: attending(True), lambda: attending(False), attention_in_a_graph]
+)
+def test_layers_that_stock_layers_make_when_built_are_no_hindrance(make, batch_norm):
+    model = moved(make())
+    for weight in model.trainable_weights:
+        weight.assign_add(0.1 * np.ones(weight.shape))
+    converted, report = convert_model(model, batch_norm, public_rows=SEQUENCES)
+    assert report.not_converted == ()
+    assert not any(type(x) is layers.BatchNormalization for x in sublayers(converted))
+    if batch_norm == "frozen" or not report.layers:
+        np.testing.assert_allclose(converted(SEQUENCES), model(SEQUENCES), rtol=1e-6, atol=1e-6)
+    assert len(converted.trainable_weights) == len(model.trainable_weights)
+
+
+class Late(keras.Model):
+    def build(self, shape):
+        self.norm = layers.BatchNormalization(name="late")
+        super().build(shape)
+
+    def call(self, inputs, training=None):
+        return self.norm(inputs, training=training)
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls()
+
+
+def test_a_model_that_makes_its_normalisation_in_build_is_refused_in_one_line():
+    model = Late(name="whole")
+    model(X)
+    with pytest.raises(ValueError, match=r"^Expected a model that makes .*, got 'whole': Late mak"):
+        convert_model(model, "group")
+
+
+class Own(layers.BatchNormalization):
+    def call(self, inputs, training=None):
+        return super().call(inputs, training=training)
+
+
+def test_after_a_conversion_the_refusal_asks_for_a_converter_and_not_for_a_conversion():
+    model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
+    with pytest.raises(ValueError, match="register_converter. Exchange it by make_private"):
+        private_of(model)
+    with pytest.raises(ValueError) as caught:
+        private_of(model, convert="group")
+    message = str(caught.value)
+    assert message.startswith("Expected ") and "\n" not in message
+    assert "(no converter is registered for Own)" in message and "register_converter" in message
+    assert "convert=" not in message and "convert_model" not in message
+
+
+class Cell(layers.Layer):
+    state_size = output_size = 3
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 3), name="kernel")
+
+    def call(self, inputs, states):
+        return tf.matmul(inputs, self.kernel) + states[0], [states[0]]
+
+
+def test_classes_of_a_model_in_memory_are_given_as_for_a_file():
+    recurrent = layers.RNN(Cell())
+    parts = [keras.Input((5, 2)), recurrent, layers.BatchNormalization(), layers.Dense(1)]
+    model = keras.Sequential(parts)
+    for trainable in (None, "head"):
+        converted, _ = convert_model(
+            model, "frozen", custom_objects={"Cell": Cell}, trainable=trainable
+        )
+        np.testing.assert_allclose(converted(SEQUENCES), model(SEQUENCES), rtol=1e-6)
