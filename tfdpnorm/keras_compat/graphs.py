@@ -81,7 +81,10 @@ def cause_of(error):
 def _repeats(error, context):
     if context is None:
         return False
-    inner, outer = (" ".join(str(e).split()) for e in (context, error))  # AutoGraph indents lines
+    inner = str(context)
+    if inner.startswith("in user code:"):  # AutoGraph twice: where that was now has more lines
+        inner = inner.strip().splitlines()[-1]
+    inner, outer = (" ".join(text.split()) for text in (inner, str(error)))  # it indents lines
     return inner in outer
 
 

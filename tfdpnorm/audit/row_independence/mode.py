@@ -180,8 +180,10 @@ def weights_of(count):
 
 
 def short(error):
-    """The last line of an exception's message."""
+    """The type of an exception and the last line of its message."""
     # Errors from inside a graph begin with where they are from, Keras' end with the arguments.
     text = str(error).split("Call arguments received")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:300]
+    # What AutoGraph raises anew names the type in that line.
+    last = (lines[-1] if lines else "").removeprefix(f"{type(error).__name__}: ")
+    return f"{type(error).__name__}: {last}"[:300]
