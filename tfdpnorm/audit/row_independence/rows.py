@@ -61,7 +61,7 @@ def splits(count):
         yield from (mask, ~mask)
 
 
-def made_up_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
+def made_up_rows(specs, *, bound=2, unit=False, whole=False, rows=ROWS, seed=0):
     """Makes rows up, without looking at data.
 
     Args:
@@ -69,6 +69,7 @@ def made_up_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
             and types count. Unknown sizes become 32, an unknown number of rows becomes `rows`.
         bound: Integers are in [0, bound); those of a byte are in [0, 256) if `bound` is 2.
         unit: Whether floats are from [0, 1), as labels and probabilities are, or normal numbers.
+        whole: Whether floats are integers in [0, bound), as ids are that come as floats.
         rows: n.
         seed: Of NumPy's generator.
 
@@ -79,7 +80,7 @@ def made_up_rows(specs, *, bound=2, unit=False, rows=ROWS, seed=0):
         ValueError: for a spec without a known rank or an axis of rows.
     """
     rng = np.random.default_rng(seed)
-    flat = [_leaf(_as_spec(spec), bound, unit, rows, rng) for spec in tf.nest.flatten(specs)]
+    flat = [_leaf(_as_spec(spec), bound, unit, whole, rows, rng) for spec in tf.nest.flatten(specs)]
     return ProbeRows(*(tf.nest.pack_sequence_as(specs, part) for part in zip(*flat, strict=True)))
 
 
@@ -143,7 +144,7 @@ def _as_spec(like):
     return tf.TensorSpec(like.shape, tf.as_dtype(like.dtype))
 
 
-def _leaf(spec, bound, unit, rows, rng):
+def _leaf(spec, bound, unit, whole, rows, rng):
     if not spec.shape.rank:
         raise ValueError(
             f"Expected inputs of known rank with an axis of rows, got shape {spec.shape}. Give "
@@ -159,7 +160,7 @@ def _leaf(spec, bound, unit, rows, rng):
         base, other = (rng.choice(_WORDS, shape).astype(object) for _ in range(2))
         return base, other, np.full(shape, "outlier", object)
     dtype = kind.as_numpy_dtype
-    if kind.is_integer:
+    if kind.is_integer or (whole and kind.is_floating):
         bound = 256 if kind.size == 1 and bound == 2 else bound
         bound = min(bound, int(kind.max) + 1)
         base = rng.integers(bound, size=shape)

@@ -74,8 +74,8 @@ def probe_model(model, rows, *, forward=None, batch_size=None):
         added[:] = added_losses(model)
         return predictions
 
-    with undisturbed(model):
-        report = probe_rows(
+    def probed(rows):
+        return probe_rows(
             training,
             rows,
             subject,
@@ -84,6 +84,13 @@ def probe_model(model, rows, *, forward=None, batch_size=None):
             resolution=_resolution(model),
             batch_size=batch_size,
         )
+
+    with undisturbed(model):
+        report = probed(rows)
+        if report.outputs is None and not report.findings and integer_bound(model, None):
+            # Ids that an Input without a dtype takes as floats.
+            ids = made_up_rows(rows.base, bound=integer_bound(model), whole=True)
+            report = min(report, probed(ids), key=lambda found: found.outputs is None)
         report.findings += [Finding("losses", where, text) for where, text in added]
         if any(finding.check == "values" for finding in report.findings):
             report.findings = [_located(f, model, forward, rows) for f in report.findings]

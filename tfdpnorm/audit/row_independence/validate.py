@@ -11,6 +11,8 @@ from tfdpnorm.audit.row_independence.subjects import (
     probe_model,
 )
 
+_NOTHING = "Without it no guarantee holds."
+_PROOF_ALONE = "Training relies on the proof of the step alone, and is refused without it."
 _PASS_ROWS = (
     "tfdpnorm.audit.validate(model, x=...) probes it on rows of yours that fit and are not private."
 )
@@ -119,12 +121,17 @@ def findings(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
     return list({finding.message: finding for finding in reversed(report.findings)}.values())[::-1]
 
 
-def warn_unchecked(report):
-    """Warns once of all that a `Report` could not check."""
+def warn_unchecked(report, *, proof_is_demanded=False):
+    """Warns once of all that a `Report` could not check.
+
+    Args:
+        report: `Report`.
+        proof_is_demanded: Whether training is refused unless per-example independence is proved.
+    """
     if report.unchecked:
         warnings.warn(
             "Per-example independence could not be checked for "
-            + "; ".join(report.unchecked)
-            + f". Without it no guarantee holds. {_PASS_ROWS}",
+            + "; ".join(sentence.removesuffix(".") for sentence in report.unchecked)
+            + f". {_PROOF_ALONE if proof_is_demanded else _NOTHING} {_PASS_ROWS}",
             stacklevel=3,
         )
