@@ -20,6 +20,7 @@ from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
 from tfdpnorm.training.checks.own_steps import check_no_own_steps
 from tfdpnorm.training.checks.rehearsal import rehearsed_engine
 from tfdpnorm.training.checks.settings import (
@@ -300,6 +301,7 @@ def _check_is_trainable_here(model):
             "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
         )
     check_no_own_steps(model)
+    check_no_dynamic_layers(model)
     check_no_strategy(model)
 
 

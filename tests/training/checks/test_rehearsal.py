@@ -233,6 +233,34 @@ def test_random_layers_are_proved_when_rehearsed_as_when_trained(make, data, rec
     assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
+DRAWN_ONCE = {
+    "crop": lambda: layers.RandomCrop(5, 5),
+    "contrast": lambda: layers.RandomContrast(0.2),
+    "dropout": lambda: layers.Dropout(0.3, noise_shape=(1, 6, 6, 1)),
+}
+
+
+@pytest.mark.slow_cases("contrast")
+@pytest.mark.parametrize("name", DRAWN_ONCE)
+def test_layers_of_keras_that_draw_once_for_a_batch_are_run_apart(name):
+    parts = [keras.Input((6, 6, 1)), DRAWN_ONCE[name](), layers.GlobalMaxPooling2D()]
+    model = keras.Sequential([*parts, layers.Dense(3)])
+    with pytest.warns(UserWarning, match='engine=None takes "per_example".*drawn once for'):
+        private = made(model)
+    private.compile("sgd", "mse")
+    x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
+    private.fit(x, np.zeros((40, 3), np.float32), epochs=1, steps_per_epoch=1, verbose=0)
+    assert private.engine == "per_example" and private.ledger.guarantee_holds
+
+
+@pytest.mark.parametrize("engine", [None, "per_example"])
+@pytest.mark.parametrize("layer", [layers.RandomHeight, layers.RandomWidth])
+def test_layers_that_draw_sizes_are_refused_by_all(layer, engine):
+    parts = [keras.Input((6, 6, 1)), layer(0.2, name="drawn"), layers.GlobalMaxPooling2D()]
+    with pytest.raises(ValueError, match="^Expected examples that keep their size.*'drawn'.*Zoom"):
+        made(keras.Sequential([*parts, layers.Dense(3)]), engine=engine)
+
+
 @pytest.mark.parametrize("eagerly", [False, True])
 def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, data):
     class Late(keras.Model):

@@ -26,6 +26,13 @@ from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
+# Of Keras, too, but they draw one number for all rows of a batch.
+_DRAWING_ONCE = (
+    keras.layers.RandomContrast,
+    keras.layers.RandomCrop,
+    keras.layers.RandomHeight,
+    keras.layers.RandomWidth,
+)
 _UNKNOWN_SIZE = 32
 _MEGABYTE = 1e6
 
@@ -49,8 +56,8 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
         Pair of the `Engine` and a sentence for a warning, or None.
 
     Raises:
-        ValueError: for a layer that splits texts, and if no engine, or not that which was asked
-            for, can train the model.
+        ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
+            which was asked for, can train the model.
     """
     engine = checked.engine
     examined = validate is not False and checked.streams.mode != "lot"
@@ -61,9 +68,11 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
     if specs is None:
         return engine, None
     refused = _refused(model, checked, plan, engine, specs, validate)
-    for layer in _splitting(model):
-        if refused is not None or engine.runs_rows_apart:
+    if refused is not None or engine.runs_rows_apart:
+        for layer in _splitting(model):
             raise _split_before(layer)
+        for layer in _resizing(model, checked):
+            raise _of_one_size(layer)
     if refused is None:
         return engine, None
     apart = engine_named("per_example")
@@ -79,20 +88,45 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
 def _is_known_to_fit(model, checked):
     if any(not isinstance(a, keras.layers.Layer) for a in checked.views.augmentations):
         return False
-    of_views = [x for a in checked.views.augmentations for x in (a, *sublayers(a))]
-    layers = [model, *sublayers(model), *of_views]
+    layers = [x for part in (model, *checked.views.augmentations) for x in _layers_of(part)]
     return (
         not _splitting(model)
+        and not any(_draws_once(x) for x in layers)
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
         and all(rule_for(x) is not None for x in weight_owners(model) if x.trainable_weights)
     )
 
 
+def _draws_once(layer):
+    # A noise shape of Dropout may have one place for all rows.
+    return isinstance(layer, _DRAWING_ONCE) or getattr(layer, "noise_shape", None) is not None
+
+
 def _splitting(model):
     """The layers that split texts into words, which no gradient of single rows gets past."""
     texts = [x for x in sublayers(model) if isinstance(x, keras.layers.TextVectorization)]
     return [layer for layer in texts if layer.get_config()["split"] is not None]
+
+
+def _resizing(model, checked):
+    """The layers that give images another size in each batch, hence each row its own if apart."""
+    layers = [x for part in (model, *checked.views.augmentations) for x in _layers_of(part)]
+    return [
+        x for x in layers if isinstance(x, (keras.layers.RandomHeight, keras.layers.RandomWidth))
+    ]
+
+
+def _of_one_size(layer):
+    return ValueError(
+        f"Expected examples that keep their size, got {type(layer).__name__} {layer.name!r}, which "
+        "draws one size for all rows of a batch: those that are run apart would have one each. Use "
+        "RandomZoom or RandomTranslation, which keep the size."
+    )
+
+
+def _layers_of(part):
+    return (part, *sublayers(part)) if isinstance(part, keras.layers.Layer) else ()
 
 
 def _split_before(layer):

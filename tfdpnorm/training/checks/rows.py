@@ -8,6 +8,7 @@ from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_mod
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.keras_compat.graphs import cause_of, traced
+from tfdpnorm.training.checks.graphs import in_no_graph
 
 _RESTS = "Per-example independence, which clipping rests on: "
 _PROVED = (
@@ -132,8 +133,11 @@ class RowChecks:
         spec = getattr(iterator, "element_spec", None)
         if not isinstance(spec, Lot) or self._was_traced(train_function, iterator):
             return
-        with _in_its_own_words():
-            traced(lambda lot: self._private.clipped_sum(lot), (spec,))
+        try:
+            with _in_its_own_words():
+                traced(lambda lot: self._private.clipped_sum(lot), (spec,))
+        except Exception as error:  # whatever code of the user's raises
+            raise (error if str(error).startswith("Expected ") else in_no_graph(error)) from None
         self._traced = train_function, weakref.ref(iterator)
 
     def _was_traced(self, train_function, iterator):
@@ -185,7 +189,8 @@ class RowChecks:
     def _conclude(self, report):
         if report.findings:
             raise ValueError("\n".join(finding.message for finding in report.findings))
-        warn_unchecked(report)
+        proved = self._engine.can_be_proved or self._engine.runs_rows_apart
+        warn_unchecked(report, proof_is_demanded=self.demand_a_proof and proved)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
 

@@ -1,0 +1,126 @@
+"""Models and losses that no graph can hold, or that mix rows: refused in one line of our own."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training import make_private
+
+layers = keras.layers
+X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+
+
+def made(*parts, **settings):
+    return make_private(
+        keras.Sequential([keras.Input((5,)), *parts]),
+        num_examples=40,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=0.5,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        **settings,
+    )
+
+
+class Values(layers.Layer):
+    """Looks at values, which a graph does not have."""
+
+    def call(self, x):
+        return x * (2.0 if tf.reduce_sum(x).numpy() > 0 else 1.0)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+class Branching(layers.Layer):
+    """Branches in training where AutoGraph does not look, as SpectralNormalization does."""
+
+    @tf.autograph.experimental.do_not_convert
+    def call(self, x, training=None):
+        return 2.0 * x if training and not tf.reduce_all(x == 0.0) else x
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def assert_one_line(error, start):
+    assert str(error).startswith(start) and "\n" not in str(error)
+    assert "user code" not in str(error)
+
+
+def wrapped(layer):
+    return keras.Sequential([layers.Dense(5), layer])
+
+
+@pytest.mark.parametrize("around", [lambda layer: layer, wrapped])
+def test_a_dynamic_layer_is_refused_at_once(around):
+    with pytest.raises(ValueError) as caught:
+        made(around(Values(dynamic=True, name="looks")), layers.Dense(1))
+    assert_one_line(caught.value, "Expected layers that run in a graph, got Values 'looks'")
+
+
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+@pytest.mark.filterwarnings("ignore:Per-example independence could not be checked")
+def test_what_only_eager_steps_can_run_is_refused_before_the_ledger(engine):
+    model = [Branching(), layers.Dense(1)]
+    private = made(layers.Dense(5), *model, engine=engine)
+    private.compile("sgd", "mse", run_eagerly=True)
+    with pytest.raises(ValueError) as caught:
+        private.fit(X, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
+    assert_one_line(caught.value, "Expected a model and a loss that run in a graph")
+    assert private.ledger.updates == 0
+
+
+def over_pairs(y, predictions):
+    del y
+    unit = tf.nn.l2_normalize(predictions, -1)
+    return -tf.linalg.diag_part(tf.nn.log_softmax(tf.matmul(unit, unit, transpose_b=True)))
+
+
+@pytest.mark.parametrize("engine", [None, "per_example"])
+@pytest.mark.parametrize("same_shape", [True, False])
+def test_a_loss_over_pairs_is_not_told_to_have_other_targets(same_shape, engine):
+    private = made(layers.Dense(5), engine=engine)
+    private.compile("sgd", over_pairs)
+    y = X if same_shape else X[:, :1]
+    with pytest.warns(UserWarning, match="could not be checked for the loss") as warned:
+        with pytest.raises(ValueError) as caught:
+            private.fit(X, y, epochs=1, steps_per_epoch=1, verbose=0)
+    assert_one_line(caught.value, "Expected a loss that takes each row by itself")
+    assert ("The loss itself mixes rows" in str(caught.value)) == same_shape
+    assert ("the shape of the model's outputs" in str(caught.value)) != same_shape
+    (message,) = {str(w.message) for w in warned if "could not be checked" in str(w.message)}
+    assert "ValueError: ValueError" not in message and ".. " not in message
+    assert "no guarantee holds" not in message  # training is refused without a proof
+
+
+class WithPositions(layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = layers.Embedding(9, 4), layers.Embedding(5, 4)
+
+    def call(self, x):
+        return self.words(x) + self.places(tf.range(5))
+
+
+@pytest.mark.parametrize("words", [lambda: layers.Embedding(5, 4), WithPositions])
+def test_ids_that_come_as_floats_are_probed_as_ids(words, recwarn):
+    private = made(words(), layers.GlobalAveragePooling1D(), layers.Dense(1))
+    private.compile("sgd", "mse")
+    ids = np.random.default_rng(1).integers(0, 5, (40, 5))
+    private.fit(ids, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
+    assert not [w for w in recwarn if "could not be checked" in str(w.message)]
+    statement = private.privacy_statement()
+    assert "proved from the graph" in " ".join(statement.split())
+    assert "not checked" not in statement
+
+
+def test_rows_of_ids_that_meet_are_still_seen():
+    class Meeting(WithPositions):
+        def call(self, x):
+            return super().call(x) + tf.reduce_mean(self.words(x), 0)
+
+    with pytest.raises(ValueError, match="Expected .*examples|rows"):
+        made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
