@@ -64,12 +64,13 @@ def test_a_dynamic_layer_is_refused_at_once(around):
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 @pytest.mark.filterwarnings("ignore:Per-example independence could not be checked")
 def test_what_only_eager_steps_can_run_is_refused_before_the_ledger(engine):
-    model = [Branching(), layers.Dense(1)]
+    model = [Branching(name="branching"), layers.Dense(1)]
     private = made(layers.Dense(5), *model, engine=engine)
     private.compile("sgd", "mse", run_eagerly=True)
     with pytest.raises(ValueError) as caught:
         private.fit(X, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
     assert_one_line(caught.value, "Expected a model and a loss that run in a graph")
+    assert "is not allowed in layer 'branching'. Write" in str(caught.value)
     assert private.ledger.updates == 0
 
 
