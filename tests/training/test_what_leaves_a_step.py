@@ -118,6 +118,22 @@ class TestStepsByHand:
             train(iter(lots))
         self.check(fresh, "by hand")
 
+    def test_the_function_that_fit_left(self, fresh, lots, data):
+        """Python looks after its updates no more: their number says that they were made."""
+        fresh.fit(*data, epochs=1, verbose=0)
+        assert fresh.privacy_statement().startswith("Training satisfies")
+        fresh.train_tf_function(iter(lots))
+        with pytest.warns(UserWarning, match="by hand"):
+            self.check(fresh, "by hand")
+
+    def test_given_rows_before_the_first_lot_of_fit(self, fresh, data):
+        rows = keras.callbacks.LambdaCallback(
+            on_train_begin=lambda _: fresh.train_on_batch(data[0][:1], data[1][:1])
+        )
+        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+            fresh.fit(*data, epochs=1, verbose=0, callbacks=[rows])
+        self.check(fresh, "not Poisson-sampled")
+
     @pytest.mark.slow
     def test_another_iterator_during_fit(self, fresh, lots, data):
         iterator = iter(lots)

@@ -26,6 +26,7 @@ class LotsInUse:
     def __init__(self, void):
         self._void = void
         self._iterator = None
+        self._are_given = False
         self.executes = False
         self.is_training = False
 
@@ -39,17 +40,31 @@ class LotsInUse:
             self._iterator, self.is_training = None, False
 
     @contextlib.contextmanager
+    def given(self):
+        """Context of an update on rows that were given, also where a callback of `fit` makes it."""
+        self._are_given = True
+        try:
+            yield
+        finally:
+            self._are_given = False
+
+    @contextlib.contextmanager
     def execution(self, iterator):
         """Context of an execution of the training function, which reads lots from an iterator."""
-        if self.is_training and self._iterator is None:
+        if self.is_training and self._iterator is None and not self._are_given:
             self._iterator = iterator
-        if self._iterator is not iterator:
+        if self._are_given or self._iterator is not iterator:
             self._void(self.UNKNOWN)
         before, self.executes = self.executes, True
         try:
             yield
         finally:
             self.executes = before
+
+    def check_counted(self, made, counted):
+        """Voids the guarantee if more updates were made than the ledger was told of."""
+        if made > counted:
+            self._void(self.BY_HAND)
 
     @as_written
     def check_step(self):

@@ -379,7 +379,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
         try:
-            return super().train_on_batch(*args, **kwargs)
+            with self.lots_in_use.given():
+                return super().train_on_batch(*args, **kwargs)
         finally:
             self._note_trained()
 
@@ -627,6 +628,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def _look_at_weights(self):
         """Before weights are used or stated: are they in the ledger, and of this run?"""
         self._settle()
+        self._check_counted()
         if self.lots_in_use.is_training:
             self.weights_of_run.note()
         else:
@@ -645,7 +647,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             is_erased=self.is_erased,
             is_compiled=self._per_example_loss is not None,
         )
+        self._check_counted()
         self._optimizer_of_run.check(self.optimizer)
+
+    def _check_counted(self):
+        if not self.lots_in_use.executes:
+            self.lots_in_use.check_counted(int(self.update_count), self.ledger.position)
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs
