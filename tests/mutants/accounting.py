@@ -370,7 +370,7 @@ MUTANTS = (
     Mutant(
         "other-iterator-guaranteed",
         "tfdpnorm/training/lots_in_use.py",
-        (("if self._iterator is not iterator:", "if False:"),),
+        (("if self._are_given or self._iterator is not iterator:", "if self._are_given:"),),
         "A training function that is called by hand on one lot keeps the guarantee.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),

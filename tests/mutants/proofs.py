@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _ROWS = "tfdpnorm/training/checks/rows.py"
+_METRICS = "tfdpnorm/training/checks/metrics.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
@@ -163,5 +164,118 @@ MUTANTS = (
         (("            elif result[0] != rows:\n", "            elif False:\n"),),
         "Another first axis is taken for that of the examples.",
         ("tests/audit/row_independence/proof/test_broadcast.py",),
+    ),
+    Mutant(
+        "metrics-of-the-model",
+        _METRICS,
+        (("isinstance(metric, keras.metrics.Metric) and id(metric) in inside", "False"),),
+        "The exact number of right answers on private examples is among the released weights.",
+        tests_in(
+            "tests/training/checks/test_metrics.py",
+            "test_a_metric_that_is_part_of_the_model_is_refused",
+        ),
+    ),
+    Mutant(
+        "metrics-that-write-elsewhere",
+        _METRICS,
+        (("            if id(handle) not in own:", "            if False:"),),
+        "A metric carries private labels into a weight, or into the next loss.",
+        tests_in(
+            "tests/training/checks/test_metrics.py",
+            "test_a_metric_that_writes_another_variable_is_refused",
+        ),
+    ),
+    Mutant(
+        "losses-that-read-metrics",
+        _METRICS,
+        (("for op in readers_before(handles, self._begin):", "for op in ():"),),
+        "What a metric counted of private examples changes the next update, without noise.",
+        tests_in(
+            "tests/training/checks/test_metrics.py", "test_a_loss_that_reads_a_metric_is_refused"
+        ),
+    ),
+    Mutant(
+        "metrics-by-released-names",
+        _METRICS,
+        (('if name in FREE or name.startswith("val_"):', "if False:"),),
+        "A callback acts on the exact accuracy of private examples, as if it were released.",
+        tests_in(
+            "tests/training/checks/test_metrics.py",
+            "test_names_that_callbacks_take_for_released_numbers_are_refused",
+        ),
+    ),
+    Mutant(
+        "used-optimizers",
+        "tfdpnorm/training/optimizer_of_run.py",
+        (("if steps != (left if optimizer is known else 0):", "if False:"),),
+        "Momentum of gradients without noise is released by the first private update.",
+        ("tests/training/test_optimizer_of_run.py",),
+    ),
+    Mutant(
+        "counts-in-files",
+        "tfdpnorm/keras_compat/compiled_state.py",
+        (("        variable.assign(tf.zeros_like(variable))\n", "        pass\n"),),
+        "Files hold what the wrapped model's own metrics counted, and its optimizer's moments.",
+        tests_in(
+            "tests/training/checks/test_metrics.py",
+            "test_files_hold_nothing_of_what_the_wrapped_model_counted",
+        ),
+    ),
+    Mutant(
+        "copies-of-trained-weights",
+        "tfdpnorm/training/weights_of_run.py",
+        (("            remember(self.trained(), _PRIVATELY)", "            pass"),),
+        "A clone of a privately trained model is trained again, and the first epsilon is unsaid.",
+        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+    ),
+    Mutant(
+        "first-weights-unseen",
+        "tfdpnorm/training/weights_of_run.py",
+        (
+            (
+                "            self.declare_earlier_training()\n            self._exclude",
+                "            self._exclude",
+            ),
+        ),
+        "A model that was trained between make_private and fit passes for a new one.",
+        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+    ),
+    Mutant(
+        "seeds-of-settings",
+        "tfdpnorm/training/step/layer_draws.py",
+        (("            seed_graph(self._graph_seed())\n", "            pass\n"),),
+        "Random augmentation follows from a global seed, which is a setting, and so public.",
+        tests_in(
+            "tests/training/step/test_layer_draws.py",
+            "test_nobody_can_compute_what_is_drawn_by_tensorflows_counters",
+        ),
+    ),
+    Mutant(
+        "validation-rows-that-meet",
+        "tfdpnorm/audit/row_independence/predicting.py",
+        (("        if not proof.holds:\n", "        if False:\n"),),
+        "One validation example moves the count by more than the noise covers.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestRowsThatMeet"),
+    ),
+    Mutant(
+        "measured-on-training-rows",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (("        private.check_measured(self)\n", ""),),
+        "Training examples answer for nothing, since they are taken for validation examples.",
+        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+    ),
+    Mutant(
+        "updates-that-nobody-counted",
+        "tfdpnorm/training/lots_in_use.py",
+        (("        if made > counted:", "        if False:"),),
+        "Updates by the traced function itself are not in epsilon.",
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
+    ),
+    Mutant(
+        "given-rows-within-fit",
+        "tfdpnorm/training/lots_in_use.py",
+        (("        if self._are_given or self._iterator", "        if self._iterator"),),
+        "An update on rows that a callback gave counts as one on a sampled lot.",
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
 )
