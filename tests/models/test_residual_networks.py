@@ -126,6 +126,7 @@ def test_scale_norm_is_of_the_kind_of_the_network(norm):
         ("wide_resnet", {"depth": 17}, "depth to be 4 and a multiple of 6"),
         ("wide_resnet", {"depth": 4}, "depth to be an integer >= 10"),
         ("wide_resnet", {"width": 0}, "width to be an integer >= 1"),
+        *(("resnet9", {"groups": groups}, f"got {groups}") for groups in (0, -2, 3, 7, 16.0)),
     ],
 )
 def test_networks_that_cannot_be_are_refused(name, options, message):

@@ -15,7 +15,7 @@ from tfdpnorm.models import (
     vgg,
     wide_resnet,
 )
-from tfdpnorm.models.normalization import NORMS, PLACEMENTS, normalization_layer
+from tfdpnorm.models.normalization import NORMS, PLACEMENTS, check_groups, normalization_layer
 from tfdpnorm.models.parts import PARTS
 from tfdpnorm.models.registry import build, names, options, register
 
@@ -24,6 +24,7 @@ __all__ = [
     "PARTS",
     "PLACEMENTS",
     "build",
+    "check_groups",
     "names",
     "normalization_layer",
     "options",

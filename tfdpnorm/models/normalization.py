@@ -4,7 +4,7 @@ import math
 
 from tensorflow import keras
 
-from tfdpnorm.arguments import choice
+from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.choices import NORMS, PLACEMENTS
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
@@ -19,6 +19,30 @@ _CANCELS_BIAS = ("batch", "public_batch", "noised_batch")
 def check_norm(norm):
     """Raises ValueError unless `norm` is one of `NORMS`."""
     choice("norm", norm, NORMS)
+
+
+def check_groups(groups):
+    """Raises ValueError unless `groups` is -1 or a power of two.
+
+    Numbers of channels mostly are powers of two, or multiples of one. What divides none of them
+    would be a single group, without a word.
+    """
+    if groups != -1 and (not isinstance(groups, int) or groups < 1 or groups & (groups - 1)):
+        raise refusal("groups", "of -1 (one to each channel) or a power of two", groups)
+
+
+def number_of_groups(groups, channels):
+    """How many groups so many channels have: the most that divide both them and `groups`.
+
+    Args:
+        groups: The desired number, a power of two; -1 for one to each channel.
+        channels: The number of channels.
+
+    Raises:
+        ValueError: for another desired number.
+    """
+    check_groups(groups)
+    return channels if groups == -1 else math.gcd(groups, channels)
 
 
 def needs_bias(norm):
@@ -36,21 +60,19 @@ def normalization_layer(
             al. 2020, Equation 3): height, width and channels of an image.
         channels: Size of the last axis.
         rank: Rank of the input with the batch: 2 for dense layers, 4 for images.
-        groups: For "group": the desired number of groups; the layer has the greatest common divisor
-            of it and `channels`. -1 for one to each channel.
+        groups: For "group": the desired number of groups, see `number_of_groups`.
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
 
     Raises:
-        ValueError: for an unknown norm, or if "layer" or "group" would normalise single units,
-            which makes every output the constant beta.
+        ValueError: for an unknown norm or number of groups, or if "layer" or "group" would
+            normalise single units, which makes every output the constant beta.
     """
     check_norm(norm)
     if norm == "none":
         return None
-    desired = channels if groups == -1 else math.gcd(groups, channels)
-    actual_groups = {"layer": 1, "group": desired}.get(norm)
+    actual_groups = {"layer": 1, "group": number_of_groups(groups, channels)}.get(norm)
     if rank == 2 and actual_groups == channels:
         raise ValueError(
             f"Expected groups of two units or more to normalise, got {channels} units in "

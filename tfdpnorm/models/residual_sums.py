@@ -1,10 +1,9 @@
 """The end of a residual block: its two paths are added, and the sum is normalised or not."""
 
-import math
-
 from tensorflow import keras
 
 from tfdpnorm.layers import ScaleNorm
+from tfdpnorm.models.normalization import number_of_groups
 
 # Normalisations that ScaleNorm has; the others are group normalisation there.
 _KINDS = ("group", "batch", "public_batch")
@@ -17,7 +16,7 @@ class ResidualSum:
         norm: One of `tfdpnorm.models.NORMS`.
         scale_norm: Whether `ScaleNorm` follows the addition, of the same kind as `norm`: "layer" is
             one group, and where `norm` is "none" or "noised_batch" it is "group".
-        groups: Desired number of groups, as in `normalization_layer`.
+        groups: Desired number of groups, see `number_of_groups`.
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
     """
@@ -35,5 +34,5 @@ class ResidualSum:
         """[rows, ..., channels] of both paths to that of the block; `name` is the block's."""
         if not self._scale_norm:
             return keras.layers.Add(name=f"{name}_add")([path, skip])
-        groups = self._groups if self._groups == -1 else math.gcd(self._groups, path.shape[-1])
+        groups = number_of_groups(self._groups, path.shape[-1])
         return ScaleNorm(groups=groups, **self._options, name=f"{name}_scale_norm")([path, skip])
