@@ -9,6 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 from absl import app, flags, logging
 
 from tfdpnorm.experiments.parts import CACHE_DIR
+from trainers import spec_flags
 
 FLAGS = flags.FLAGS
 
@@ -63,6 +64,7 @@ def define_private_run_flags():
 
 def train(spec):
     """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
+    spec_flags.check_effect(spec)
     if FLAGS.mixed_precision is not None:
         from tfdpnorm.keras_compat.precision import half_precision
 

@@ -21,6 +21,16 @@ from tfdpnorm.experiments.spec import ExperimentSpec, NonPrivateSpec
 
 FLAGS = flags.FLAGS
 _OPTIONS = ("groups", "order", "depth", "width")
+# Of other papers' data and networks; `model` has a flag of its own here.
+_OTHERS = (
+    "model",
+    "vocabulary",
+    "vocabulary_size",
+    "vocabulary_file",
+    "sequence_length",
+    "pretraining_dataset",
+    "pretraining_epochs",
+)
 
 
 def define_flags():
@@ -39,7 +49,7 @@ def define_flags():
     flags.DEFINE_integer("depth", None, f"Of wide_resnet: 16, 40, ... {own}.")
     flags.DEFINE_integer("width", None, f"Of wide_resnet: factor of the channels {own}.")
     spec_flags.define(
-        ExperimentSpec, own={"norm": "group"}, required=("epsilon",), leave_out=("model",)
+        ExperimentSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS
     )
     common.define_private_run_flags()
 

@@ -1,8 +1,10 @@
 """Flags made from the fields of a spec: name, type, help and choices come from their knobs."""
 
+import dataclasses
+
 from absl import flags
 
-from tfdpnorm.experiments.knobs import choices_of, knobs, type_of
+from tfdpnorm.experiments.knobs import choices_of, has_effect, knobs, type_of
 
 FLAGS = flags.FLAGS
 
@@ -48,6 +50,18 @@ def given(spec_class):
         if flag_name(name, knob) in FLAGS
     }
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def check_effect(spec):
+    """Raises ValueError for a flag that was given and changes nothing in a run of this spec."""
+    settings, all_knobs = dataclasses.asdict(spec), knobs(spec)
+    for name, value in given(type(spec)).items():
+        if not has_effect(all_knobs[name], settings):
+            flag = f"--{flag_name(name, all_knobs[name])}"
+            raise ValueError(
+                f"Expected {all_knobs[name].only_if.needs} with {flag}, got {flag}={value} where "
+                "it has no effect. Leave it out."
+            )
 
 
 def flag_name(name, knob):

@@ -2,13 +2,20 @@
 
 import dataclasses
 import inspect
+import re
 
 import pytest
 
 from tfdpnorm import arguments, make_private
 from tfdpnorm.experiments import parts
 from tfdpnorm.experiments.knobs import Part, again, knob, knobs, make_private_arguments, type_of
-from tfdpnorm.experiments.spec import AuditSpec, ExperimentSpec, WeightNoiseSpec
+from tfdpnorm.experiments.spec import (
+    AuditSpec,
+    ExperimentSpec,
+    FinetuneSpec,
+    VariationalSpec,
+    WeightNoiseSpec,
+)
 
 SPECS = (ExperimentSpec, WeightNoiseSpec, AuditSpec)
 PARTS = [
@@ -26,6 +33,15 @@ def test_every_field_of_every_spec_says_what_it_is(spec, name):
     assert its_knob.help.endswith(".") and len(its_knob.help) > 5
     kind, _ = type_of(spec, name)
     assert not its_knob.flag or kind in (str, int, float)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, FinetuneSpec, VariationalSpec])
+def test_a_condition_names_flags_that_there_are(spec):
+    conditions = [value.only_if for value in knobs(spec).values() if value.only_if is not None]
+    assert conditions
+    for condition in conditions:
+        named = re.findall(r"--(\w+)", condition.needs)
+        assert named and set(named) <= {*knobs(spec)}, condition.needs
 
 
 @pytest.mark.parametrize(

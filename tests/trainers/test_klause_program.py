@@ -93,13 +93,55 @@ def test_precision(main, monkeypatch, flags, precision):
         (["--norm=batch", "--epsilon=inf", "--dry_run"], "--dry_run"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
         (["--epsilon=1", "--augmentation_multiplicity=3"], "With views="),
-        (["--epsilon=1", "--groups=7"], "Expected groups of -1 or a power of two"),
-        (["--epsilon=1", "--groups=0"], "Expected groups of -1 or a power of two"),
+        (["--epsilon=1", "--groups=7"], "Expected groups of -1 (one to each channel) or a power"),
+        (["--epsilon=1", "--plateau=test", "--held_out=9"], "no held_out with plateau='test'"),
+        (
+            ["--epsilon=1", "--norm=layer", "--groups=16"],
+            "Expected norm=group with groups, got groups=16 with norm=layer",
+        ),
+        (["--norm=batch", "--epsilon=inf", "--scale_norm", "--groups=16"], "Expected norm=group"),
+        (
+            ["--epsilon=8", "--model=wrn_16_4", "--depth=40"],
+            "Expected model=wide_resnet with depth, got depth=40 with model=wrn_16_4",
+        ),
+        (["--epsilon=8", "--model=resnet50", "--order=conv_act_norm"], "model=resnet9 with order"),
+        (["--epsilon=1", "--plateau_patience=2"], "Expected --plateau=private or --plateau=test"),
+        (["--epsilon=1", "--momentum=0.5"], "Expected --optimizer=sgd with --momentum, got"),
+        (
+            ["--epsilon=1", "--norm=group", "--pull_back=shrunk"],
+            "public-batch normalisation (--norm=public_batch) with --pull_back, got "
+            "--pull_back=shrunk where it has no effect. Leave it out.",
+        ),
+        (["--epsilon=1", "--public_dataset=cifar100"], "with --public_dataset, got"),
+        (["--norm=batch", "--epsilon=inf", "--momentum=0.5"], "--optimizer=sgd with --momentum"),
     ],
 )
 def test_mistakes_end_in_a_line(main, flags, part):
     result = main("klause_scalenorm", *flags)
-    assert result.code == 2 and part in result.err and "Traceback" not in result.err
+    (line,) = result.err.splitlines()
+    assert result.code == 2 and part in line
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--optimizer=sgd", "--momentum=0.5"),
+        ("--norm=public_batch", "--pull_back=shrunk"),
+        ("--plateau=test", "--plateau_patience=2"),
+        ("--norm=none", "--scale_norm", "--groups=16"),
+    ],
+)
+def test_flags_with_an_effect_are_not_refused(main, monkeypatch, flags):
+    seen = []
+    monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec))
+    result = main("klause_scalenorm", "--epsilon=7.42", *flags)
+    assert result.code == 0 and len(seen) == 1, result.err
+
+
+def test_flags_of_texts_and_of_frozen_convolutions_are_no_flags_here(main):
+    for flag in ("--vocabulary=hashed", "--sequence_length=7", "--pretraining_epochs=3"):
+        result = main("klause_scalenorm", "--epsilon=1", flag)
+        assert result.code and "Unknown command line flag" in f"{result.code}{result.err}"
 
 
 def test_preparing_without_an_archive_ends_in_a_line(main, tmp_path):

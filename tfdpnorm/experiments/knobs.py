@@ -20,6 +20,19 @@ _KEY = "knob"
 
 
 @dataclasses.dataclass(frozen=True)
+class Condition:
+    """When a field has any effect.
+
+    Attributes:
+        needs: What gives it one, in words and flags, such as "--plateau=private".
+        holds: Function of a run's settings (a dict) that says whether it has one.
+    """
+
+    needs: str
+    holds: Callable
+
+
+@dataclasses.dataclass(frozen=True)
 class Knob:
     """What is known of a field; `knob` makes one.
 
@@ -33,7 +46,7 @@ class Knob:
         instead_of: Name of another field; exactly one of the two is given.
         make_private: Whether `make_private` takes it as an argument of the same name.
         measured: Whether it changes what a run measures.
-        only_if: Function of a run's settings (a dict) that says whether it has any effect.
+        only_if: `Condition` of its having any effect; None where it always has.
     """
 
     help: str = ""
@@ -43,7 +56,7 @@ class Knob:
     instead_of: str | None = None
     make_private: bool = False
     measured: bool = True
-    only_if: Callable | None = None
+    only_if: Condition | None = None
 
 
 def knob(
@@ -97,6 +110,11 @@ def knobs(spec):
 def choices_of(value):
     """Returns the choices of a `Knob` now, a tuple, or None for any."""
     return tuple(value.choices()) if callable(value.choices) else value.choices
+
+
+def has_effect(value, *settings):
+    """Whether a field with this `Knob` has any effect in a run with one of these settings."""
+    return value.only_if is None or any(map(value.only_if.holds, settings))
 
 
 def type_of(spec, name):

@@ -14,7 +14,7 @@ from tfdpnorm.choices import (
     MODELS,
     VARIATIONAL_METHODS,
 )
-from tfdpnorm.experiments.knobs import again, knob
+from tfdpnorm.experiments.knobs import Condition, again, knob
 from tfdpnorm.experiments.parts import (
     Cell,
     Claim,
@@ -77,6 +77,12 @@ class ExperimentSpec(
         super().__post_init__()
         if self.needs_public_rows:
             check_not_private("public_dataset", self.public_dataset, self.dataset)
+        if self.plateau == "test" and self.held_out is not None:
+            raise ValueError(
+                "Expected no held_out with plateau='test', got "
+                f"{self.held_out}: these are private training examples, and no test set is loaded. "
+                "Use plateau='private'."
+            )
 
     @property
     def at_any_noise(self):
@@ -122,12 +128,8 @@ class WeightNoiseSpec(NonPrivateSpec):
     )
 
 
-def _has_prior(settings):
-    return settings["method"] == "svi"
-
-
-def _has_dropout(settings):
-    return settings["method"] == "dpvd"
+_HAS_PRIOR = Condition("--method=svi", lambda settings: settings["method"] == "svi")
+_HAS_DROPOUT = Condition("--method=dpvd", lambda settings: settings["method"] == "dpvd")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,13 +171,13 @@ class VariationalSpec(PowerSchedule, ExperimentSpec):
         None,
         "Of svi: standard deviation of the normal prior; default: a flat one.",
         check=arguments.positive,
-        only_if=_has_prior,
+        only_if=_HAS_PRIOR,
     )
     kl_weight: float = knob(
         0.0,
         "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
         check=arguments.nonnegative,
-        only_if=_has_dropout,
+        only_if=_HAS_DROPOUT,
     )
 
     @property
@@ -241,12 +243,12 @@ class PrintedSpec(VariationalSpec):
             raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")
 
 
-def _trains_imported_layers(settings):
-    return settings.get("trainable") != "head"
-
-
-def _has_frozen_features(settings):
-    return settings.get("trainable") == "head"
+_TRAINS_IMPORTED_LAYERS = Condition(
+    "--trainable=last:N or --trainable=all", lambda settings: settings.get("trainable") != "head"
+)
+_HAS_FROZEN_FEATURES = Condition(
+    "--trainable=head", lambda settings: settings.get("trainable") == "head"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -275,7 +277,7 @@ class FinetuneSpec(ExperimentSpec):
         "frozen",
         "What becomes of the batch normalisation of layers that are trained.",
         choices=BATCH_NORMS,
-        only_if=_trains_imported_layers,
+        only_if=_TRAINS_IMPORTED_LAYERS,
     )
     image_size: int | None = knob(
         None,
@@ -290,7 +292,7 @@ class FinetuneSpec(ExperimentSpec):
         1,
         "Views whose features are averaged: 1, or 2 with the mirror image.",
         choices=(1, 2),
-        only_if=_has_frozen_features,
+        only_if=_HAS_FROZEN_FEATURES,
     )
 
     feature_scaling: str = knob(
@@ -298,7 +300,7 @@ class FinetuneSpec(ExperimentSpec):
         "public: features are centred by the mean of public images' features and divided by the "
         "root mean square of what is left, constants of --public_dataset.",
         choices=("none", "public"),
-        only_if=_has_frozen_features,
+        only_if=_HAS_FROZEN_FEATURES,
     )
     head: str = knob(
         "new",

@@ -12,7 +12,7 @@ import pytest
 from tfdpnorm import files
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
 from tfdpnorm.experiments.runs.settings import differences, have_same_settings
-from tfdpnorm.experiments.spec import ExperimentSpec, WeightNoiseSpec
+from tfdpnorm.experiments.spec import ExperimentSpec, FinetuneSpec, WeightNoiseSpec
 
 INF = float("inf")
 PRIVATE = ExperimentSpec(
@@ -108,6 +108,14 @@ def test_rows_that_are_split_off_are_missing_from_every_training_set():
     assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
     assert differences(spec, {**flags, "pull_back_weight": 3.0}) == []
     assert differences(spec, {**flags, "public_dataset": "kmnist"}) == ["public_dataset"]
+
+
+def test_public_images_that_features_are_scaled_by_make_a_difference():
+    fields = {**dataclasses.asdict(PRIVATE), "norm": "none", "model": "a.keras"}
+    spec = FinetuneSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
+    flags = dataclasses.asdict(spec)
+    assert differences(spec, {**flags, "public_dataset": "cifar100"}) == ["public_dataset"]
+    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
 
 
 def test_records_are_compared_as_specs_are(make_record):

@@ -46,7 +46,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     ours = private_settings(dataset, model, norm)
     settings = {"delta": paper.DELTA, **settled(ours, settings)}
     settings.setdefault("reduced", _reduced(dataset, model, settings, PAPER[model]))
-    options = _options(model, scale_norm, options)
+    options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure.
     as_in_the_paper = norm == "group" and settings["delta"] == paper.DELTA
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
@@ -70,7 +70,7 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
     settings = settled(NON_PRIVATE, settings)
     settings.setdefault("reduced", _reduced(dataset, model, settings, {}))
-    options = _options(model, scale_norm, options)
+    options = _options(model, norm, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
     return NonPrivateSpec(
         **{
@@ -127,15 +127,26 @@ def _all_cells(table):
     ]
 
 
-def _options(model, scale_norm, options):
+def _options(model, norm, scale_norm, options):
+    """The options of the model; what it has not, or what has no effect, is refused."""
+    from tfdpnorm import models  # loads TensorFlow
+
     given = {name: value for name, value in dict(options).items() if value is not None}
-    groups = given.get("groups", -1)
-    # The numbers of channels are powers of two: 7 groups would be a single one, without a word.
-    if groups != -1 and (groups < 1 or groups & (groups - 1)):
+    for name, value in given.items():
+        with_it = [other for other in MODELS if name in models.options(other)]
+        if model not in with_it:
+            raise ValueError(
+                f"Expected model={' or '.join(with_it)} with {name}, got {name}={value} with "
+                f"model={model}. Leave it out."
+            )
+    # Beside these two ScaleNorm is group normalisation (`ResidualSum`).
+    in_groups = norm == "group" or (scale_norm and norm in ("none", "noised_batch"))
+    if "groups" in given and not in_groups:
         raise ValueError(
-            f"Expected groups of -1 or a power of two, which divides the channels, got {groups}. "
-            "The paper has 1, 16, 32, 64 and one to each channel (-1)."
+            f"Expected norm=group with groups, got groups={given['groups']} with norm={norm}, "
+            "where it has no effect. Leave it out."
         )
+    models.check_groups(given.get("groups", -1))
     return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
 
 

@@ -3,12 +3,13 @@
 import dataclasses
 
 from tfdpnorm import arguments
-from tfdpnorm.experiments.knobs import Part, again, knob
+from tfdpnorm.experiments.knobs import Condition, Part, again, knob
 
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
 ROUNDS = ("epoch", "update")
 PLATEAUS = ("none", "private", "test")
+_HAS_MOMENTUM = Condition("--optimizer=sgd", lambda settings: settings["optimizer"] == "sgd")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class Optimizer(Part):
         "Course of the learning rate; cosine and linear go down to 0 at the last update.",
         choices=SCHEDULES,
     )
-    momentum: float = knob(0.9, "Momentum of sgd.")
+    momentum: float = knob(0.9, "Momentum of sgd.", only_if=_HAS_MOMENTUM)
 
     def updates(self, num_examples):
         """The number of updates T on `num_examples` examples."""
@@ -36,8 +37,10 @@ class Optimizer(Part):
         return max(1, round(self.epochs * num_examples / self.examples_per_update))
 
 
-def _decays(settings):
-    return settings["learning_rate_schedule"] == "power"
+_DECAYS = Condition(
+    "--learning_rate_schedule=power",
+    lambda settings: settings["learning_rate_schedule"] == "power",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,19 +56,19 @@ class PowerSchedule(Optimizer):
         choices=(*SCHEDULES, "power"),
     )
     learning_rate_power: float = knob(
-        1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_decays
+        1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_DECAYS
     )
     learning_rate_round: str = knob(
-        "epoch", "What t of power counts.", choices=ROUNDS, only_if=_decays
+        "epoch", "What t of power counts.", choices=ROUNDS, only_if=_DECAYS
     )
 
 
-def _halves(settings):
-    return settings["plateau"] != "none"
-
-
-def _asks_private_examples(settings):
-    return settings["plateau"] == "private"
+_HALVES = Condition(
+    "--plateau=private or --plateau=test", lambda settings: settings["plateau"] != "none"
+)
+_ASKS_PRIVATE_EXAMPLES = Condition(
+    "--plateau=private", lambda settings: settings["plateau"] == "private"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,19 +83,19 @@ class Plateau(Optimizer):
         choices=PLATEAUS,
     )
     plateau_patience: int = knob(
-        3, "Epochs without progress that make a plateau.", at_least=1, only_if=_halves
+        3, "Epochs without progress that make a plateau.", at_least=1, only_if=_HALVES
     )
     plateau_examples: int = knob(
         5_000,
         "For --plateau=private: how many examples.",
         at_least=2,
-        only_if=_asks_private_examples,
+        only_if=_ASKS_PRIVATE_EXAMPLES,
     )
     plateau_epsilon: float = knob(
         1.0,
         "For --plateau=private: what all answers together cost these examples, at the same delta.",
         check=arguments.positive,
-        only_if=_asks_private_examples,
+        only_if=_ASKS_PRIVATE_EXAMPLES,
     )
 
     def __post_init__(self):

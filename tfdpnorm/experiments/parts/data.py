@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from tfdpnorm.experiments.knobs import Part, knob
+from tfdpnorm.experiments.knobs import Condition, Part, knob
 
 VOCABULARIES = ("hashed", "public", "private")
 CACHE_DIR = "outputs/pretrained"
@@ -92,6 +92,11 @@ class Texts(Part):
             )
 
 
+_IS_PRETRAINED = Condition(
+    "--pretraining_dataset", lambda settings: settings["pretraining_dataset"] is not None
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pretraining(Dataset):
     """Public training of the network's part "features", which is then frozen."""
@@ -101,7 +106,9 @@ class Pretraining(Dataset):
         "Public set to train convolutions on, which are then frozen, so that only the rest is "
         "trained privately.",
     )
-    pretraining_epochs: int = knob(40, "Passes over the public set.", at_least=1)
+    pretraining_epochs: int = knob(
+        40, "Passes over the public set.", at_least=1, only_if=_IS_PRETRAINED
+    )
 
     def __post_init__(self):
         super().__post_init__()

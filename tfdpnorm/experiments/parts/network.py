@@ -5,7 +5,7 @@ import functools
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import NORMS, PULL_BACKS, STATISTICS, STATISTICS_GRADIENTS, SYNTHETIC_KINDS
-from tfdpnorm.experiments.knobs import Part, knob
+from tfdpnorm.experiments.knobs import Condition, Part, knob
 
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 
@@ -23,7 +23,15 @@ def _has_public_statistics(settings):
 
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
-    return _has_public_statistics(settings) or settings.get("public_dataset") == "split"
+    is_split = settings.get("public_dataset") == "split"
+    has_scaled_features = settings.get("feature_scaling") == "public"
+    return _has_public_statistics(settings) or is_split or has_scaled_features
+
+
+_PUBLIC_STATISTICS = Condition(
+    "public-batch normalisation (--norm=public_batch)", _has_public_statistics
+)
+_PUBLIC_ROWS = Condition("public rows (--norm=public_batch)", _has_public_rows)
 
 
 def _public_sets():
@@ -58,13 +66,13 @@ class Statistics(Network):
         "Whose moments public-batch normalisation takes; lot is the paper's Algorithm 1 as "
         "printed, which is NOT private.",
         choices=STATISTICS,
-        only_if=_has_public_statistics,
+        only_if=_PUBLIC_STATISTICS,
     )
     statistics_gradient: str = knob(
         "full",
         "Gradient through the public statistics.",
         choices=STATISTICS_GRADIENTS,
-        only_if=_has_public_statistics,
+        only_if=_PUBLIC_STATISTICS,
     )
     public_batch_size: int = knob(
         128,
@@ -74,7 +82,7 @@ class Statistics(Network):
             at_least=2,
             remedy="One row alone has variance 0. Take some 128 rows.",
         ),
-        only_if=_has_public_rows,
+        only_if=_PUBLIC_ROWS,
     )
 
     @property
@@ -92,14 +100,14 @@ class PublicRows(Statistics):
         "Where the public rows come from: a data set; split for a part of the private one, which "
         "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
         choices=_public_sets,
-        only_if=_has_public_rows,
+        only_if=_PUBLIC_ROWS,
     )
     pull_back_weight: float = knob(
         1.0,
         "Weight of public-batch gammas' and betas' gradients in the clip.",
         check=arguments.positive,
         make_private=True,
-        only_if=_has_public_statistics,
+        only_if=_PUBLIC_STATISTICS,
     )
     pull_back: str = knob(
         "whole",
@@ -107,7 +115,7 @@ class PublicRows(Statistics):
         "noise.",
         choices=PULL_BACKS,
         make_private=True,
-        only_if=_has_public_statistics,
+        only_if=_PUBLIC_STATISTICS,
     )
 
 

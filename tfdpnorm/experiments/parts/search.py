@@ -5,12 +5,12 @@ import dataclasses
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS as DISTRIBUTIONS
 from tfdpnorm.choices import TUNERS
-from tfdpnorm.experiments.knobs import Part, knob
+from tfdpnorm.experiments.knobs import Condition, Part, knob
 from tfdpnorm.experiments.parts.privacy import Noise
 
-
-def _chooses_number(settings):
-    return settings["tuner"] == "private_random"
+_CHOOSES_NUMBER = Condition(
+    "--tuner=private_random", lambda settings: settings["tuner"] == "private_random"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Search(Noise, Trials):
         "poisson",
         "Of the number of trials.",
         choices=tuple(DISTRIBUTIONS),
-        only_if=_chooses_number,
+        only_if=_CHOOSES_NUMBER,
     )
 
     def __post_init__(self):

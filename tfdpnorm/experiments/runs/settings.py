@@ -4,7 +4,7 @@ import dataclasses
 import math
 import numbers
 
-from tfdpnorm.experiments.knobs import defaults_of, knobs
+from tfdpnorm.experiments.knobs import defaults_of, has_effect, knobs
 
 
 def differences(spec, other):
@@ -37,8 +37,7 @@ def _differences(first, second, spec_class):
     first, second = ({**defaults, **given} for given in (first, second))
     left_out = {"seed"}
     for name, knob in knobs(spec_class).items():
-        has_effect = knob.only_if is None or knob.only_if(first) or knob.only_if(second)
-        if not (knob.measured and has_effect):
+        if not (knob.measured and has_effect(knob, first, second)):
             left_out.add(name)
     missing = dataclasses.MISSING  # equal to nothing but itself
     return [
