@@ -158,9 +158,30 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
 
 def test_of_wide_networks_the_paper_states_no_length():
     assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
-        "epochs 1, the paper states none; expected lot 1024 for 4096; views 4 for 16"
+        "epochs 1, the paper states none; expected lot 1024 for 4096; ema decay 0.9 for 0.9999; "
+        "views 4 for 16"
     )
     assert klause.spec("cifar10", "wrn_16_4", 8.0, steps=7).reduced.startswith("updates 7, the")
+
+
+def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
+    def reduced(**fields):
+        return klause.spec("cifar10", "resnet9", 7.42, **{**papers, **fields}).reduced
+
+    papers = dict(epochs=50, plateau="test", precision="float32")
+    assert reduced() == "" == reduced(ema_decay=0.9)  # the average is taken beside
+    assert reduced(plateau="none") == "plateau none for test"
+    assert reduced(epochs=60) == "epochs 60 for 50"
+    assert reduced(optimizer="sgd", learning_rate=3.0, l2_norm_clip=1.0) == (
+        "l2 norm clip 1.0 for 1.5; optimizer sgd for nadam; learning rate 3.0 for 0.001"
+    )
+    assert reduced(expected_batch_size=2048) == "expected lot 2048 for 1024"
+    assert reduced(augmentation_multiplicity=4, views="random") == "views 4 for 1"
+
+
+def test_a_search_of_others_is_not_claimed():
+    for spec in registry.cells("klause_norms"):
+        assert spec.search == "not searched; rate and clip are those of group normalisation"
 
 
 def test_a_record_of_a_cell_is_done(make_record):

@@ -151,7 +151,7 @@ def _options(model, norm, scale_norm, options):
 
 
 def _reduced(dataset, model, settings, paper_settings):
-    """What is smaller than in the paper, in words; "" for nothing."""
+    """What is smaller than in the paper, or otherwise another, in words; "" for nothing."""
     epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
     length = f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
     if model in LENGTH_NOT_STATED:
@@ -159,11 +159,16 @@ def _reduced(dataset, model, settings, paper_settings):
     elif epochs is None:
         parts = [f"{length} for {theirs} epochs"]
     else:
-        parts = [f"{length} for {theirs}"] if epochs < theirs else []
-    names = {"expected_batch_size": "expected lot", "augmentation_multiplicity": "views"}
-    for name, words in names.items():
-        if name in paper_settings and settings[name] < paper_settings[name]:
-            parts.append(f"{words} {settings[name]} for {paper_settings[name]}")
+        parts = [f"{length} for {theirs}"] if epochs != theirs else []
+    words = {
+        "expected_batch_size": "expected lot",
+        "augmentation_multiplicity": "views",
+        "views": "kind of views",
+    }
+    for name, value in paper_settings.items():
+        # What the paper does not have changes none of the weights: the average is taken beside.
+        if value is not None and settings[name] != value:
+            parts.append(f"{words.get(name, name.replace('_', ' '))} {settings[name]} for {value}")
     return "; ".join(parts)
 
 

@@ -14,7 +14,8 @@ class Cell(Part):
     column: str = knob(help="Column of the table, such as eps=1.", flag=False)
     reduced: str = knob(
         "",
-        "What is smaller than in the paper, in words, apart from the number of examples.",
+        "What is smaller than in the paper, or another, in words, apart from the number of "
+        "examples.",
         flag=False,
         measured=False,
     )
