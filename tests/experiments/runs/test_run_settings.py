@@ -33,8 +33,10 @@ PRIVATE = ExperimentSpec(
 
 OTHER = {float: 0.0625, int: 77, str: "another", bool: True, tuple: [["pooling", "max"]]}
 SPECS = {
-    "private": PRIVATE,
-    "noise": WeightNoiseSpec(experiment="t", network="n", column="c", dataset="mnist", epochs=3),
+    "private": dataclasses.replace(PRIVATE, pretraining_dataset="cifar100"),
+    "noise": WeightNoiseSpec(
+        experiment="t", network="n", column="c", dataset="mnist", epochs=3, optimizer="sgd"
+    ),
 }
 NOT_MEASURED = (
     "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
