@@ -3,8 +3,8 @@
     python -m trainers.klause_landscape --with_scale_norm=a.keras --without_scale_norm=b.keras
 
 Takes two networks that `python -m trainers.klause_scalenorm --save_model=...` has trained, and
-measures the Hessian of their loss (trace, largest and smallest eigenvalue, negative ones, condition
-number) and the activations of their residual blocks. Records, table and plots go to --output_dir.
+measures the Hessian of their loss (trace, largest and smallest eigenvalue, negative ones) and the
+activations of their residual blocks. Records, table and plots go to --output_dir.
 Nothing here is private: the numbers depend on the training examples.
 """
 
@@ -15,7 +15,7 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments.landscape_settings import LandscapeSettings
+from tfdpnorm.experiments.klause.landscape_settings import LandscapeSettings
 from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.files import make_folder
@@ -26,7 +26,8 @@ _HELP = {
     "rows": "Training examples that the loss is a mean over.",
     "tolerance": "Relative, of eigenvalues and trace.",
     "max_products": "The most products with the Hessian for each number.",
-    "lanczos_steps": "Lanczos steps, and so Ritz values.",
+    "lanczos_steps": "Lanczos steps, and so Ritz values. As many vectors of the network's size are "
+    "held in float32: for ResNet-9, 150 of them are 1.5 GB.",
     "batch_size": "Rows that go through the model at once.",
     "seed": "Of rows and random vectors.",
 }

@@ -45,6 +45,22 @@ def test_power_iteration_says_that_it_has_not_converged(matrix):
     assert found.error > 1e-12 * found.value
 
 
+@pytest.mark.parametrize("products", [1, 2, 5, 40])
+def test_an_eigenvalue_is_within_the_error_of_power_iteration(products):
+    # Two large ones that are close: the value hardly changes long before it is one of them.
+    matrix = Known(np.concatenate([[90.0, 89.0], np.linspace(-1, 1, 50)]))
+    found = power_iteration(matrix, tolerance=1e-3, max_iterations=products, seed=2)
+    assert np.abs(matrix.eigenvalues - found.value).min() <= found.error < np.inf
+    assert found.error >= 1e-6 * found.value
+    if found.converged:
+        assert found.error > 0.1, "the last change is less, and no bound"
+
+
+def test_no_bound_is_below_the_roundoff_of_products(matrix):
+    found = lanczos(matrix, steps=60)
+    assert found.errors.min() == pytest.approx(1e-6 * 90)
+
+
 def test_a_matrix_of_zeros():
     zeros = Known(np.zeros(30))
     assert power_iteration(zeros).value == 0

@@ -29,12 +29,15 @@ class Hessian:
         progress: Function of the number of products so far, called after each; or None.
 
     Attributes:
+        MOST_ASYMMETRY: What `asymmetry` is at most, if second derivatives are right.
         size: n, the number of parameters.
         products: How many products have been computed.
 
     Raises:
         ValueError: without rows or variables, or for a batch size below 1.
     """
+
+    MOST_ASYMMETRY = 1e-3
 
     def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
         self._model, self._loss, self._progress = model, loss, progress
@@ -86,7 +89,7 @@ class Hessian:
         return total / self._rows
 
     def asymmetry(self, seed=0):
-        """How far the computed matrix is from a symmetric one: 1e-3 and less if all is well.
+        """How far the computed matrix is from a symmetric one: some 1e-6 in float32 if all is well.
 
         Second derivatives are seldom used, and TensorFlow 2.15 has wrong ones: of max-pooling over
         windows of a single pixel, for instance. A matrix with such a fault is seldom symmetric.

@@ -1,7 +1,7 @@
 """Eigenvalues and trace of a matrix that is known by its products with vectors.
 
 All functions take anything with `size` and `product`, as `Hessian` is. Products of float32 models
-are exact to about 1e-6 of the largest eigenvalue, which no tolerance can better.
+are exact to about `ROUNDOFF` of the largest eigenvalue, which no tolerance can better.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,15 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from tfdpnorm import arguments
 
+ROUNDOFF = 1e-6  # of products, relative to the largest eigenvalue
+
 
 class Estimate(NamedTuple):
     """A number, and how far it is known.
 
     Attributes:
         value: float.
-        error: What the tolerance is compared with, in the unit of the value.
+        error: How far off it may be, in the unit of the value.
         converged: Whether the tolerance was met.
         products: How many products with vectors it took.
     """
@@ -37,8 +39,8 @@ class RitzValues(NamedTuple):
             for many.
         weights: [steps], sum 1: with a random start, the share of the eigenvalues that each stands
             for, in expectation (stochastic Lanczos quadrature).
-        errors: [steps]: within so much of each there is an eigenvalue, if products are exact
-            (Parlett 1980, Theorem 4.5.1).
+        errors: [steps]: within so much of each there is an eigenvalue (Parlett 1980, Theorem
+            4.5.1); at least what the roundoff of products leaves open.
     """
 
     values: np.ndarray
@@ -52,12 +54,12 @@ class RitzValues(NamedTuple):
 
     @property
     def negative_share(self):
-        """The estimated share of negative eigenvalues."""
+        """The estimated share of negative eigenvalues: chance, if most of them are nearly zero."""
         return float(self.weights[self.values < 0].sum())
 
     @property
     def condition_number(self):
-        """The smallest absolute value over the largest."""
+        """The smallest absolute value over the largest: chance, if most are nearly zero."""
         sizes = np.abs(self.values)
         return float(sizes.min() / sizes.max())
 
@@ -72,24 +74,25 @@ def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
         seed: Of the random start.
 
     Returns:
-        An `Estimate`; its error is the last change.
+        An `Estimate`; within its error, |H v - value v| for the last unit vector v, there is an
+        eigenvalue. It may not be the largest one, if another is close to that.
 
     Reference:
         As in PyHessian (Yao, Gholami, Keutzer and Mahoney 2019), which Klause et al. (2022) used.
     """
     _check(tolerance, max_iterations)
     vector = _random_unit(matrix.size, np.random.default_rng(seed))
-    value, error = None, np.inf
+    value = np.inf
     for iteration in range(1, max_iterations + 1):
         product = matrix.product(vector)
         old, value = value, float(vector @ product)
+        residual = float(np.linalg.norm(product - value * vector))
+        error = max(residual, ROUNDOFF * abs(value))
         length = np.linalg.norm(product)
-        if old is not None:
-            error = abs(value - old)
-        if not length or error <= tolerance * abs(value):
-            return Estimate(value, 0.0 if not length else error, True, iteration)
+        converged = not length or abs(value - old) <= tolerance * abs(value)
+        if converged or iteration == max_iterations:
+            return Estimate(value, error, converged, iteration)
         vector = product / length
-    return Estimate(value, error, False, max_iterations)
 
 
 def extreme_eigenvalues(matrix, largest=1, smallest=1, tolerance=1e-3, max_products=1000, seed=0):
@@ -188,12 +191,13 @@ def lanczos(matrix, steps=100, seed=0):
         for _ in range(2):  # twice is enough (Parlett 1980)
             rest -= (so_far @ rest.astype(np.float32)) @ so_far
         length = float(np.linalg.norm(rest))
-        if step + 1 == steps or length <= 1e-6 * max(map(abs, diagonal)):
+        if step + 1 == steps or length <= ROUNDOFF * max(map(abs, diagonal)):
             break
         beside.append(length)
         vector = rest / length
     values, vectors = eigh_tridiagonal(diagonal, beside)
-    return RitzValues(values, np.square(vectors[0]), length * np.abs(vectors[-1]))
+    errors = np.maximum(length * np.abs(vectors[-1]), ROUNDOFF * np.abs(values).max())
+    return RitzValues(values, np.square(vectors[0]), errors)
 
 
 def _random_unit(size, rng):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.experiments.landscape_settings import LandscapeSettings
+from tfdpnorm.experiments.klause.landscape_settings import LandscapeSettings
 from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
 from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.experiments.report.landscape import landscape_table, plot_activations, plot_spectra
@@ -78,10 +78,16 @@ def test_a_network_in_half_precision_is_measured_in_full(records):
 
 def test_table_and_plots(records, tmp_path):
     text = landscape_table(*records)
-    assert "| largest eigenvalue |" in text and "3920.4" in text and "of 12 Ritz values" in text
+    assert "| largest eigenvalue |" in text and "3,920.4" in text and "of 12 Ritz values" in text
+    assert "--with_scale_norm" not in text  # these networks came from no file
+    assert text.count("    python -m trainers.klause_landscape --rows=20 --tolerance=0.3 ") == 2
+    assert "| relative tolerance | 0.3 | 0.3 |" in text and "condition number" not in text
+    far = dict(records[0]["trace"], value=123456.7, error=9876.5, converged=False)
+    text = landscape_table(dict(records[0], trace=far), records[1])
+    assert "| Hessian trace | 123,460 +- 9,900, tolerance not met | " in text
     exact = dict(records[0]["largest_eigenvalue"], value=8.0, error=1e-9)
     text = landscape_table(dict(records[0], largest_eigenvalue=exact), records[1])
-    assert "| largest eigenvalue | 8 | " in text
+    assert "| largest eigenvalue | 8.0000 | " in text
     short = dict(records[0]["largest_eigenvalue"], error=1.0, converged=False)
     text = landscape_table(dict(records[0], largest_eigenvalue=short), records[1])
     assert text.count("tolerance not met") == 1 + landscape_table(*records).count("tolerance not")
@@ -90,6 +96,12 @@ def test_table_and_plots(records, tmp_path):
         plot_activations(records, tmp_path / "activations.png"),
     ):
         assert path.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name, value", [("max_products", 1), ("rows", 0), ("tolerance", 0.0)])
+def test_bad_settings_are_refused_before_anything_is_measured(name, value):
+    with pytest.raises(ValueError, match=f"Expected {name} .*got {value}"):
+        LandscapeSettings(**{name: value})
 
 
 def test_bad_input():

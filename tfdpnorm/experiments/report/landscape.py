@@ -1,23 +1,23 @@
 """Tables and plots of loss landscapes and activations, made from their records and nothing else."""
 
+import dataclasses
+import math
 import pathlib
 
 import numpy as np
 
+from tfdpnorm.experiments.klause import published
+from tfdpnorm.experiments.klause.landscape_settings import LandscapeSettings
 from tfdpnorm.experiments.report.audits import table
 
-# Klause et al. (2022), Section 3.1: with and without scale normalisation.
-PAPER = {
-    "Hessian trace": (6637.3, 9045.7),
-    "largest eigenvalue": (2654.2, 3920.4),
-    "negative eigenvalues": (115, 119),
-    "condition number": (2.1e-3, 2.3e-3),
-}
 _FLOOR = 1e-9  # of the density that is drawn
-_OF_RITZ_VALUES = (
-    "Negative eigenvalues and the condition number are of the Ritz values, and depend on how many "
-    "there are. The paper does not say how many it had: ours may be compared with each other, not "
-    "with the paper's."
+_METHOD = (
+    "The trace is Hutchinson's estimate and its standard error, the outer eigenvalues are Ritz "
+    "values of Lanczos steps. The paper has power iteration and Hutchinson's estimate, of at "
+    "most 1,000 products and a tolerance of 0.001 each, and does not say on how many examples.\n\n"
+    "Negative eigenvalues are counted among the Ritz values, and depend on how many there are. The "
+    "paper does not say how many it had: ours may be compared with each other, not with the "
+    "paper's."
 )
 _PATHS = {
     "residual": "V_R, residual path",
@@ -27,7 +27,7 @@ _PATHS = {
 
 
 def landscape_table(with_scale_norm, without):
-    """Returns a Markdown table of two records beside the paper's figures.
+    """Returns a Markdown table of two records beside the paper's figures, and how it was made.
 
     Args:
         with_scale_norm: Record with `LANDSCAPE_FIELDS`.
@@ -35,21 +35,24 @@ def landscape_table(with_scale_norm, without):
     """
     pair = with_scale_norm, without
 
-    def row(name, show):
-        paper = PAPER.get(name)
-        return (name, *(show(r) for r in pair), *(paper or ("", "")))
+    def row(name, show, paper=("", "")):
+        return (name, *(show(r) for r in pair), *paper)
+
+    def estimate(name, key, paper=()):
+        return row(name, _estimate(key), [_plain(x) for x in paper] or ("", ""))
 
     made = table(
         ("", *(r["cell"] for r in pair), "paper, ScaleResNet-9", "paper, ResNet-9"),
         [
-            row("Hessian trace", _estimate("trace")),
-            row("largest eigenvalue", _estimate("largest_eigenvalue")),
-            row("smallest eigenvalue", _estimate("smallest_eigenvalue")),
+            estimate("Hessian trace", "trace", published.HESSIAN_TRACE),
+            estimate("largest eigenvalue", "largest_eigenvalue", published.LARGEST_EIGENVALUE),
+            estimate("smallest eigenvalue", "smallest_eigenvalue"),
             row(
                 "negative eigenvalues",
                 lambda r: f"{r['negative_ritz_values']} of {len(r['ritz_values'])} Ritz values",
+                published.NEGATIVE_EIGENVALUES,
             ),
-            row("condition number", lambda r: f"{r['condition_number']:.2g}"),
+            row("relative tolerance", lambda r: f"{r['flags']['tolerance']:g}"),
             row("rows", lambda r: f"{r['rows']:,}"),
             row("products with the Hessian", lambda r: f"{r['products']:,}"),
             row("seconds", lambda r: f"{r['seconds']:.0f}"),
@@ -60,19 +63,37 @@ def landscape_table(with_scale_norm, without):
             ),
         ],
     )
-    return f"{made}\n\n{_OF_RITZ_VALUES}"
+    commands = (
+        _command(flag, record)
+        for flag, record in zip(("with_scale_norm", "without_scale_norm"), pair, strict=True)
+    )
+    return "\n\n".join(("Made from 2 records, by", "\n".join(commands), made, _METHOD))
+
+
+def _command(flag, record):
+    flags = record["flags"]
+    given = {flag: flags.get("model_file"), "dataset": flags.get("dataset")}
+    given |= {field.name: flags[field.name] for field in dataclasses.fields(LandscapeSettings)}
+    shown = " ".join(f"--{name}={value}" for name, value in given.items() if value is not None)
+    return f"    python -m trainers.klause_landscape {shown}"
 
 
 def _estimate(name):
     def show(record):
         found = record[name]
-        text, met = f"{found['value']:.5g}", "" if found["converged"] else ", tolerance not met"
-        # Below the digits that are shown: of the bound, what float32 adds is no part.
-        if found["error"] <= 5e-6 * abs(found["value"]):
+        text, met = _plain(found["value"]), "" if found["converged"] else ", tolerance not met"
+        if found["error"] <= 5e-6 * abs(found["value"]):  # below the digits that are shown
             return text
-        return f"{text} +- {found['error']:.2g}{met}"
+        return f"{text} +- {_plain(found['error'], digits=2)}{met}"
 
     return show
+
+
+def _plain(value, digits=5):
+    """A number of so many digits, never as a power of ten."""
+    value = float(f"{value:.{digits}g}")
+    places = digits - 1 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(places, 0)}f}"
 
 
 def _moments(place, path):

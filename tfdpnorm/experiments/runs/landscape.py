@@ -19,7 +19,6 @@ from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.keras_compat.precision import without_mixed_precision
 from tfdpnorm.layers import ScaleNorm
 
-_MOST_ASYMMETRY = 0.01
 _SECONDS_BETWEEN_LINES = 60
 
 
@@ -64,7 +63,7 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     hessian = Hessian(model, x, y, loss, batch_size=settings.batch_size, progress=progress)
 
     asymmetry = hessian.asymmetry(settings.seed)
-    if not asymmetry <= _MOST_ASYMMETRY:
+    if not asymmetry <= Hessian.MOST_ASYMMETRY:
         raise ValueError(
             f"Expected a model with right second derivatives, got {name!r} with a Hessian that is "
             f"not symmetric (by {asymmetry:.2g}). See tfdpnorm.analysis.Hessian.asymmetry."
