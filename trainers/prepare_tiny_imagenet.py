@@ -30,11 +30,11 @@ def main():
     root = FLAGS.data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     root = pathlib.Path(root).expanduser()
     manual = FLAGS.manual_dir and pathlib.Path(FLAGS.manual_dir).expanduser()
-    met = tiny_imagenet.prepare(root, manual_dir=manual)
-    which = "the official archive" if met.is_official else "another archive than the official one"
+    info = tiny_imagenet.prepare(root, manual_dir=manual)
+    which = "the official archive" if info.is_official else "another archive than the official one"
     print(
-        f"{tiny_imagenet.NAME} in {root}: {met.train:,} training and {met.validation:,} validation "
-        f"images, from {which} (MD5 {met.md5})."
+        f"{tiny_imagenet.NAME} in {root}: {info.train:,} training and {info.validation:,} "
+        f"validation images, from {which} (MD5 {info.md5})."
     )
 
 

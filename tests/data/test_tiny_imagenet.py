@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError, load_examples, tiny_imagenet
+from tfdpnorm.data import (
+    DatasetCorruptError,
+    DatasetNotFoundError,
+    _tfds,
+    load_examples,
+    tiny_imagenet,
+)
 
 WNIDS = [f"n{number:08d}" for number in reversed(range(200))]
 ROOT = "tiny-imagenet-200"
@@ -49,9 +55,11 @@ def write(folder, contents):
 def test_an_archive_becomes_a_set_and_says_which_it_is(tmp_path):
     write(tmp_path, files())
     with pytest.warns(UserWarning, match=r"not the official archive.* 6 training and 4 validation"):
-        met = tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path)
-    assert (met.train, met.validation, met.is_official) == (6, 4, False)
+        info = tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path)
+    assert (info.train, info.validation, info.is_official) == (6, 4, False)
     train, test = (load_examples("tiny_imagenet", s, tmp_path / "tfds") for s in ("train", "test"))
+    assert train.origin == f"another archive than the official one (MD5 {info.md5})"
+    assert train.take([0, 1]).origin == train.origin == test.origin
     assert train.x.shape == (6, 64, 64, 3) and train.num_classes == 200 and not train.is_complete
     # Each image has the value of its label, or one more; grey ones in all three channels.
     means = np.rint(255 * train.x.mean((1, 2)))
@@ -71,6 +79,7 @@ def test_the_official_archive_is_taken_without_a_warning(tmp_path, monkeypatch, 
 
     assert tiny_imagenet.prepare(tmp_path / "tfds", fetch=fetch).is_official
     assert fetched == [tiny_imagenet.URL]
+    assert load_examples("tiny_imagenet", "train", tmp_path / "tfds").origin == ""
     assert not [w for w in recwarn if "official" in str(w.message)]
 
 
@@ -130,6 +139,12 @@ def test_a_download_that_fails_or_brings_something_else(tmp_path):
     other = write(tmp_path, files()).read_bytes()
     with pytest.raises(DatasetCorruptError, match="to have the MD5 90528d7c.*got"):
         tiny_imagenet.prepare(tmp_path / "tfds", fetch=lambda _, target: target.write_bytes(other))
+
+
+def test_metadata_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / "metadata.json").write_text('{"official": false}')
+    with pytest.raises(DatasetCorruptError, match="to say what the set was made from, but KeyErr"):
+        _tfds.origin(tmp_path)
 
 
 def test_a_missing_archive_and_a_missing_set(tmp_path):

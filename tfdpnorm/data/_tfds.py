@@ -4,6 +4,7 @@ TFDS is imported only when a set is read or downloaded: the import is slow, and 
 of their own does not need it.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -88,6 +89,30 @@ def read(folder, split, kinds, num_classes, side=None):
     except Exception as error:  # TFDS, TensorFlow, JSON and the file system each raise their own.
         raise _corrupt(folder, split, _first_line(error)) from None
     return columns
+
+
+def origin(folder):
+    """Returns which other archive than the official one a set was made from, in words; or "".
+
+    Args:
+        folder: folder of one version of a set, whose metadata say so if its builder notes it.
+
+    Raises:
+        DatasetCorruptError: if there are metadata that cannot be read.
+    """
+    path = pathlib.Path(folder) / "metadata.json"
+    if not path.is_file():
+        return ""
+    try:
+        metadata = json.loads(path.read_text("utf-8"))
+        if metadata.get("official", True):
+            return ""
+        return f"another archive than the official one (MD5 {metadata['archive']['md5']})"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DatasetCorruptError(
+            f"Expected {path} to say what the set was made from, but {_first_line(error)}. Delete "
+            "that folder and prepare the data set again."
+        ) from None
 
 
 def _squares(examples, side):

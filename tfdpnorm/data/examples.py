@@ -17,6 +17,8 @@ class Examples:
         num_classes: number of classes.
         is_complete: whether N is the official size of the split. An epsilon is computed from the N
             that is here, whether it is or not.
+        origin: in words, what it was made from, should that not be the official source; "" if it is
+            that, or nobody knows.
 
     Raises:
         ValueError: if x and y differ in length, or a label is out of range.
@@ -28,6 +30,7 @@ class Examples:
     y: np.ndarray
     num_classes: int
     is_complete: bool
+    origin: str = ""
 
     def __post_init__(self):
         if self.y.ndim != 1 or len(self.x) != len(self.y):

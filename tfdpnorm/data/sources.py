@@ -107,6 +107,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         y,
         num_classes=source.num_classes,
         is_complete=len(y) == getattr(source, split),
+        origin=_tfds.origin(folder),
     )
 
 

@@ -26,8 +26,8 @@ _SIDE = 64
 _BLOCK = 1 << 20
 
 
-class Met(NamedTuple):
-    """Which archive was met.
+class ArchiveInfo(NamedTuple):
+    """Which archive it is.
 
     Attributes:
         md5: Its checksum.
@@ -49,12 +49,12 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
     """200 classes of ImageNet as images of 64 x 64: 100,000 to train on, 10,000 for validation.
 
     The label is the line of the class in the archive's wnids.txt. The archive's test images have no
-    labels and are left out. The archive is taken from the manual folder if it is there (see
-    `prepare`), and else downloaded.
+    labels and are left out. The archive is taken from the manual folder, and nothing is downloaded:
+    `prepare` does that.
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put {ARCHIVE} (from {URL}) there, or let it be downloaded."
+    MANUAL_DOWNLOAD_INSTRUCTIONS = f"Put {ARCHIVE} (from {URL}) there, or use `prepare`."
 
     def _info(self):
         return self.dataset_info_from_configs(
@@ -71,8 +71,8 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager):
         path = pathlib.Path(dl_manager.manual_dir) / ARCHIVE
-        met = check_archive(path)
-        self.info.metadata.update({"archive": met._asdict(), "official": met.is_official})
+        info = check_archive(path)
+        self.info.metadata.update({"archive": info._asdict(), "official": info.is_official})
         return {split: self._generate_examples(path, split) for split in ("train", "validation")}
 
     def _generate_examples(self, path, split):
@@ -91,7 +91,7 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
         fetch: Function (url, path) that downloads; by default by HTTP.
 
     Returns:
-        `Met`.
+        `ArchiveInfo`.
 
     Raises:
         DatasetNotFoundError: if the archive is not in the folder, or cannot be downloaded.
@@ -109,41 +109,41 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
                 f"Expected {ARCHIVE} in manual_dir, found none in {folder}. Download it from {URL} "
                 "and put it there."
             )
-        met = check_archive(path)
-        if manual_dir is None and not met.is_official:
+        info = check_archive(path)
+        if manual_dir is None and not info.is_official:
             raise DatasetCorruptError(
-                f"Expected the archive of {URL} to have the MD5 {OFFICIAL_MD5}, got {met.md5}. "
+                f"Expected the archive of {URL} to have the MD5 {OFFICIAL_MD5}, got {info.md5}. "
                 "Download it again; to use another archive on purpose, pass manual_dir."
             )
-        if not met.is_official:
+        if not info.is_official:
             warnings.warn(
-                f"{path} is not the official archive: MD5 {met.md5} for {OFFICIAL_MD5}, "
-                f"{met.train:,} training and {met.validation:,} validation images for 100,000 and "
-                "10,000. Prepared as it is; what is trained on it says so.",
+                f"{path} is not the official archive: MD5 {info.md5} for {OFFICIAL_MD5}, "
+                f"{info.train:,} training and {info.validation:,} validation images for 100,000 "
+                "and 10,000. Prepared as it is; what is trained on it says so.",
                 stacklevel=2,
             )
         builder = TinyImagenet(data_dir=str(data_dir))
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=str(folder))
         )
-        _check_prepared_from(builder, met)
-    return met
+        _check_prepared_from(builder, info)
+    return info
 
 
-def _check_prepared_from(builder, met):
+def _check_prepared_from(builder, info):
     """TFDS leaves a set that was there as it is, whatever archive it is given."""
     found = (builder.info.metadata or {}).get("archive")
-    if found != met._asdict():
+    if found != info._asdict():
         which = f"MD5 {found['md5']}" if found else "one that is not noted"
         raise DatasetCorruptError(
-            f"Expected no set in {builder.data_dir} but one of this archive (MD5 {met.md5}), found "
-            f"one that was prepared from another ({which}). Remove that folder, or give another "
-            "data_dir."
+            f"Expected no set in {builder.data_dir} but one of this archive (MD5 {info.md5}), "
+            f"found one that was prepared from another ({which}). Remove that folder, or give "
+            "another data_dir."
         )
 
 
 def check_archive(path):
-    """Returns which archive this is, a `Met`.
+    """Returns which archive this is, an `ArchiveInfo`.
 
     Raises:
         DatasetCorruptError: if it is no readable zip file of the official layout.
@@ -162,7 +162,7 @@ def check_archive(path):
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
-    return Met(digest.hexdigest(), *counts)
+    return ArchiveInfo(digest.hexdigest(), *counts)
 
 
 def labelled_images(archive, split):
@@ -173,7 +173,7 @@ def labelled_images(archive, split):
         split: "train" or "validation".
 
     Raises:
-        DatasetCorruptError: if the archive has not the official layout.
+        DatasetCorruptError: if the archive does not have the official layout.
     """
     wnids = _lines(archive, "wnids.txt")
     if len(set(wnids)) != _CLASSES or len(wnids) != _CLASSES:

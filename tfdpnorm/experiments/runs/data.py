@@ -104,6 +104,8 @@ def load_experiment_data(
     if prepare is None:
         _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
+    if train.origin:
+        left_out.append(f"from {train.origin}")
     public = public_source = None
     made_up = None
     if isinstance(spec, PublicRows) and is_synthetic(spec.public_dataset):
