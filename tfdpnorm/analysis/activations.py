@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import arguments
 from tfdpnorm.layers import ScaleNorm
 
 
@@ -42,6 +43,9 @@ class BlockActivations(NamedTuple):
 def residual_additions(model):
     """The layers that add up the two paths of a residual block, in the model's order.
 
+    Blocks of a model inside the model are not found: give that model. A layer that is called more
+    than once is left out, since its inputs are not those of one block.
+
     Args:
         model: A functional Keras model.
 
@@ -52,6 +56,7 @@ def residual_additions(model):
         layer
         for layer in model.layers
         if isinstance(layer, (keras.layers.Add, ScaleNorm))
+        and len(layer.inbound_nodes) == 1
         and isinstance(layer.input, (list, tuple))
         and len(layer.input) == 2
     ]
@@ -64,7 +69,7 @@ def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5
         model: A functional Keras model.
         layer: One of `residual_additions(model)`, or its name. Its inputs are taken to be the
             convolutional path and the residual path, in this order, as in `tfdpnorm.models`.
-        x: Inputs of the model, [rows, ...].
+        x: Inputs of the model, [rows, ...], or a structure of such arrays.
         batch_size: Rows that go through the model at once.
         bins: The number of bins.
         limits: What the bins cover; numbers beyond are counted in the first and the last one.
@@ -73,7 +78,7 @@ def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5
         `BlockActivations`.
 
     Raises:
-        ValueError: for a layer that is none, and without rows.
+        ValueError: for a layer that is none, without rows, and for a batch size below 1.
     """
     known = {found.name: found for found in residual_additions(model)}
     name = layer if isinstance(layer, str) else layer.name
@@ -82,14 +87,19 @@ def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5
             f"Expected a layer that adds up the paths of a residual block, got {name!r}. In model "
             f"{model.name!r} they are: {', '.join(known) or 'none'}."
         )
-    if not len(x):
+    rows = len(tf.nest.flatten(x)[0])
+    if not rows:
         raise ValueError("Expected rows, got none.")
+    arguments.integer("batch_size", batch_size, at_least=1)
     convolutional, residual = known[name].input
     paths = keras.Model(model.inputs, [residual, convolutional, known[name].output])
     edges = np.linspace(*limits, bins + 1)
     sums = [_Sums(edges) for _ in paths.outputs]
-    for begin in range(0, len(x), batch_size):
-        found = paths(tf.constant(x[begin : begin + batch_size]), training=False)
+    for begin in range(0, rows, batch_size):
+        part = tf.nest.map_structure(
+            lambda of_input, begin=begin: tf.constant(of_input[begin : begin + batch_size]), x
+        )
+        found = paths(part, training=False)
         for of_path, values in zip(sums, found, strict=True):
             of_path.add(np.asarray(values, np.float64))
     return BlockActivations(*(of_path.moments() for of_path in sums))
