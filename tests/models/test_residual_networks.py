@@ -95,7 +95,14 @@ def test_a_residual_block_by_hand(order, scale_norm, groups):
     np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
-@pytest.mark.parametrize("size", [(16, 16), (17, 24), (31, 40)])
+def test_nothing_is_pooled_from_2x2():
+    model = models.build("resnet9", input_shape=(16, 23, 1))
+    last = [layer.name for layer in model.layers][-4:]
+    assert last == ["residual2_add", "flatten", "logits", "predictions"]
+    assert model.get_layer("residual2_add").output.shape[1:] == (2, 2, 256)
+
+
+@pytest.mark.parametrize("size", [(17, 24), (31, 40)])
 def test_the_last_pooling_takes_the_maxima_of_overlapping_halves(size):
     model = models.build("resnet9", norm="none", input_shape=(*size, 1))
     layer = model.get_layer("pool_to_2x2")

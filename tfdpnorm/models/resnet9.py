@@ -81,6 +81,7 @@ def resnet9(
     x = residual(x, 256, "residual2")
     # Halves that share their middle row or column where their number is odd.
     sizes, strides = [-(-n // 2) for n in x.shape[1:3]], [n // 2 for n in x.shape[1:3]]
-    x = keras.layers.MaxPooling2D(sizes, strides, name="pool_to_2x2")(x)
+    if max(sizes) > 1:  # pooling over single pixels has a wrong second derivative in TensorFlow
+        x = keras.layers.MaxPooling2D(sizes, strides, name="pool_to_2x2")(x)
     outputs = dense_layers(x, (), num_classes, normalize)
     return keras.Model(inputs, outputs, name=f"resnet9_{norm}")

@@ -60,7 +60,7 @@ def wide_resnet(
         input_shape: (height, width, channels).
         scale_norm: Whether `ScaleNorm` follows each residual addition; see `ResidualSum`.
         groups: For group normalisation.
-        depth: Number of 3x3 convolutions and the dense layer, and two: 10, 16, 22, 28, 34, 40, ...
+        depth: 6 n + 4, with n blocks per group: 10, 16, 22, 28, 34, 40, ...
         width: The factor of the channels.
         statistics: For norm="public_batch".
         statistics_gradient: For norm="public_batch".
