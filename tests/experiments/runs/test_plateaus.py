@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.report.tables import experiment_table
-from tfdpnorm.experiments.runs.plateaus import halving_callbacks
+from tfdpnorm.experiments.runs.plateaus import halving_callbacks, in_words
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
@@ -56,7 +56,7 @@ def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     shown = []
     result, rates = trained(spec, with_validation(tiny_data), echo=shown.append)
     assert "noised accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
-    assert "; for the 30 examples that answered of plateaus: epsilon 1.999 at delta" in shown[-1]
+    assert "; for the 30 validation examples queried for the plateau: epsilon 1.999" in shown[-1]
     assert result.record["not_covered"] == []
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
     assert 1.9 < result.record["epsilon_validation"] <= 2.0
@@ -87,8 +87,8 @@ def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(mak
     record = make_record(epsilon=2.5, epsilon_validation=0.75, not_covered=["The weather."])
     run = types.SimpleNamespace(data=types.SimpleNamespace(validation_x=np.zeros(30)))
     assert PrivateRun.spent(run, record) == (
-        "epsilon 2.5 at delta 1e-05 (rdp); for the 30 examples that answered of plateaus: epsilon "
-        "0.75 at delta 1e-05\n  NOT COVERED: The weather."
+        "epsilon 2.5 at delta 1e-05 (rdp); for the 30 validation examples queried for the plateau: "
+        "epsilon 0.75 at delta 1e-05\n  NOT COVERED: The weather."
     )
 
 
@@ -98,11 +98,24 @@ def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
     assert result.record["epsilon_validation"] is None
     assert "3 epochs without progress of the loss on the TEST SET, which no" in shown[0]
     (sentence,) = result.record["not_covered"]
-    assert sentence.startswith("The validation data") and f"NOT COVERED: {sentence}" in shown[-1]
+    assert sentence.startswith("The validation data") and sentence.endswith(".")
+    assert shown[-1].endswith(f"NOT COVERED: {sentence}") and " s\n" in shown[-1]
     text = experiment_table([result.record])
     assert "learning rate halved by the test set" in text
     statement = result.model.privacy_statement()
     assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
+
+
+@pytest.mark.parametrize("patience, words", [(1, "1 epoch "), (2, "2 epochs ")])
+def test_one_epoch_is_one(tiny_spec, tiny_data, patience, words):
+    spec = tiny_spec(plateau="test", plateau_patience=patience)
+    assert f"halved after {words}without progress" in in_words(spec, tiny_data)
+
+
+def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
+    with pytest.raises(ValueError, match="no held_out with plateau='test', got 9: these are priv"):
+        tiny_spec(plateau="test", held_out=9)
+    tiny_spec(plateau="private", held_out=9)
 
 
 def test_a_schedule_besides_is_refused(tiny_spec):

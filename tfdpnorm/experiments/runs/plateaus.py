@@ -4,6 +4,7 @@ import math
 
 from tensorflow import keras
 
+from tfdpnorm.experiments.runs.evaluation import TEST_ROWS
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import PrivateValidation
 
@@ -40,7 +41,9 @@ def in_words(spec, data):
     """Returns whose plateaus halve the learning rate, and what covers them; "" for none."""
     if spec.plateau == "none":
         return ""
-    halved = f"learning rate halved after {spec.plateau_patience} epochs without progress of"
+    patience = spec.plateau_patience
+    epochs = f"{patience} epoch{'s' if patience > 1 else ''}"
+    halved = f"learning rate halved after {epochs} without progress of"
     if spec.plateau == "test":
         return f"{halved} the loss on the TEST SET, which no epsilon covers"
     return (
@@ -53,4 +56,4 @@ def fit_options(spec, data):
     """Returns the arguments of `fit` for that, a dict."""
     if spec.plateau != "test":
         return {}
-    return {"validation_data": (data.test_x, data.test_y), "validation_batch_size": 1000}
+    return {"validation_data": (data.test_x, data.test_y), "validation_batch_size": TEST_ROWS}

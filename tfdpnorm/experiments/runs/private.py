@@ -169,8 +169,9 @@ class PrivateRun(Run):
             at = f"at delta {record['delta']:g}"
             text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
             if record["epsilon_validation"] is not None:
-                asked = f"the {len(self.data.validation_x):,} examples that answered of plateaus"
-                text += f"; for {asked}: epsilon {ceil_text(record['epsilon_validation'])} {at}"
+                count = f"{len(self.data.validation_x):,}"
+                spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
+                text += f"; for the {count} validation examples queried for the plateau: {spent}"
             return "\n  ".join([text, *(f"NOT COVERED: {s}" for s in record["not_covered"])])
         text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         if record["epsilon_claimed"] is not None:

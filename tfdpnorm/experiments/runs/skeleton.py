@@ -192,4 +192,4 @@ def _summary(training, record):
     if paper_text(record):
         ours += f"; the paper: {paper_text(record)}"
     spent = training.spent(record)
-    return f"  {ours}" + (f"\n  {spent}" if spent else "") + f"; {record['seconds']:.0f} s"
+    return f"  {ours}; {record['seconds']:.0f} s" + (f"\n  {spent}" if spent else "")
