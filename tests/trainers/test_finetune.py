@@ -19,7 +19,6 @@ SMALL = (
     "--expected_batch_size=8",
     "--image_size=8",
     "--public_dataset=digits",
-    "--public_batch_size=32",
     "--evaluations=1",
 )
 

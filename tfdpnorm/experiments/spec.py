@@ -267,6 +267,8 @@ class FinetuneSpec(ExperimentSpec):
     norm: str = again(
         Network, "norm", "none", help="Normalisation of the features, before the new last layer."
     )
+    # An export takes the ranges of its whole numbers from these images, whatever is trained.
+    public_dataset: str = again(PublicRows, "public_dataset", "kmnist", only_if=None)
     trainable: str = knob(
         "head",
         "What is trained: head, the new last layer and its normalisation, on features that are "
