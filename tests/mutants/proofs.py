@@ -41,7 +41,9 @@ MUTANTS = (
         _ROWS,
         (("is True or proof.written:", "is True:"),),
         "As the first of these, with validate='probe'.",
-        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
+        tests_in(
+            "tests/training/checks/test_rehearsal.py", "test_what_counts_is_refused_by_fit_too"
+        ),
     ),
     Mutant(
         "unproved-and-unsaid",

@@ -51,8 +51,6 @@ def checked_batches(private, streams, x, y, arguments):
     check_batch_size(arguments.pop("batch_size", None), plan)
     check_inputs(private.model, batches.x)
     check_private_data(batches, private.plan, streams.public_batch)
-    if class_weight:
-        private.ledger.exclude(PUBLIC_CLASS_WEIGHTS)
     for name in ("sample_weight", "class_weight"):  # they are in the batches
         arguments.pop(name, None)
     refuse_fit_arguments(arguments)
@@ -60,6 +58,8 @@ def checked_batches(private, streams, x, y, arguments):
         private.model(tf.nest.map_structure(_blank, batches.x), training=False)
     check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
+    if class_weight:
+        private.ledger.exclude(PUBLIC_CLASS_WEIGHTS)
     private.refresh_public_statistics()
     if streams.public_batch is not None:
         tf.nest.map_structure(warn_of_other_scale, streams.public_batch, batches.x)

@@ -313,17 +313,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if batch_size is not None:
             kwargs["batch_size"] = batch_size
         batches = checked_batches(self, self._streams, x, y, kwargs)
-        is_sampled = batches is not None and is_sampled_by_this_library(batches)
-        if not is_sampled:
-            self._void(LotsInUse.UNKNOWN)
         callbacks = validations_first(callbacks)
-        check_callbacks(
-            callbacks,
-            self.ledger,
-            validation_data_given=kwargs.get("validation_data") is not None,
-            validation_is_public=validation_is_public,
-            names_of_metrics=self._names_of_metrics,
-        )
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
@@ -333,6 +323,15 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             if validation_is_public:
                 check_public_validation(kwargs.get("validation_data"), batches)
             self._batches = batches
+        check_callbacks(
+            callbacks,
+            self.ledger,
+            validation_data_given=kwargs.get("validation_data") is not None,
+            validation_is_public=validation_is_public,
+            names_of_metrics=self._names_of_metrics,
+        )
+        if batches is None or not is_sampled_by_this_library(batches):
+            self._void(LotsInUse.UNKNOWN)
         trial = noticed_trial(callbacks)
         if trial is not None:
             is_public = validation_is_public or kwargs.get("validation_data") is None

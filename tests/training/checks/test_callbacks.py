@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
@@ -205,3 +206,18 @@ class TestOrder:
         assert first is one and others[0] is stop and len(others) == 2
         with pytest.raises(ValueError, match="EarlyStopping"):
             check(listed)
+
+
+def test_what_fit_refuses_leaves_the_ledger_as_it_was(build, private, data, cross_entropy):
+    """Also where lots that nobody sampled would have voided the guarantee."""
+    trained = private(build())
+    trained.compile("sgd", cross_entropy)
+    lots = tf.data.Dataset.from_tensor_slices(data).batch(10)
+    stops = EarlyStopping("accuracy")
+    for x, more in (
+        (lots, {}),
+        (data[0], {"y": data[1], "class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}),
+    ):
+        with pytest.raises(ValueError, match="Expected callbacks that act on what is released"):
+            trained.fit(x, verbose=0, callbacks=[stops], **more)
+    assert trained.ledger.guarantee_holds and trained.ledger.updates == 0

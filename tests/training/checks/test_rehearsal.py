@@ -158,6 +158,18 @@ def test_what_counts_the_physical_batches_is_refused_by_all(layer, engine, valid
     assert "\n" not in str(caught.value) and "per_example" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:Per-example independence")
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_what_counts_is_refused_by_fit_too(engine, data):
+    """Where shapes are not known yet, nothing is rehearsed."""
+    model = keras.Sequential([Counting(), layers.Dense(3)])
+    private = made(model, engine=engine, validate="probe")
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.raises(ValueError, match="^Expected variables that do not change within an up"):
+        private.fit(*data, verbose=0)
+    assert private.ledger.updates == 0
+
+
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_without_one_example_others_would_read_another_count(engine):
     """Why it is refused: with 1 row in a physical batch, each example has another sign of loss."""
