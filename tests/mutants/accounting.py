@@ -401,7 +401,7 @@ MUTANTS = (
     Mutant(
         "trained-before-unsaid",
         "tfdpnorm/training/weights_of_run.py",
-        (("    if any(_trained.get(id(v)) is v for v in weights) or (", "    if False and ("),),
+        (("    if any(_trained.get(id(v)) is v for v in weights):", "    if False:"),),
         "What another private model has spent on the same weights is not mentioned.",
         tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
     ),

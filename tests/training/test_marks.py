@@ -19,6 +19,7 @@ Y = np.arange(40) % 3
 @pytest.fixture(autouse=True)
 def nothing_is_remembered(monkeypatch):
     monkeypatch.setattr(marks, "_said", {})
+    monkeypatch.setattr(marks, "_met", {})
 
 
 def model():

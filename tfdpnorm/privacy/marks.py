@@ -22,8 +22,10 @@ _NAME = "tfdpnorm_privacy.json"
 _EXTRA = "assets.extra"  # of a SavedModel
 _SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
 
-# What is known in this process of weights, from marks among others, by their digests.
+# What the marks say that were read in this process, by the digests of weights.
 _said = {}
+# What is said of weights that were trained in this process, likewise.
+_met = {}
 
 
 def mark_of(ledger, trained):
@@ -41,7 +43,7 @@ def mark_of(ledger, trained):
         "updates": ledger.updates,
         "no_guarantee_because": list(ledger.no_guarantee_because),
         "before": list(ledger.foreign),
-        "weights": sorted({d for d in map(_digest, trained) if d is not None}),
+        "weights": sorted(set(weight_digests(trained))),
     }
 
 
@@ -70,23 +72,20 @@ def read_mark(path):
     if text is None:
         return None
     mark = json.loads(text)
-    _say(mark["weights"], *mark["before"], _sentence(pathlib.Path(path).name, mark))
+    sentences = (*mark["before"], _sentence(pathlib.Path(path).name, mark))
+    for digest in mark["weights"]:
+        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
     return mark
 
 
-def remember(weights, sentence):
-    """Remembers in this process what is to be said of weights, wherever they are met again.
+def remember(digests, sentence):
+    """Remembers what is to be said of weights if they are met again, where no mark says more.
 
     Args:
-        weights: Arrays.
-        sentence: What `said_of` is to give for each of them.
+        digests: As `weight_digests` gives them.
+        sentence: For `said_of`.
     """
-    _say([d for d in map(_digest, weights) if d is not None], sentence)
-
-
-def _say(digests, *sentences):
-    for digest in digests:
-        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
+    _met.update(dict.fromkeys(digests, sentence))
 
 
 def said_of(weights):
@@ -95,8 +94,18 @@ def said_of(weights):
     Args:
         weights: Arrays.
     """
-    found = [s for array in weights for s in _said.get(_digest(array), ())] if _said else []
-    return tuple(dict.fromkeys(found))
+    digests = weight_digests(weights) if _said or _met else ()
+    of_marks = tuple(dict.fromkeys(s for d in digests for s in _said.get(d, ())))
+    return of_marks or tuple(dict.fromkeys(_met[d] for d in digests if d in _met))
+
+
+def weight_digests(weights):
+    """Returns the digests that weights are known by, a list; some tell nothing and have none.
+
+    Args:
+        weights: Arrays.
+    """
+    return [d for d in map(_digest, weights) if d is not None]
 
 
 def _text(path):

@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.optimizers import optimizer_variables
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
-from tfdpnorm.privacy.marks import remember, said_of
+from tfdpnorm.privacy.marks import remember, said_of, weight_digests
 
 # The variables that private models have trained in this process, by id, while they live.
 _trained = weakref.WeakValueDictionary()
@@ -51,12 +51,11 @@ def earlier_training(model):
     steps = [int(x.iterations) for x in optimizers if x is not None]
     weights = model.weights if model.built else []
     said = said_of([v.numpy() for v in weights])
-    of_files = [sentence for sentence in said if sentence != _PRIVATELY]  # these say more
-    if any(_trained.get(id(v)) is v for v in weights) or (said and not of_files):
-        return (_PRIVATELY, *of_files)
-    if any(steps):
-        return (_OPTIMIZED.format(steps=max(steps)), *of_files)
-    return tuple(of_files)
+    if any(_trained.get(id(v)) is v for v in weights):
+        said = (_PRIVATELY, *said)
+    elif any(steps):
+        said = (_OPTIMIZED.format(steps=max(steps)), *said)
+    return tuple(dict.fromkeys(said))
 
 
 class WeightsOfRun:
@@ -82,6 +81,7 @@ class WeightsOfRun:
         self._model, self._ledger = model, ledger
         self._known = set()
         self._touched = {}  # variables that were trained, by id
+        self._begun = set()  # digests of the weights before
         self.unrecorded = ()
         self._trial = None
 
@@ -116,7 +116,8 @@ class WeightsOfRun:
     def remember(self):
         """Remembers the weights that were trained, so that copies of them are known again."""
         if self._touched:
-            remember(self.trained(), _PRIVATELY)
+            changed = set(weight_digests(self.trained())) - self._begun
+            remember(changed, _PRIVATELY)
 
     def _unfrozen(self):
         layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]
@@ -127,6 +128,8 @@ class WeightsOfRun:
         if self._model.built:
             digest = self._digest()
             self._known.add(digest)
+            if not self._touched:
+                self._begun = set(weight_digests([v.numpy() for v in self._weights()]))
             if self._trial is not None:
                 _left_by_trials[digest] = self._trial
 

@@ -201,6 +201,7 @@ class TestLayers:
         for old, new in zip(before, norm.get_weights(), strict=True):
             np.testing.assert_array_equal(old, new)
         norm.trainable = True
+        trained.compile("sgd", cross_entropy)
         with pytest.raises(ValueError, match="statistics come from all examples"):
             trained.fit(*data, verbose=0)
 

@@ -184,7 +184,8 @@ def walked(function):
     graph = traced(function, X).graph
     walk = Walk(P)
     verdicts = walk.run(graph, [Rows(0), *[FREE] * (len(graph.inputs) - 1)])
-    return verdicts[0], {note.op_type for note in walk.draws.batch_wide}
+    notes = (*walk.draws.batch_wide, *walk.draws.written)
+    return verdicts[0], {note.op_type for note in notes}
 
 
 @pytest.mark.parametrize("name", DRAWN)
