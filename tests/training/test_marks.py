@@ -131,3 +131,17 @@ def test_exported_files_bear_the_mark(tmp_path):
         assert marks.read_mark(tmp_path / name) == first.mark()
     with zipfile.ZipFile(tmp_path / "model.keras") as archive:
         assert archive.testzip() is None
+
+
+@pytest.mark.parametrize("longest", [2**16 - 1, 10])
+def test_a_keras_file_has_its_mark_as_a_comment_unless_it_is_long(longest, tmp_path, monkeypatch):
+    monkeypatch.setattr(marks, "_LONGEST_COMMENT", longest)
+    private = trained(model(), convert="frozen")
+    private.save(tmp_path / "a.keras")
+    with zipfile.ZipFile(tmp_path / "a.keras") as archive:
+        assert (marks._NAME in archive.namelist()) == (longest == 10)
+    assert marks.read_mark(tmp_path / "a.keras") == private.mark()
+    with zipfile.ZipFile(tmp_path / "b.keras", "w") as archive:
+        archive.writestr("a", "b")
+        archive.comment = b"{"
+    assert marks.read_mark(tmp_path / "b.keras") is None

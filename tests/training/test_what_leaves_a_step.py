@@ -127,10 +127,17 @@ class TestStepsByHand:
             self.check(fresh, "by hand")
 
     def test_given_rows_before_the_first_lot_of_fit(self, fresh, data):
-        rows = keras.callbacks.LambdaCallback(
-            on_train_begin=lambda _: fresh.train_on_batch(data[0][:1], data[1][:1])
-        )
-        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+        """That no lot of `fit` follows makes them no sampled ones."""
+
+        def given_and_no_more(_):
+            fresh.train_on_batch(data[0][:1], data[1][:1])
+            raise KeyboardInterrupt
+
+        rows = keras.callbacks.LambdaCallback(on_train_begin=given_and_no_more)
+        with (
+            pytest.warns(UserWarning, match="not Poisson-sampled by this library"),
+            pytest.raises(KeyboardInterrupt),
+        ):
             fresh.fit(*data, epochs=1, verbose=0, callbacks=[rows])
         self.check(fresh, "not Poisson-sampled")
 

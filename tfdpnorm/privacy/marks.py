@@ -20,6 +20,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 
 _NAME = "tfdpnorm_privacy.json"
 _EXTRA = "assets.extra"  # of a SavedModel
+_LONGEST_COMMENT = 2**16 - 1  # bytes, of a ZIP archive; JSON is ASCII
 _SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
 
 # What the marks say that were read in this process, by the digests of weights.
@@ -58,7 +59,12 @@ def write_mark(path, mark):
         files.write_whole(files.make_folder(path / _EXTRA, "the model's folder") / _NAME, text)
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path, "a") as archive:
-            archive.writestr(_NAME, text)
+            # With one member more, Keras also looks for assets, and Python 3.12.1 then reads the
+            # weights from a wrong place. A comment has room for the digests of 2,000 weights.
+            if len(text) <= _LONGEST_COMMENT:
+                archive.comment = text.encode()
+            else:
+                archive.writestr(_NAME, text)
     else:
         import h5py  # Only here: most marks are in other files.
 
@@ -114,13 +120,22 @@ def _text(path):
         return file.read_text("utf-8") if file.exists() else None
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            return archive.read(_NAME).decode() if _NAME in archive.namelist() else None
+            if _NAME in archive.namelist():
+                return archive.read(_NAME).decode()
+            return archive.comment.decode() if _is_mark(archive.comment) else None
     import h5py
 
     if not h5py.is_hdf5(path):
         return None
     with h5py.File(path, "r") as file:
         return file.attrs.get(_NAME)
+
+
+def _is_mark(comment):
+    try:
+        return "weights" in json.loads(comment)
+    except ValueError:  # somebody else's
+        return False
 
 
 def _sentence(name, mark):
