@@ -276,7 +276,10 @@ MUTANTS = (
     Mutant(
         "given-rows-within-fit",
         "tfdpnorm/training/lots_in_use.py",
-        (("        if self._are_given or self._iterator", "        if self._iterator"),),
+        (
+            ("self._iterator is None and not self._are_given:", "self._iterator is None:"),
+            ("        if self._are_given or self._iterator", "        if self._iterator"),
+        ),
         "An update on rows that a callback gave counts as one on a sampled lot.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
