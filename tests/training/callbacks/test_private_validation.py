@@ -508,6 +508,16 @@ class TestRowsThatMeet:
         )
 
     @pytest.mark.filterwarnings("ignore:Per-example independence")
+    def test_the_last_rows_are_looked_at_too(self, private, validation):
+        """30 rows, 8 at a time, end with 6."""
+        of_six = keras.layers.Lambda(
+            lambda x: tf.cond(tf.shape(x)[0] == 6, lambda: x - tf.reduce_mean(x, 0), lambda: x)
+        )
+        trained = private(keras.Sequential([keras.Input((5,)), of_six, keras.layers.Dense(3)]))
+        assert trained.rows_to_predict_at_once(validation[0], 8) == 1
+        assert trained.rows_to_predict_at_once(validation[0], 10) == 10
+
+    @pytest.mark.filterwarnings("ignore:Per-example independence")
     def test_a_model_that_keeps_something_is_refused(self, private, validation):
         network = keras.Sequential([keras.Input((5,)), Keeping(), keras.layers.Dense(3)])
         trained = private(network)

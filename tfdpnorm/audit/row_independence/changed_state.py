@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.proof.walk import may_change_state
 from tfdpnorm.keras_compat.functions import called_functions, function_graph
+from tfdpnorm.keras_compat.graphs import current_graph
 
 _CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
 
@@ -31,11 +32,17 @@ def _changed(operations, given):
             inner = {
                 id(inside): _outside(outside, given)
                 for inside, outside in zip(graph.inputs, inputs, strict=False)
+                if inside.dtype == tf.resource
             }
             found += _changed(graph.get_operations(), inner)
         if not names and may_change_state(op):
-            found += [(op, _outside(t, given)) for t in op.inputs if t.dtype == tf.resource]
+            found += [(op, handle) for handle in _handles(op, given)]
     return found
+
+
+def _handles(op, given):
+    """The variables, and other resources, that an operation is given."""
+    return [_outside(t, given) for t in op.inputs if t.dtype == tf.resource]
 
 
 def _outside(tensor, given):
@@ -43,7 +50,8 @@ def _outside(tensor, given):
     while tf.is_symbolic_tensor(tensor):
         if id(tensor) in given:
             return given[id(tensor)]
-        captured = {id(inside): outside for outside, inside in _captures(tensor.graph)}
+        captures = getattr(tensor.graph, "captures", ())
+        captured = {id(inside): outside for outside, inside in captures}
         if id(tensor) in captured:
             tensor = captured[id(tensor)]
         elif tensor.op.type == "Identity":
@@ -53,10 +61,6 @@ def _outside(tensor, given):
     return tensor
 
 
-def _captures(graph):
-    return getattr(graph, "captures", ())
-
-
 def readers_before(handles, count):
     """Returns the operations of the graph that is traced that use variables before others.
 
@@ -64,7 +68,6 @@ def readers_before(handles, count):
         handles: Handles of variables, eager tensors.
         count: Only those are returned that the graph had when it had so many.
     """
-    graph = tf.compat.v1.get_default_graph()
     wanted = {id(handle) for handle in handles}
-    early = graph.get_operations()[:count]
-    return [op for op in early if any(id(_outside(t, {})) in wanted for t in op.inputs)]
+    early = current_graph().get_operations()[:count]
+    return [op for op in early if any(id(handle) in wanted for handle in _handles(op, {}))]
