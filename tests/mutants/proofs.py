@@ -231,6 +231,13 @@ MUTANTS = (
         tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
     ),
     Mutant(
+        "untrained-weights-remembered",
+        "tfdpnorm/training/weights_of_run.py",
+        ((" - self._begun", ""),),
+        "A new model of the same seed is said to have been trained by another run.",
+        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+    ),
+    Mutant(
         "first-weights-unseen",
         "tfdpnorm/training/weights_of_run.py",
         (

@@ -194,6 +194,20 @@ class TestAtTheStart:
         assert "another private model had trained them" in statement(made(model))
         assert ELSEWHERE not in statement(first) and ELSEWHERE not in statement(made(build()))
 
+    def test_weights_that_training_left_as_they_were_are_not_taken_for_trained(
+        self, data, cross_entropy
+    ):
+        """A layer that learns nothing has the first weights of every model of that seed."""
+
+        def seeded():
+            keras.utils.set_random_seed(77)
+            return keras.Sequential([keras.Input((5,)), keras.layers.Dense(4)])
+
+        still = made(seeded())
+        still.compile(keras.optimizers.SGD(0.0), cross_entropy)
+        still.fit(*data, epochs=1, verbose=0)
+        assert ELSEWHERE not in statement(made(seeded()))
+
     def test_a_model_that_is_converted_on_the_way(self, plain, trained):
         assert "its optimizer had made 2 steps" in statement(made(plain, convert="group"))
         text = statement(made(trained().model, convert="group"))
