@@ -57,6 +57,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "public-plateau-of-the-test-set",
+        _PLATEAUS,
+        (("(data.validation_x, data.validation_y)", "(data.test_x, data.test_y)"),),
+        "The test set steers the learning rate, and nothing says so.",
+        tests_in(
+            "tests/experiments/runs/test_plateaus.py",
+            "test_public_examples_cost_nothing_and_halve_the_rate",
+        ),
+    ),
+    Mutant(
         "plateau-by-the-budget-of-training",
         _PLATEAUS,
         (("epsilon=spec.plateau_epsilon", "epsilon=spec.epsilon"),),

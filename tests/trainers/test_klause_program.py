@@ -105,7 +105,16 @@ def test_precision(main, monkeypatch, flags, precision):
             "Expected model=wide_resnet with depth, got depth=40 with model=wrn_16_4",
         ),
         (["--epsilon=8", "--model=resnet50", "--order=conv_act_norm"], "model=resnet9 with order"),
-        (["--epsilon=1", "--plateau_patience=2"], "Expected --plateau=private or --plateau=test"),
+        (["--epsilon=1", "--plateau_patience=2"], "Expected --plateau=private, public or test"),
+        (["--epsilon=1", "--plateau=public"], "Expected plateau_dataset with plateau='public'"),
+        (
+            ["--epsilon=1", "--plateau=public", "--plateau_dataset=cifar10"],
+            "Expected another plateau_dataset than the private dataset",
+        ),
+        (
+            ["--epsilon=1", "--plateau=test", "--plateau_examples=9"],
+            "Expected --plateau=private or --plateau=public with --plateau_examples",
+        ),
         (["--epsilon=1", "--momentum=0.5"], "Expected --optimizer=sgd with --momentum, got"),
         (
             ["--epsilon=1", "--norm=group", "--pull_back=shrunk"],
@@ -129,6 +138,7 @@ def test_mistakes_end_in_a_line(main, flags, part):
         ("--norm=public_batch", "--pull_back=shrunk"),
         ("--plateau=test", "--plateau_patience=2"),
         ("--norm=none", "--scale_norm", "--groups=16"),
+        ("--plateau=public", "--plateau_dataset=a_folder", "--plateau_examples=9"),
     ],
 )
 def test_flags_with_an_effect_are_not_refused(main, monkeypatch, flags):

@@ -64,6 +64,7 @@ VALUES = {
 NORM_OF = {"statistics_budget_share": "noised_batch"}
 # Values that only make sense together.
 VOCABULARY = {"vocabulary": "public", "vocabulary_file": "words.txt"}
+PLATEAU = {"plateau": "public", "plateau_dataset": "kmnist"}
 
 
 def test_help_lists_every_flag(shell):
@@ -71,7 +72,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
     own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model", "save_model"}
-    assert listed == own | set(VALUES) | set(VOCABULARY)
+    assert listed == own | set(VALUES) | set(VOCABULARY) | set(PLATEAU)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"
 
@@ -89,13 +90,17 @@ def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     assert getattr(seen[0], name) == VALUES[name]
 
 
-def test_the_vocabulary_reaches_the_spec(main, monkeypatch):
+@pytest.mark.parametrize(
+    "dataset, together", [("ag_news", VOCABULARY), ("mnist", PLATEAU)], ids=["words", "plateau"]
+)
+def test_flags_that_go_together_reach_the_spec(main, monkeypatch, dataset, together):
     seen = []
     monkeypatch.setattr(common, "train", seen.append)
-    given = [f"--{name}={value}" for name, value in VOCABULARY.items()]
-    assert main("davody_dp", "--dataset=ag_news", "--norm=layer", "--epsilon=3", *given).code == 0
-    assert seen == [davody.spec("ag_news", "layer", 3.0, **VOCABULARY)]
-    assert main("davody_dp", "--dataset=ag_news", "--epsilon=3", given[0]).code == 2
+    start = ("davody_dp", f"--dataset={dataset}", "--norm=layer", "--epsilon=3")
+    given = [f"--{name}={value}" for name, value in together.items()]
+    assert main(*start, *given).code == 0
+    assert seen == [davody.spec(dataset, "layer", 3.0, **together)]
+    assert main(*start, given[0]).code == 2
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from tfdpnorm.data.public import (
     match_images,
     split_public,
     take_public_batch,
+    take_public_examples,
     unlike_public,
 )
 from tfdpnorm.data.sources import known_names, load_examples
@@ -33,6 +34,7 @@ __all__ = [
     "split_public",
     "synthetic_rows",
     "take_public_batch",
+    "take_public_examples",
     "unlike_public",
     "word_ids",
 ]

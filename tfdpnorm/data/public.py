@@ -38,8 +38,24 @@ def take_public_batch(examples, size, *, seed):
         ValueError: if `size` is below 2 or above N.
     """
     x = examples.x if isinstance(examples, Examples) else np.asarray(examples)
-    size = _checked_size(size, len(x), "size")
-    return x[_permutation(len(x), seed)[:size]]
+    return x[_chosen(len(x), size, seed)]
+
+
+def take_public_examples(examples, size, *, seed):
+    """Chooses rows of a public set as `take_public_batch` does, with their labels.
+
+    Args:
+        examples: public `Examples` with N rows.
+        size: number of rows M, 2 <= M <= N.
+        seed: integer >= 0, see `take_public_batch`.
+
+    Returns:
+        `Examples` with M rows.
+
+    Raises:
+        TypeError, ValueError: as `take_public_batch`.
+    """
+    return examples.take(_chosen(len(examples), size, seed))
 
 
 def split_public(examples, size, seed):
@@ -201,6 +217,11 @@ def _compared_as(public, private):
     both = (public.dtype, private.dtype)
     narrower = public.dtype.kind == "f"
     return min(both, key=lambda d: d.itemsize) if narrower else np.result_type(*both)
+
+
+def _chosen(available, size, seed):
+    size = _checked_size(size, available, "size")
+    return _permutation(available, seed)[:size]
 
 
 def _permutation(count, seed):

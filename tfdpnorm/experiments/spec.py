@@ -77,6 +77,8 @@ class ExperimentSpec(
         super().__post_init__()
         if self.needs_public_rows:
             check_not_private("public_dataset", self.public_dataset, self.dataset)
+        if self.plateau_dataset is not None:
+            check_not_private("plateau_dataset", self.plateau_dataset, self.dataset)
         if self.plateau == "test" and self.held_out is not None:
             raise ValueError(
                 "Expected no held_out with plateau='test', got "

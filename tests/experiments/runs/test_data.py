@@ -44,6 +44,45 @@ def test_examples_that_answer_of_plateaus_are_not_trained_on():
     assert data.scale == "100 training examples kept for plateaus, not trained on"
 
 
+def made_up(name, count, shape, classes):
+    rng = np.random.default_rng(len(name))
+    x, y = rng.random((count, *shape), np.float32), rng.integers(classes, size=count)
+    return Examples(name, "train", x, y.astype(np.int32), classes, True)
+
+
+def load_with(public):
+    """Loads DIGITS, whose plateaus public examples tell."""
+    settings = dict(plateau="public", plateau_dataset="others", plateau_examples=40)
+    spec = davody.spec("digits", "none", 1.0, learning_rate_schedule="constant", **settings)
+
+    def source(name, split, data_dir):
+        return public if (name, split) == ("others", "train") else load_examples(name, split)
+
+    return load_experiment_data(spec, source=source)
+
+
+def test_public_examples_of_plateaus_leave_the_private_ones_alone(digits):
+    public = made_up("others", 50, (14, 14, 3), classes=10)
+    data = load_with(public)
+    assert data.validation_x.shape == (40, 28, 28, 1) and data.scale == "full"
+    np.testing.assert_array_equal(data.train_x, digits["none"].train_x)
+    fitted = match_images(match_images(public.x, (8, 8, 1)), (28, 28, 1))
+    labels = {image.tobytes(): label for image, label in zip(fitted, public.y, strict=True)}
+    assert [labels[image.tobytes()] for image in data.validation_x] == list(data.validation_y)
+
+
+@pytest.mark.parametrize(
+    "count, classes, message",
+    [
+        (50, 9, "Expected plateau_dataset with 10 classes of images, those of digits, got others"),
+        (39, 10, "Expected size <= 39"),
+    ],
+)
+def test_public_examples_of_plateaus_that_do_not_fit(count, classes, message):
+    with pytest.raises(ValueError, match=message):
+        load_with(made_up("others", count, (8, 8, 1), classes))
+
+
 @pytest.mark.parametrize("norm", NORMS)
 def test_every_norm_has_the_same_private_rows(digits, norm):
     np.testing.assert_array_equal(digits[norm].train_x, digits["public_batch"].train_x)

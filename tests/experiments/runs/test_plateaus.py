@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.report.tables import experiment_table
-from tfdpnorm.experiments.runs.plateaus import halving_callbacks, in_words
+from tfdpnorm.experiments.runs.plateaus import fit_options, halving_callbacks, in_words
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
@@ -104,6 +104,42 @@ def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
     assert "learning rate halved by the test set" in text
     statement = result.model.privacy_statement()
     assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
+
+
+def test_public_examples_cost_nothing_and_halve_the_rate(tiny_spec, tiny_data, with_validation):
+    public = dict(plateau="public", plateau_dataset="kmnist", plateau_patience=1)
+    data, shown = with_validation(tiny_data), []
+    # At this rate nothing moves, and no epoch has a lower loss than the one before.
+    spec = tiny_spec(steps=16, learning_rate=1e-30, **public)
+    result, rates = trained(spec, data, echo=shown.append)
+    assert "1 epoch without progress of the loss on 30 public examples of kmnist" in shown[0]
+    np.testing.assert_allclose(rates, [1e-30, 5e-31, 2.5e-31, 1.25e-31], rtol=1e-5)
+    assert result.record["guarantee_holds"] and result.record["not_covered"] == []
+    assert result.record["epsilon_validation"] is None
+    options = fit_options(spec, data)
+    np.testing.assert_array_equal(options["validation_data"][0], data.validation_x)
+    np.testing.assert_array_equal(options["validation_data"][1], data.validation_y)
+
+
+def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
+    data = dataclasses.replace(
+        tiny_data, validation_x=tiny_data.train_x[:30], validation_y=tiny_data.train_y[:30]
+    )
+    with pytest.raises(ValueError, match="^Expected public validation"):
+        trained(tiny_spec(plateau="public", plateau_dataset="kmnist"), data)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(plateau="public"), "^Expected plateau_dataset with plateau='public' and only there"),
+        (dict(plateau="test", plateau_dataset="kmnist"), "and only there, got plateau='test'"),
+        (dict(plateau="public", plateau_dataset="./mnist"), "^Expected another plateau_dataset"),
+    ],
+)
+def test_a_public_set_that_is_none(tiny_spec, settings, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_spec(dataset="mnist", **settings)
 
 
 @pytest.mark.parametrize("patience, words", [(1, "1 epoch "), (2, "2 epochs ")])

@@ -8,7 +8,7 @@ from tfdpnorm.experiments.knobs import Condition, Part, again, knob
 OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear")
 ROUNDS = ("epoch", "update")
-PLATEAUS = ("none", "private", "test")
+PLATEAUS = ("none", "private", "public", "test")
 _HAS_MOMENTUM = Condition("--optimizer=sgd", lambda settings: settings["optimizer"] == "sgd")
 
 
@@ -64,7 +64,11 @@ class PowerSchedule(Optimizer):
 
 
 _HALVES = Condition(
-    "--plateau=private or --plateau=test", lambda settings: settings["plateau"] != "none"
+    "--plateau=private, public or test", lambda settings: settings["plateau"] != "none"
+)
+_ASKS_EXAMPLES = Condition(
+    "--plateau=private or --plateau=public",
+    lambda settings: settings["plateau"] in ("private", "public"),
 )
 _ASKS_PRIVATE_EXAMPLES = Condition(
     "--plateau=private", lambda settings: settings["plateau"] == "private"
@@ -78,8 +82,9 @@ class Plateau(Optimizer):
     plateau: str = knob(
         "none",
         "Whether the learning rate is halved on a plateau: private, of a noised accuracy on "
-        "private examples that are left out of training, which is paid for; test, of the loss on "
-        "the test set, which no epsilon covers, as the statement says.",
+        "private examples that are left out of training, which is paid for; public, of the loss on "
+        "--plateau_dataset; test, of the loss on the test set, which no epsilon covers, as the "
+        "statement says.",
         choices=PLATEAUS,
     )
     plateau_patience: int = knob(
@@ -87,9 +92,9 @@ class Plateau(Optimizer):
     )
     plateau_examples: int = knob(
         5_000,
-        "For --plateau=private: how many examples.",
+        "For --plateau=private or public: how many examples.",
         at_least=2,
-        only_if=_ASKS_PRIVATE_EXAMPLES,
+        only_if=_ASKS_EXAMPLES,
     )
     plateau_epsilon: float = knob(
         1.0,
@@ -98,8 +103,17 @@ class Plateau(Optimizer):
         only_if=_ASKS_PRIVATE_EXAMPLES,
     )
 
+    plateau_dataset: str | None = knob(
+        None, "For --plateau=public: labelled examples of the same classes, nobody's secret."
+    )
+
     def __post_init__(self):
         super().__post_init__()
+        if (self.plateau_dataset is None) == (self.plateau == "public"):
+            raise ValueError(
+                "Expected plateau_dataset with plateau='public' and only there, got "
+                f"plateau={self.plateau!r} and plateau_dataset={self.plateau_dataset!r}."
+            )
         if self.plateau != "none" and self.learning_rate_schedule != "constant":
             raise ValueError(
                 "Expected learning_rate_schedule='constant' with a plateau, got "

@@ -18,8 +18,9 @@ from tfdpnorm.data import (
     word_ids,
 )
 from tfdpnorm.data.synthetic import is_synthetic
-from tfdpnorm.experiments.parts import HeldOut, Plateau, Pretraining, PublicRows, ScoredOn
+from tfdpnorm.experiments.parts import Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
+from tfdpnorm.experiments.runs.validation_rows import validation_rows
 
 PRIVATE_VOCABULARY = (
     "the vocabulary was counted in the private texts without noise, and every row depends on it"
@@ -40,7 +41,8 @@ class ExperimentData:
             None.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
-        validation_x: [N_validation, ...] rows held out of the training rows, or None.
+        validation_x: [N_validation, ...] rows to look at during training, held out of the training
+            rows or public, or None.
         validation_y: [N_validation], or None.
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
@@ -115,13 +117,11 @@ def load_experiment_data(
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
-    held_out = None
-    asked = _validation_examples(spec)
-    if asked:
-        # By row number and seed, as public rows are: nothing is looked at.
-        held_out, train = split_public(train, asked, seed=spec.seed)
-        if _asks_of_plateaus(spec):
-            left_out.append(f"{asked} training examples kept for plateaus, not trained on")
+    looked_at, train, kept_back = validation_rows(
+        spec, train, lambda name: source(name, "train", data_dir)
+    )
+    if kept_back:
+        left_out.append(kept_back)
     if _is_held_out(spec):
         if spec.held_out >= len(train):
             raise ValueError(
@@ -134,7 +134,7 @@ def load_experiment_data(
         "train_x": train.x,
         "test_x": test.x,
         "public_x": public,
-        "validation_x": None if held_out is None else held_out.x,
+        "validation_x": None if looked_at is None else looked_at.x,
     }
     if prepare is None:
         places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
@@ -152,7 +152,7 @@ def load_experiment_data(
         **more,
         train_y=labels,
         test_y=test.y,
-        validation_y=None if held_out is None else held_out.y,
+        validation_y=None if looked_at is None else looked_at.y,
         num_classes=train.num_classes,
         scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
         public_source=public_source,
@@ -169,17 +169,6 @@ def _prepared(spec, train, raw, made_up, tested_y, places):
         arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
     arrays, what = frozen_features(spec, arrays, tested_y=tested_y, **places)
     return arrays, {"model_options": {"part": "head"}, "pretrained": what}
-
-
-def _validation_examples(spec):
-    """How many training examples are left out, to be looked at during training."""
-    if _asks_of_plateaus(spec):
-        return spec.plateau_examples
-    return spec.validation_examples if isinstance(spec, HeldOut) else 0
-
-
-def _asks_of_plateaus(spec):
-    return isinstance(spec, Plateau) and spec.plateau == "private"
 
 
 def _is_held_out(spec):

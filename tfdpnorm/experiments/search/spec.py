@@ -19,8 +19,8 @@ from tfdpnorm.experiments.spec import (
 def _check(spec):
     if spec.plateau == "private":
         raise ValueError(
-            "Expected plateau='none' or 'test' in a search, got 'private': its answers would add "
-            "to what a trial costs."
+            "Expected plateau='none', 'public' or 'test' in a search, got 'private': its answers "
+            "would add to what a trial costs."
         )
 
 
