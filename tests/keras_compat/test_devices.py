@@ -68,3 +68,25 @@ def test_xla_is_not_announced():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "XLA" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "text, emulates",
+    [
+        ("processor : 0\nflags\t\t: fma avx avx2\n", True),
+        ("flags : avx2 avx512f avx512_bf16\n", False),
+        ("flags : avx2 amx_bf16 amx_tile\n", False),
+        ("flags :\n", False),
+        ("Features : fp asimd bf16\n", False),
+        (None, False),
+    ],
+    ids=["AVX2", "AVX-512", "AMX", "none listed", "ARM", "no file"],
+)
+def test_processors_that_compute_bfloat16_in_other_numbers(tmp_path, monkeypatch, text, emulates):
+    file = tmp_path / "cpuinfo"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(devices, "_CPUINFO", str(file))
+    assert devices.emulates_bfloat16() == emulates
+    monkeypatch.setattr(devices, "has_gpu", lambda: True)
+    assert not devices.emulates_bfloat16()

@@ -5,6 +5,7 @@ is compiled by XLA. Version-bound: the switch of TensorFloat-32, `tf.config.expe
 """
 
 import functools
+import pathlib
 
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
@@ -15,6 +16,26 @@ from tfdpnorm.keras_compat.chatter import silent_stderr
 def has_gpu():
     """Whether TensorFlow computes on a GPU."""
     return bool(tf.config.list_logical_devices("GPU"))
+
+
+_CPUINFO = "/proc/cpuinfo"
+_BFLOAT16_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
+
+
+def emulates_bfloat16():
+    """Whether bfloat16 is known to be slow here: an x86 processor has no instructions for it.
+
+    False where nothing is known: on a GPU, on other processors, and where Linux does not list the
+    instructions.
+    """
+    if has_gpu():
+        return False
+    try:
+        lines = pathlib.Path(_CPUINFO).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    listed = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
+    return bool(listed.strip()) and not _BFLOAT16_INSTRUCTIONS & set(listed.split())
 
 
 def in_xla():

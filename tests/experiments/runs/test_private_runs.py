@@ -15,7 +15,7 @@ from tensorflow import keras
 from tfdpnorm.experiments import read_records
 from tfdpnorm.experiments.records.fields import FIELDS
 from tfdpnorm.experiments.registry import run_cell
-from tfdpnorm.experiments.runs import dry_run
+from tfdpnorm.experiments.runs import dry_run, skeleton
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.runs.skeleton import make_record
 
@@ -263,6 +263,17 @@ def test_an_estimate_spends_nothing_and_looks_at_nothing(
     assert held == megabytes
     assert private.ledger.updates == 0 and private.ledger.epsilon() == 0
     assert same(before, private.model.get_weights())
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_half_precision_that_a_processor_has_not_is_said(
+    tiny_spec, tiny_data, monkeypatch, precision, emulated
+):
+    monkeypatch.setattr(skeleton, "emulates_bfloat16", lambda: emulated)
+    run = Run(tiny_spec(steps=1, ema_decay=None, precision=precision), tiny_data)
+    said = [line for line in run.lines if "mixed_bfloat16 is slow here" in line]
+    assert len(said) == (emulated and precision == "mixed_bfloat16")
 
 
 def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):

@@ -16,7 +16,13 @@ from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
 from tfdpnorm.experiments.runs.saved import check_model_file, save_model
+from tfdpnorm.keras_compat.devices import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
+
+_SLOW = (
+    "  mixed_bfloat16 is slow here, since this processor has no instructions for it: on one such "
+    "processor --nomixed_precision took a seventh of the time"
+)
 
 
 class RunResult(NamedTuple):
@@ -140,6 +146,8 @@ def run(
         data = data or kind.load(spec, data_dir, cache_dir=cache_dir, echo=echo)
         training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
     echo(training.describe())
+    if getattr(spec, "precision", None) == "mixed_bfloat16" and emulates_bfloat16():
+        echo(_SLOW)
     training.restore()
     started = time.perf_counter()
     examples = training.train()
