@@ -85,7 +85,8 @@ def _show(folder, names):
     """Writes table and plots of the newest record of each network."""
     from tfdpnorm.experiments.report import landscape as report
 
-    found = {r["cell"]: r for r in read_records(folder, fields=LANDSCAPE_FIELDS)}
+    in_time = read_records(folder, fields=LANDSCAPE_FIELDS, newest_last=True)
+    found = {record["cell"]: record for record in in_time}
     records = [found[name] for name in names if name in found]
     if len(records) < len(names):
         missing = [name for name in names if name not in found]

@@ -177,6 +177,12 @@ def test_bad_input():
         Hessian(model, x, y, cross_entropy, variables=[])
     with pytest.raises(ValueError, match="batch_size"):
         Hessian(model, x, y, cross_entropy, batch_size=0)
+    with pytest.raises(ValueError, match=r"with as many rows, got \[6, 5\]"):
+        Hessian(model, x[:6], y[:5], cross_entropy)
+    with pytest.raises(ValueError, match="Expected x and y to be arrays"):
+        Hessian(model, x, list(y), cross_entropy)
+    with pytest.raises(ValueError, match="Expected loss to be a function of .* got 'mse'"):
+        Hessian(model, x, y, "mse")
     with pytest.raises(ValueError, match="a vector of 23 numbers, got 22"):
         Hessian(model, x, y, cross_entropy).product(np.ones(22))
 
@@ -184,5 +190,5 @@ def test_bad_input():
 def test_a_loss_that_is_no_loss_of_each_row_is_refused():
     model, (x, y) = small_model(), rows()
     hessian = Hessian(model, x, y, lambda y, o: tf.reduce_mean(cross_entropy(y, o)))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Expected a loss that gives a number for each row, got"):
         hessian.product(np.ones(hessian.size))

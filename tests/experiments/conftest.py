@@ -43,6 +43,7 @@ def make_record():
             "guarantee_holds": True,
             "no_guarantee_because": [],
             "not_covered": [],
+            "weights_from_elsewhere": [],
             "num_examples": 60_000,
             "expected_batch_size": 2048,
             "sampling_rate": 2048 / 60_000,

@@ -98,7 +98,8 @@ def test_products_in_bfloat16_are_as_near_as_bfloat16_is(place_by_place):
     assert narrow.dtype == np.float32
     error = np.abs(narrow - wide).max(axis=(1, 2, 3, 4))
     assert (error > 0).all()  # or it was not done in bfloat16
-    assert (error <= 2.0**-8 * np.abs(wide).max(axis=(1, 2, 3, 4))).all()
+    # Processors without bfloat16 instructions round the sums in between, too.
+    assert (error <= 2.0**-7 * np.abs(wide).max(axis=(1, 2, 3, 4))).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms
+from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.contribution import OuterSum
 
 ROWS = 300
@@ -68,3 +69,10 @@ def test_the_allowance_is_the_bound_that_is_written_down(roundings):
 def test_a_factor_too_small_to_be_squared_is_not_lost(positions, d, p):
     found, expected = of(np.full((2, positions, d), 1e-24), np.full((2, positions, p), 1e18))
     assert np.all(expected > 1e-13) and np.all(found >= expected)
+
+
+def test_squares_that_are_lost_do_not_shrink_a_block():
+    """TensorFlow takes 1e-38 for 0: inputs as small as that, beside gradients as large as 1e19."""
+    a, b = np.full((1, 2, 1, 512), 0.9e-19, np.float32), np.full((1, 2, 1, 1), 1e19, np.float32)
+    found = BlockOuterSum(a, b, [2, 512, 1], [0, 1, 2], (2, 512, 1)).squared_norms().numpy()
+    assert found[0] >= 2 * 512 * (0.9e-19 * 1e19) ** 2

@@ -7,6 +7,7 @@ from tensorflow import keras
 
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
+    double_precision,
     example_rows,
     looped_sum,
     loss_function,
@@ -234,3 +235,16 @@ def test_looped_reference_sees_what_is_refused():
     (expected,) = looped_sum(loss_function(model), rows, [table], 1e6)
     unread = set(range(9)) - set(np.unique(rows[0]))
     assert np.abs(expected[list(unread)]).max() > 0
+
+
+@pytest.mark.parametrize("options", [{"dilation_rate": 2}, {"strides": 2}], ids=str)
+def test_convolutions_of_one_kernel_with_other_windows(options):
+    with double_precision():
+        first, second = layers.Conv1D(2, 3), layers.Conv1D(2, 3, **options)
+        inputs = keras.Input((9, 2))
+        second.build(inputs.shape)
+        one = first(inputs)
+        second.kernel = first.kernel
+        flat = [layers.Flatten()(x) for x in (one, second(inputs))]
+        model = keras.Model(inputs, layers.Dense(2)(layers.Concatenate()(flat)))
+        assert_equals_the_loop(model, counts=(3,))

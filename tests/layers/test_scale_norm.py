@@ -165,6 +165,8 @@ def test_refused_arguments(options, message):
         ({}, (None, 4, 4, 16), "Expected groups to divide the 16 channels.*got 32 groups"),
         ({"groups": 4}, [(None, 4, 6), (None, 4, 6)], "divide the 6 channels.*got 4 groups"),
         ({}, (None, 4, 4, None), "size of axis -1 to be known"),
+        ({"groups": -1}, (None, 1, 1, 8), "got 8 units in as many groups .* would be constant"),
+        ({"groups": 8}, (None, 8), "got 8 units in as many groups .* would be constant"),
         ({"normalization": "public_batch"}, (None, 4, None), "size of axis -1 to be known"),
     ],
 )

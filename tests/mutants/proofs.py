@@ -127,8 +127,8 @@ MUTANTS = (
         _TRAINING,
         (
             (
-                'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
-                'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
+                'found.append(Traced(f"the gradient by what {layer} gives", b, rows, row_by_row',
+                'found.append(Traced(f"the gradient by what {layer} gives", z, rows, row_by_row',
             ),
         ),
         "A custom gradient may let one example change the gradients of all.",
@@ -289,5 +289,34 @@ MUTANTS = (
         ),
         "An update on rows that a callback gave counts as one on a sampled lot.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
+    ),
+    Mutant(
+        "arguments-split-by-size",
+        _TRAINING,
+        (("row_by_row=value.shape[:1] == count", "row_by_row=False"),),
+        "A mask of as many words as the batch has rows is split over them.",
+        ("tests/gradients/rules/test_fallback_rule.py",),
+    ),
+    Mutant(
+        "gradients-by-place",
+        _TRAINING,
+        (("b, rows, row_by_row=True", "b, rows"),),
+        "A gradient that depends on the place in the batch alone counts as proved.",
+        ("tests/audit/row_independence/proof/test_proof.py",),
+    ),
+    Mutant(
+        "eager-functions-are-graphs",
+        _ROWS,
+        (
+            (
+                "        if not is_graph or tf.config.functions_run_eagerly():",
+                "        if not is_graph:",
+            ),
+        ),
+        "Python runs the model anew in each step, under a proof of its graph.",
+        tests_in(
+            "tests/training/checks/test_proofs.py",
+            "test_functions_that_are_switched_to_eager_are_no_graphs",
+        ),
     ),
 )

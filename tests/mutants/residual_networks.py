@@ -87,6 +87,16 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "average-of-executions",
+        "tfdpnorm/training/callbacks/weight_average.py",
+        (("for _ in range(before, self._made):", "for _ in range(1):"),),
+        "With several updates an execution the average forgets too slowly.",
+        tests_in(
+            "tests/training/callbacks/test_weight_average.py",
+            "test_an_execution_of_several_updates_counts_as_many",
+        ),
+    ),
+    Mutant(
         "hessian-in-training-mode",
         _HESSIAN,
         (("self._model(x, training=False)", "self._model(x, training=True)"),),

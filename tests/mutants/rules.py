@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         "gamma-without-normalized",
         f"{_RULES}/normalization.py",
-        (("summed_up(b * tf.cast(normalized, b.dtype))", "summed_up(b)"),),
+        (("summed_up(b * tf.cast(normalized, b.dtype), ", "summed_up(b, "),),
         "The gradient by gamma is that by beta.",
         tests_in(
             "tests/gradients/engines/test_book_keeping.py",
@@ -327,7 +327,7 @@ MUTANTS = (
     Mutant(
         "places-norm-of-some",
         f"{_PLACE}/convolution_sum.py",
-        (("*self._shape[-2:]])) for p in parts]", "*self._shape[-2:]])) for p in parts[1:]]"),),
+        (("                self._measures(tf.reshape(p", "                0 * self._measures(tf.reshape(p"),),
         "What one place of the kernel adds to the norm of a row is left out.",
         tests_in("tests/gradients/test_convolution_forms.py", "test_all_forms_equal_the_loop"),
     ),
@@ -418,5 +418,62 @@ MUTANTS = (
         ),
         "An example gets the gradient of all of them.",
         ("tests/gradients/rules/test_attention_rule.py",),
+    ),
+    Mutant(
+        "block-norm-loses-squares",
+        f"{_PLACE}/blocks.py",
+        (("sum_of_squares(x, axis=[-1]) for x", "tf.reduce_sum(tf.square(x), -1) for x"),),
+        "A row with inputs below 1e-19 has norm 0, and moves the sum by thousands of C.",
+        ("tests/gradients/test_norms_of_outer_sums.py",),
+    ),
+    Mutant(
+        "all-calls-by-the-first-window",
+        f"{_PLACE}/convolution_sum.py",
+        ((" or other._window != self._window:", ":"),),
+        "Convolutions that share a kernel get the gradient of another dilation.",
+        ("tests/gradients/test_tied_weights.py",),
+    ),
+    Mutant(
+        "removed-by-another-rounding",
+        f"{_PLACE}/standardized_sum.py",
+        (
+            (
+                "self._removed(along_ones, along_unit), 0.0)",
+                "self._removed(along_ones, self._by_gain), 0.0)",
+            ),
+        ),
+        "Where patches cancel, a row of 1.4 C is added up.",
+        tests_in(
+            "tests/gradients/rules/test_weight_standardized_rule.py",
+            "test_patches_that_cancel_do_not_lengthen_a_row",
+        ),
+    ),
+    Mutant(
+        "outputs-counted-twice",
+        f"{_RULES}/fallback.py",
+        (("watch(_copy(z))", "watch(z)"),),
+        "Of two outputs, the gradient comes back through both.",
+        ("tests/gradients/rules/test_fallback_rule.py",),
+    ),
+    Mutant(
+        "rows-of-an-attribute",
+        f"{_RULES}/fallback.py",
+        (("            _check_one_row(layer, outputs, gradients)\n", ""),),
+        "Each row is run beside the rows that another layer has left in an attribute.",
+        ("tests/gradients/rules/test_fallback_rule.py",),
+    ),
+    Mutant(
+        "rolls-over-the-rows",
+        "tfdpnorm/keras_compat/vectorization.py",
+        (("np.mod(axis, rank)", "axis"),),
+        "A row's gradient holds the next one's numbers.",
+        ("tests/keras_compat/test_vectorization.py",),
+    ),
+    Mutant(
+        "segments-of-the-next-row",
+        "tfdpnorm/keras_compat/vectorization.py",
+        (("ids.t < tf.cast(count, ids.t.dtype)", "ids.t == ids.t"),),
+        "What is beyond a row's last segment is in the next row's first.",
+        ("tests/keras_compat/test_vectorization.py",),
     ),
 )

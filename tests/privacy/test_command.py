@@ -135,6 +135,8 @@ def test_a_large_delta_warns_on_standard_error(capsys):
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
+        ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
+        ([*SIZES, "--steps=5", "--noise_multiplier=1e300"], "noise multiplier between 1e-3 and"),
     ],
 )
 def test_errors_are_one_line_and_exit_with_2(capsys, arguments, part):

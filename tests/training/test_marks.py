@@ -83,6 +83,40 @@ def test_a_third_run_names_both(tmp_path):
     ]
 
 
+def test_a_run_of_this_process_is_named_beside_a_file(tmp_path):
+    """Of its weights some are as the file had them, and some it trained."""
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    marks._said.clear()
+    marks._met.clear()
+    second = trained(tmp_path / "1.keras", convert={"batch_norm": "frozen", "trainable": "head"})
+    third = tfdpnorm.convert_model(model(), batch_norm="frozen")[0]
+    third.set_weights(second.get_weights())
+    statement = made_private(third).privacy_statement()
+    assert "they are of 1.keras" in statement
+    assert "another private model had trained them" in statement
+
+
+def test_a_mark_says_what_a_closed_ledger_could_not_take(tmp_path):
+    private = trained(model(), convert="frozen", run_dir=tmp_path / "run")
+    private.ledger.close()
+    private.set_weights([w + 1 for w in private.get_weights()])
+    (sentence,) = private.mark()["before"]
+    assert "others than this run left were put in their place" in sentence
+
+
+def test_a_model_of_a_few_numbers_is_known_again(tmp_path):
+    small = keras.Sequential([keras.Input((6,)), layers.Dense(1)])
+    private = made_private(small)
+    private.compile("sgd", "mse")
+    private.fit(X, np.float32(Y), verbose=0)
+    private.save(tmp_path / "1.keras")
+    marks._met.clear()
+    again = convert.load_model(tmp_path / "1.keras")
+    assert "they are of 1.keras" in made_private(again).privacy_statement()
+    plain = [np.ones(3, np.float32), np.zeros(3, np.float32)]
+    assert marks.weight_digests(plain) == []
+
+
 def test_a_part_of_the_model_is_known_again(tmp_path):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
     marks._said.clear()
@@ -119,7 +153,7 @@ def test_files_of_others_have_no_mark(path):
 
 def test_numbers_that_tell_nothing_are_not_known_again(tmp_path):
     first = trained(model(), convert="frozen")
-    mark = marks.mark_of(first.ledger, [np.ones([99]), np.arange(4.0), np.arange(99)])
+    mark = marks.mark_of(first.ledger, [np.ones([99]), np.arange(3.0), np.arange(99)])
     assert mark["weights"] == []
     json.dumps(first.mark())
 

@@ -86,6 +86,89 @@ def test_weights_that_are_put_in_between_two_fits(trained, data):
     assert statement(private).count(ELSEWHERE) == 1
 
 
+def test_an_update_that_fails_makes_no_weights_known(trained, data):
+    private = trained()
+    private.model.set_weights(others(private))
+    with pytest.raises(TypeError):
+        private.train_on_batch()
+    assert "after update 4, others" in statement(private)
+
+
+class Unbuilt(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(3)
+
+    def call(self, x):
+        return self.last(self.first(x))
+
+
+def test_weights_that_were_loaded_before_the_model_was_built(data, cross_entropy, tmp_path):
+    plain = Unbuilt()
+    plain(data[0])
+    plain.save_weights(tmp_path / "weights")
+    for early in (True, False):
+        model = Unbuilt()
+        if early:
+            model.load_weights(tmp_path / "weights")
+        private = made(model)
+        if not early:
+            private.model.load_weights(tmp_path / "weights")
+        private.compile("sgd", cross_entropy)
+        private.fit(*data, verbose=0, epochs=1)
+        assert "they were loaded before the model was built" in statement(private)
+
+
+def test_what_another_run_trained_is_known_when_fit_builds_the_model(data, cross_entropy, tmp_path):
+    first = made(Unbuilt())
+    first.compile(keras.optimizers.SGD(0.5), cross_entropy)
+    first.fit(*data, verbose=0, epochs=1)
+    first.save_weights(tmp_path / "weights")
+    model = Unbuilt()
+    model.load_weights(tmp_path / "weights")
+    second = made(model)
+    second.compile("sgd", cross_entropy)
+    second.fit(*data, verbose=0, epochs=1)
+    assert "another private model had trained them" in statement(second)
+
+
+def test_layers_that_are_frozen_after_fit_has_built_them(data, cross_entropy):
+    model = Unbuilt()
+    private = made(model)
+    private.compile("sgd", cross_entropy)
+    private.fit(*data, verbose=0, epochs=1)
+    model.first.trainable = False
+    with pytest.raises(ValueError, match="compile"):
+        private.fit(*data, verbose=0, epochs=1)
+
+
+def test_averages_vouch_for_no_other_weights(trained):
+    average = WeightAverage(0.5)
+    private = trained(callbacks=[average])
+    private.model.set_weights(others(private))
+    with average.applied():
+        assert ELSEWHERE in statement(private)
+
+
+def test_copies_of_averages_are_known_again(trained, build):
+    average = WeightAverage(0.5)
+    private = trained(callbacks=[average])
+    with average.applied():
+        weights = private.get_weights()
+    model = build()
+    model.set_weights(weights)
+    assert "another private model had trained them" in made(model).privacy_statement()
+
+
+def test_one_fit_at_a_time(trained, data):
+    private = trained(epochs=0)
+    again = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda *_: private.fit(*data, verbose=0, epochs=1)
+    )
+    with pytest.raises(ValueError, match="Expected one fit.. at a time, got another one while"):
+        private.fit(*data, verbose=0, epochs=1, callbacks=[again])
+
+
 @pytest.mark.slow
 def test_weights_that_are_put_in_when_the_ledger_is_closed(trained, tmp_path):
     private = trained(epochs=0, run_dir=tmp_path)

@@ -34,7 +34,8 @@ class Hessian:
         products: How many products have been computed.
 
     Raises:
-        ValueError: without rows or variables, or for a batch size below 1.
+        ValueError: without rows or variables, for a batch size below 1, for what are no arrays of
+            one length, or a loss that is no function or gives anything but a number for each row.
     """
 
     MOST_ASYMMETRY = 1e-3
@@ -43,6 +44,7 @@ class Hessian:
         self._model, self._loss, self._progress = model, loss, progress
         self._variables = list(model.trainable_variables if variables is None else variables)
         self._data = x, y
+        _check(x, y, loss)
         self._rows = len(tf.nest.flatten(x)[0])
         self._batch_size = arguments.integer("batch_size", batch_size, at_least=1)
         if not self._rows or not self._variables:
@@ -112,6 +114,11 @@ class Hessian:
                 inner.watch(self._variables)
                 with exact_moments():
                     losses = self._loss(y, self._model(x, training=False))
+                if losses.shape.rank not in (1, None):
+                    raise ValueError(
+                        "Expected a loss that gives a number for each row, got shape "
+                        f"{losses.shape}. Pass a Keras loss with reduction='none', for instance."
+                    )
                 total = tf.reduce_sum(tf.ensure_shape(losses, [None]))
             gradients = inner.gradient(total, self._variables, unconnected_gradients="zero")
             along = tf.add_n(
@@ -123,3 +130,18 @@ class Hessian:
         found = outer.gradient(along, self._variables, unconnected_gradients="zero")
         flat = [tf.cast(tf.reshape(g, [-1]), tf.float64) for g in found]
         return tf.concat(flat, axis=0)
+
+
+def _check(x, y, loss):
+    leaves = tf.nest.flatten((x, y))
+    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
+        raise ValueError("Expected x and y to be arrays [rows, ...], got others. Use np.asarray.")
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise ValueError(
+            f"Expected x and y with as many rows, got {[len(leaf) for leaf in leaves]}."
+        )
+    if not callable(loss):
+        raise ValueError(
+            f"Expected loss to be a function of (targets, outputs), got {loss!r}. Pass "
+            "keras.losses.get(...) with reduction='none'."
+        )

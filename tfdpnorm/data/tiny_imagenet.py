@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import warnings
 import zipfile
+import zlib
 from typing import NamedTuple
 
 import tensorflow_datasets as tfds
@@ -24,6 +25,8 @@ _ROOT = "tiny-imagenet-200"
 _CLASSES = 200
 _SIDE = 64
 _BLOCK = 1 << 20
+# What zipfile raises for damage, encryption and unknown kinds of compression.
+_UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 
 class ArchiveInfo(NamedTuple):
@@ -152,7 +155,9 @@ def check_archive(path):
         with zipfile.ZipFile(path) as archive:
             counts = [len(labelled_images(archive, split)) for split in ("train", "validation")]
             damaged = archive.testzip()
-    except (OSError, zipfile.BadZipFile) as error:
+    except DatasetCorruptError:
+        raise
+    except _UNREADABLE as error:
         raise DatasetCorruptError(
             f"Expected {path} to be a zip file, but {error}. Download it again from {URL}."
         ) from None

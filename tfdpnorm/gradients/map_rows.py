@@ -7,6 +7,8 @@ import warnings
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.vectorization import right_converters
+
 
 def map_rows(one, rows):
     """Applies a function to each row and stacks the results: vectorised, or row after row.
@@ -90,11 +92,12 @@ def _in_short(error):
 
 @contextlib.contextmanager
 def _quiet_vectorization():
-    """Context without TensorFlow's long reports on ops that it cannot vectorise."""
+    """Context of vectorising, without TensorFlow's long reports on ops that it cannot."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with right_converters():
+            yield
     finally:
         logger.setLevel(level)

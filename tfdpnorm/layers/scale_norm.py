@@ -97,6 +97,14 @@ class ScaleNorm(keras.layers.Layer):
                 f"Expected groups to divide the {channels} channels of layer {self.name!r}, got "
                 f"{self.groups} groups."
             )
+        sizes = [size for axis, size in enumerate(shapes[0]) if axis not in (0, self._axis(shapes))]
+        one_unit = self.groups in (-1, channels) and all(size == 1 for size in sizes)
+        if self.normalization == "group" and one_unit:
+            raise ValueError(
+                f"Expected groups of two units or more to normalise, got {channels} units in as "
+                f"many groups in layer {self.name!r}, whose output would be constant. Choose fewer "
+                "groups."
+            )
         self._normalize.build(shapes[0])
         super().build(input_shape)
 
@@ -106,6 +114,9 @@ class ScaleNorm(keras.layers.Layer):
         if self.normalization == "group":
             return tf.cast(self._normalize(total), total.dtype)
         return self._normalize(total, training=training)
+
+    def _axis(self, shapes):
+        return self.axis % len(shapes[0])
 
     def compute_output_shape(self, input_shape):
         return input_shape[0] if _is_list_of_shapes(input_shape) else input_shape

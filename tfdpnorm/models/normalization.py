@@ -51,7 +51,15 @@ def needs_bias(norm):
 
 
 def normalization_layer(
-    norm, channels, rank=2, *, groups=32, statistics="public", statistics_gradient="full", name=None
+    norm,
+    channels,
+    rank=2,
+    *,
+    positions=None,
+    groups=32,
+    statistics="public",
+    statistics_gradient="full",
+    name=None,
 ):
     """Returns a new normalisation layer for channels-last inputs, or None for "none".
 
@@ -60,6 +68,7 @@ def normalization_layer(
             al. 2020, Equation 3): height, width and channels of an image.
         channels: Size of the last axis.
         rank: Rank of the input with the batch: 2 for dense layers, 4 for images.
+        positions: How many positions each channel has, where that is known.
         groups: For "group": the desired number of groups, see `number_of_groups`.
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
@@ -73,7 +82,7 @@ def normalization_layer(
     if norm == "none":
         return None
     actual_groups = {"layer": 1, "group": number_of_groups(groups, channels)}.get(norm)
-    if rank == 2 and actual_groups == channels:
+    if actual_groups == channels and 1 in (positions, rank - 1):
         raise ValueError(
             f"Expected groups of two units or more to normalise, got {channels} units in "
             f"{actual_groups} groups at {name!r}, whose output would be constant. Choose fewer "
@@ -163,6 +172,14 @@ class Normalizer:
         if not self.follows(name):
             return x
         rank = 2 if each_position and self.norm == "layer" else len(x.shape)
-        return normalization_layer(
-            self.norm, channels=x.shape[-1], rank=rank, name=f"{name}_norm", **self._options
-        )(x)
+        sizes = x.shape[1:-1]
+        positions = math.prod(sizes) if sizes.is_fully_defined() else None
+        layer = normalization_layer(
+            self.norm,
+            channels=x.shape[-1],
+            rank=rank,
+            positions=1 if rank == 2 else positions,
+            name=f"{name}_norm",
+            **self._options,
+        )
+        return layer(x)

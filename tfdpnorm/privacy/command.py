@@ -61,6 +61,11 @@ def main(argv=None):
             f"Expected --ledger to be the file of a run, got the folder {flags.ledger!r}. Name the "
             "ledger.jsonl in it."
         )
+    except ArithmeticError as error:
+        parser.error(
+            "Expected settings whose epsilon can be computed, got a number that is too small or "
+            f"too large ({error}). Name a noise multiplier between 1e-3 and 1e6."
+        )
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print("\n".join(lines))

@@ -21,6 +21,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 _NAME = "tfdpnorm_privacy.json"
 _EXTRA = "assets.extra"  # of a SavedModel
 _LONGEST_COMMENT = 2**16 - 1  # bytes, of a ZIP archive; JSON is ASCII
+_FEWEST_DIFFERENT = 4  # numbers, of all weights together if each is smaller than that
 _SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
 
 # What the marks say that were read in this process, by the digests of weights.
@@ -29,12 +30,13 @@ _said = {}
 _met = {}
 
 
-def mark_of(ledger, trained):
+def mark_of(ledger, trained, *, foreign=()):
     """Returns the mark of a private run, a dict that JSON can hold.
 
     Args:
         ledger: Its `PrivacyLedger`.
         trained: Arrays of the weights that it trained, or that were computed from such.
+        foreign: Sentences on weights from elsewhere that the ledger could not take.
     """
     holds = ledger.guarantee_holds
     return {
@@ -43,7 +45,7 @@ def mark_of(ledger, trained):
         "num_examples": ledger.plan.num_examples,
         "updates": ledger.updates,
         "no_guarantee_because": list(ledger.no_guarantee_because),
-        "before": list(ledger.foreign),
+        "before": list(dict.fromkeys((*ledger.foreign, *foreign))),
         "weights": sorted(set(weight_digests(trained))),
     }
 
@@ -101,17 +103,23 @@ def said_of(weights):
         weights: Arrays.
     """
     digests = weight_digests(weights) if _said or _met else ()
-    of_marks = tuple(dict.fromkeys(s for d in digests for s in _said.get(d, ())))
-    return of_marks or tuple(dict.fromkeys(_met[d] for d in digests if d in _met))
+    # Weight by weight: one may be as a file had it, and the next one trained since.
+    known = (_said.get(d, (_met[d],) if d in _met else ()) for d in digests)
+    return tuple(dict.fromkeys(sentence for of_one in known for sentence in of_one))
 
 
 def weight_digests(weights):
     """Returns the digests that weights are known by, a list; some tell nothing and have none.
 
+    Where all of them are small, as those of a linear model of a few columns, they have one
+    together.
+
     Args:
         weights: Arrays.
     """
-    return [d for d in map(_digest, weights) if d is not None]
+    weights = [np.ascontiguousarray(array) for array in weights]
+    digests = [_digest(array) for array in weights if _tells(array)]
+    return digests or _of_all([array for array in weights if array.dtype.kind == "f"])
 
 
 def _text(path):
@@ -152,9 +160,16 @@ def _sentence(name, mark):
     )
 
 
+def _tells(array):
+    return array.dtype.kind == "f" and array.size >= _SMALLEST and np.ptp(array) != 0
+
+
+def _of_all(arrays):
+    """The digest of small weights together, unless they are as plain as initial ones are."""
+    numbers = np.concatenate([array.ravel() for array in arrays]) if arrays else np.zeros(0)
+    return [_digest(numbers)] if len(np.unique(numbers)) >= _FEWEST_DIFFERENT else []
+
+
 def _digest(array):
-    """Digits that the numbers of a weight decide; None for one that tells nothing."""
-    array = np.ascontiguousarray(array)
-    if array.dtype.kind != "f" or array.size < _SMALLEST or np.ptp(array) == 0:
-        return None
+    """Digits that the numbers of a weight decide."""
     return hashlib.sha256(str(array.shape).encode() + array.tobytes()).hexdigest()[:24]

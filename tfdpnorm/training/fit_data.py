@@ -82,19 +82,28 @@ def is_sampled_by_this_library(batches):
     return type(batches) is PoissonBatches and not replaced
 
 
-def check_validation_rows(validation, batches, public_batch):
+def same_rows(x, others):
+    """Whether two structures of arrays [N, ...] are equal, to the last bit."""
+    leaves, of_others = tf.nest.flatten(x), tf.nest.flatten(others)
+    return len(leaves) == len(of_others) and all(
+        a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        for a, b in zip(leaves, of_others, strict=True)
+    )
+
+
+def check_validation_rows(validation, trained, public_batch):
     """Checks that the rows of a `PrivateValidation` are neither training rows nor public ones.
 
     Args:
         validation: `PrivateValidation`.
-        batches: `PoissonBatches` of the training rows, or None.
+        trained: List of structures of arrays [N, ...], training rows.
         public_batch: [M, ...] public rows, or None.
 
     Raises:
         ValueError: if some are.
     """
-    if batches is not None:
-        validation.check_training_data(batches.x)
+    for x in trained:
+        validation.check_training_data(x)
     if public_batch is not None:
         tf.nest.map_structure(check_public_batch, public_batch, validation.x)
 
@@ -103,26 +112,35 @@ def check_public_validation(data, batches):
     """Checks that validation data that are said to be public are no training rows.
 
     Args:
-        data: As `fit` gets `validation_data`. Only arrays are looked at.
+        data: As `fit` gets `validation_data`: (x, y) as a tuple or a list. Only arrays and tensors
+            are looked at.
         batches: `PoissonBatches` of the training rows.
 
     Raises:
         ValueError: if some are.
     """
-    if not isinstance(data, tuple) or not data:
+    if not isinstance(data, (tuple, list)) or not data:
         return
     ours, theirs = tf.nest.flatten(data[0]), tf.nest.flatten(batches.x)
-    if not all(isinstance(leaf, np.ndarray) for leaf in ours):
+    if not all(isinstance(leaf, (np.ndarray, tf.Tensor)) for leaf in ours):
         return
-    if [leaf.shape[1:] for leaf in ours] != [leaf.shape[1:] for leaf in theirs]:
+    ours = [np.asarray(leaf) for leaf in ours]
+    if [_sizes(leaf) for leaf in ours] != [_sizes(leaf) for leaf in theirs]:
         return
-    shared = shared_rows(ours, [np.asarray(leaf) for leaf in theirs])
+    theirs = [np.asarray(leaf) for leaf in theirs]
+    ours = [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
+    shared = shared_rows(ours, theirs)
     if shared:
         raise ValueError(
             f"Expected public validation_data that are no training rows, got {len(shared)} of "
             f"{len(ours[0])} that are, the first of them rows {shared[:5]}. What callbacks choose "
             "by them would not be covered. Take them out, or use PrivateValidation."
         )
+
+
+def _sizes(leaf):
+    """The sizes of a row, without those of 1, which Keras adds and takes away."""
+    return [size for size in leaf.shape[1:] if size != 1]
 
 
 def prepared_lots(private, batches, noise, kept, loss):

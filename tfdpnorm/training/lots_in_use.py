@@ -30,6 +30,14 @@ class LotsInUse:
         self.executes = False
         self.is_training = False
 
+    def check_free(self):
+        """Raises ValueError while `fit` is running, in a callback or in another thread."""
+        if self.is_training:
+            raise ValueError(
+                "Expected one fit() at a time, got another one while fit() runs. Call it when that "
+                "has returned."
+            )
+
     @contextlib.contextmanager
     def of_fit(self):
         """Context of the training in `fit`, which voids by itself for lots that are not ours."""

@@ -10,6 +10,7 @@ from tfdpnorm.audit import rows_apart
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
 from tfdpnorm.keras_compat.configs import check_made_by_configs
+from tfdpnorm.keras_compat.deferred_weights import has_deferred_weights
 from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
@@ -44,6 +45,7 @@ from tfdpnorm.training.fit_data import (
     checked_batches,
     is_sampled_by_this_library,
     prepared_lots,
+    same_rows,
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.noticed_searches import (
@@ -135,8 +137,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._optimizer_of_run = OptimizerOfRun()
         self.is_erased = False
         self.conversion = None
-        self._batches = None  # of the last fit
-        self._measured = set()  # each `PrivateValidation` that was asked outside of fit
+        self._trained_rows = []  # of each fit, if they differ from those before
+        self._validations = set()  # each `PrivateValidation` that was ever asked
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -307,22 +309,28 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 Poisson-sampled lots, or for a callback that acts on private numbers.
         """
         check_no_strategy(self.model)
+        self.lots_in_use.check_free()
         self._check_ready_for_training()
         check_same_variables(self._trained_since_compile, self._trained_variables())
         was_built = self.model.built
         if batch_size is not None:
             kwargs["batch_size"] = batch_size
+        loaded_early = not was_built and has_deferred_weights(self.model)
         batches = checked_batches(self, self._streams, x, y, kwargs)
+        if self._trained_since_compile is None:  # Only now it is built.
+            self._trained_since_compile = self._trained_variables()
         callbacks = validations_first(callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
-        for validation in (*validations, *self._measured):
-            check_validation_rows(validation, batches, self._streams.public_batch)
+        for validation in {*validations, *self._validations}:
+            self._check_rows_of(validation, batches)
         if batches is not None:
             if validation_is_public:
                 check_public_validation(kwargs.get("validation_data"), batches)
-            self._batches = batches
+            if not any(same_rows(batches.x, x) for x in self._trained_rows):
+                self._trained_rows.append(batches.x)
+        self._validations.update(validations)
         check_callbacks(
             callbacks,
             self.ledger,
@@ -341,7 +349,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.weights_of_run.of_trial(trial)
         if not self.restore_run(callbacks):
             if not was_built:
-                self.weights_of_run.note()
+                self.weights_of_run.begin(loaded_early=loaded_early)
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
@@ -377,11 +385,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
+        self.weights_of_run.check()
+        before = int(self.update_count)
         try:
             with self.lots_in_use.given():
                 return super().train_on_batch(*args, **kwargs)
         finally:
-            self._note_trained()
+            if int(self.update_count) != before:
+                self._note_trained()
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the trained Keras model, without anything of the private training but a mark.
@@ -398,7 +409,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 whole model can hold.
         """
         check_made_by_configs(self.model, "saved")
-        self._look_at_weights()
+        self.look_at_weights()
         with compiled_state_at_zero(self.model):
             self.servable().save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):
@@ -406,7 +417,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights, and nothing of what `model.compile` made."""
-        self._look_at_weights()
+        self.look_at_weights()
         self.refresh_public_statistics()
         with compiled_state_at_zero(self.model):
             self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
@@ -422,7 +433,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def get_weights(self):
         """Returns the weights of the wrapped model, a list of arrays."""
-        self._look_at_weights()
+        self.look_at_weights()
         return self.model.get_weights()
 
     def set_weights(self, weights):
@@ -451,14 +462,15 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
         It is about the present weights: if these are not known to be of this run, it says so.
         """
-        self._look_at_weights()
+        self.look_at_weights()
         return privacy_statement(
             self.ledger, excluded=self._kept.remarks(), foreign=self.weights_of_run.unrecorded
         )
 
     def mark(self):
         """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`."""
-        return mark_of(self.ledger, self.weights_of_run.trained())
+        weights = self.weights_of_run
+        return mark_of(self.ledger, weights.trained(), foreign=weights.unrecorded)
 
     def finish(self):
         """Ends the run for good, and deletes the secret key that is kept with it.
@@ -582,10 +594,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
 
         Raises:
-            ValueError: if its rows are those of the last `fit`, or of the public batch.
+            ValueError: if its rows are those of a `fit`, or of the public batch.
         """
-        check_validation_rows(validation, self._batches, self._streams.public_batch)
-        self._measured.add(validation)
+        self._check_rows_of(validation, None)
+        self._validations.add(validation)
 
     def rows_to_predict_at_once(self, x, batch_size):
         """Returns how many rows `predict` may run together so that none changes another's answer.
@@ -603,7 +615,23 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
+    def look_at_weights(self):
+        """Settles, before weights are used or stated, whether they are counted and of this run."""
+        self._settle()
+        self._check_counted()
+        if self.lots_in_use.is_training:
+            self.weights_of_run.note()
+        else:
+            self.weights_of_run.check()
+
     # Details
+
+    def _check_rows_of(self, validation, batches):
+        """Refuses validation rows that are trained on now, or were, or are public."""
+        trained = self._trained_rows
+        if batches is not None:
+            trained = [batches.x, *(x for x in trained if not same_rows(x, batches.x))]
+        check_validation_rows(validation, trained, self._streams.public_batch)
 
     def _trained_variables(self):
         # Not the variables: Keras would take a list of them for a part of this model.
@@ -623,15 +651,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 stacklevel=3,
             )
             self.ledger.void(reason)
-
-    def _look_at_weights(self):
-        """Before weights are used or stated: are they in the ledger, and of this run?"""
-        self._settle()
-        self._check_counted()
-        if self.lots_in_use.is_training:
-            self.weights_of_run.note()
-        else:
-            self.weights_of_run.check()
 
     def _settle(self):
         """Enters what an interrupt left, if a second one kept that from being done at once."""

@@ -34,6 +34,10 @@ _PRIVATELY = (
     "Weights that come from elsewhere: when this run began, another private model had trained "
     "them. What that one has spent on the same data is not counted here, and adds to this epsilon."
 )
+_LOADED_EARLY = (
+    "Weights that come from elsewhere: they were loaded before the model was built, which fit() "
+    "did. What private data these have seen is not known here, and adds to this epsilon."
+)
 _UNSEEN = (
     "The weights that the run began with, unless they were drawn at random: the model was built "
     "after it was made private, and before fit()."
@@ -123,10 +127,21 @@ class WeightsOfRun:
         layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]
         return [v for layer in layers for v in own_weights(layer)]
 
+    def begin(self, *, loaded_early):
+        """Notes the weights of a model that was built just now; as they are when a run begins.
+
+        Args:
+            loaded_early: Whether weights waited in it, to be put in as soon as it was built.
+        """
+        self.declare_earlier_training()
+        if loaded_early:
+            self._declare(_LOADED_EARLY)
+        self.note()
+
     def note(self):
         """Notes that the present weights are of this run."""
         if self._model.built:
-            digest = self._digest()
+            digest = self.digest()
             self._known.add(digest)
             if not self._touched:
                 self._begun = set(weight_digests([v.numpy() for v in self._weights()]))
@@ -145,7 +160,7 @@ class WeightsOfRun:
             if replaced:
                 self._declare_replaced(trial)
             return
-        digest = self._digest()
+        digest = self.digest()
         if not self._known and not replaced:
             # Built by somebody since: what was loaded or trained then was not seen.
             self.declare_earlier_training()
@@ -153,6 +168,18 @@ class WeightsOfRun:
         elif digest not in self._known:
             self._declare_replaced(_left_by_trials.get(digest, trial))
         self._known.add(digest)
+
+    def digest(self):
+        """Returns what the present weights are known by, bytes; public moments are left out."""
+        layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
+        left_out = {id(v) for layer in layers for v in layer.moments_variables}
+        state = hashlib.sha256()
+        for variable in self._weights():
+            if id(variable) not in left_out:
+                value = np.ascontiguousarray(variable.numpy())
+                state.update(f"{value.dtype.str}{value.shape}".encode())
+                state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
+        return state.digest()
 
     def erase(self, optimizer):
         """Overwrites the weights, and what an optimizer keeps of their gradients."""
@@ -181,14 +208,3 @@ class WeightsOfRun:
 
     def _weights(self):
         return self._model.weights if self._model.built else []
-
-    def _digest(self):
-        layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
-        left_out = {id(v) for layer in layers for v in layer.moments_variables}
-        state = hashlib.sha256()
-        for variable in self._weights():
-            if id(variable) not in left_out:
-                value = np.ascontiguousarray(variable.numpy())
-                state.update(f"{value.dtype.str}{value.shape}".encode())
-                state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
-        return state.digest()

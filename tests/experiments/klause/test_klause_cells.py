@@ -158,10 +158,11 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
 
 def test_of_wide_networks_the_paper_states_no_length():
     assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
-        "epochs 1, the paper states none; expected lot 1024 for 4096; ema decay 0.9 for 0.9999; "
-        "views 4 for 16"
+        "epochs 1 for the length of De et al., which the paper does not repeat; expected lot 1024 "
+        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16; precision mixed_bfloat16 for float32"
     )
-    assert klause.spec("cifar10", "wrn_16_4", 8.0, steps=7).reduced.startswith("updates 7, the")
+    of_steps = klause.spec("cifar10", "wrn_16_4", 8.0, steps=7)
+    assert of_steps.reduced.startswith("updates 7 for the length")
 
 
 def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
@@ -170,13 +171,19 @@ def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
 
     papers = dict(epochs=50, plateau="test", precision="float32")
     assert reduced() == "" == reduced(ema_decay=0.9)  # the average is taken beside
+    assert reduced(precision="mixed_bfloat16") == "precision mixed_bfloat16 for float32"
+    assert reduced(views="random") == "kind of views random for moved"
     assert reduced(plateau="none") == "plateau none for test"
     assert reduced(epochs=60) == "epochs 60 for 50"
     assert reduced(optimizer="sgd", learning_rate=3.0, l2_norm_clip=1.0) == (
         "l2 norm clip 1.0 for 1.5; optimizer sgd for nadam; learning rate 3.0 for 0.001"
     )
     assert reduced(expected_batch_size=2048) == "expected lot 2048 for 1024"
-    assert reduced(augmentation_multiplicity=4, views="random") == "views 4 for 1"
+    assert reduced(augmentation_multiplicity=4, views="random") == (
+        "views 4 for 1; kind of views random for moved"
+    )
+    held_out = klause.spec("cifar10", "resnet9", 7.42, held_out=5000)
+    assert held_out.paper_value is None  # of other images
 
 
 def test_a_search_of_others_is_not_claimed():

@@ -84,11 +84,17 @@ def test_the_validation_examples_are_asked_within_their_own_budget(
 
 
 def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(make_record):
-    record = make_record(epsilon=2.5, epsilon_validation=0.75, not_covered=["The weather."])
+    record = make_record(
+        epsilon=2.5,
+        epsilon_validation=0.75,
+        not_covered=["The weather."],
+        weights_from_elsewhere=["Weights of before."],
+    )
     run = types.SimpleNamespace(data=types.SimpleNamespace(validation_x=np.zeros(30)))
     assert PrivateRun.spent(run, record) == (
         "epsilon 2.5 at delta 1e-05 (rdp); for the 30 validation examples queried for the plateau: "
-        "epsilon 0.75 at delta 1e-05\n  NOT COVERED: The weather."
+        "epsilon 0.75 at delta 1e-05\n  ADDS TO THIS EPSILON: Weights of before."
+        "\n  NOT COVERED: The weather."
     )
 
 

@@ -134,3 +134,31 @@ def test_what_is_added_up_is_at_most_four_times_as_long_as_the_clip(form, monkey
     assert norm <= LONGER * 0.5 * (1 + 1e-6)
     assert norm > 0.5  # or this would say nothing
     assert dtype == tf.float64
+
+
+@pytest.mark.parametrize("gain", [1.0, 20.0])
+def test_patches_that_cancel_do_not_lengthen_a_row(gain):
+    """What the gain gets rounds otherwise than the gradient of the kernel."""
+    keras.utils.set_random_seed(0)
+    layer = WeightStandardizedConv2D(1, 3, use_bias=False)
+    model = keras.Sequential([keras.Input((24, 24, 1)), layer])
+    layer.gain.assign([gain])
+    rng, clip, most = np.random.default_rng(0), 1e-3, 0.0
+
+    def loss_fn(x, y, weight):
+        predictions = model(x, training=True)
+        return tf.reduce_sum(predictions, [1, 2, 3]) * weight, predictions
+
+    @tf.function
+    def clipped(x):
+        rows = x, tf.zeros([1]), tf.ones([1]), tf.ones([1])
+        return book_keeping(model, loss_fn, rows, model.trainable_variables, clip).gradients
+
+    for _ in range(300):
+        large, part = rng.integers(3 * 2**20, 2**22), rng.integers(2**20, 2**21)
+        x = np.zeros((1, 24, 24, 1), np.float32)
+        x[0, 4, 4], x[0, 8, 12], x[0, 14, 6] = large, -part, part - large
+        x[0, 0, 0] = rng.choice([-1, 1])
+        gradients = [g.numpy().astype(np.float64) for g in clipped(tf.constant(x))]
+        most = max(most, np.sqrt(sum(np.square(g).sum() for g in gradients)))
+    assert most <= clip * (1 + 1e-6)

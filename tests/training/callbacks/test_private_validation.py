@@ -542,13 +542,39 @@ class TestTrainingData:
             rows.measure(trained)
         assert not trained.ledger.asked(rows.name)
 
+    def test_rows_of_earlier_and_later_fits_are_checked(self, build, private, data, cross_entropy):
+        x, y = data
+        asked = PrivateValidation(x + 1, y, noise_multiplier=1.0)
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        trained.fit(x + 2, y, steps_per_epoch=1, epochs=1, verbose=0)
+        trained.fit(x, y, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[asked])
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            trained.fit(x + 1, y, steps_per_epoch=1, epochs=1, verbose=0)
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            PrivateValidation(x + 2, y, noise_multiplier=1.0).measure(trained)
+        assert trained.ledger.updates == 2
+
+    def test_they_are_kept_as_they_were_given(self, data):
+        x, y = data[0] + 1, np.array(data[1])
+        callback = PrivateValidation(x, y, noise_multiplier=1.0)
+        x[:], y[:] = data[0], 0
+        callback.check_training_data(data[0])
+        assert callback.y.any()
+
     def test_public_ones_are_checked_too(self, build, private, data, cross_entropy):
         trained = private(build())
         trained.compile("sgd", cross_entropy)
         settings = {"validation_is_public": True, "verbose": 0, "epochs": 1}
-        with pytest.raises(ValueError, match="Expected public validation_data .* got 40 of 40"):
-            trained.fit(*data, validation_data=data, **settings)
-        trained.fit(*data, validation_data=(data[0] + 1, data[1]), **settings)
+        x, y = data
+        for rows in (data, [x, y], (tf.constant(x), tf.constant(y)), (x[:, :, None], y)):
+            with pytest.raises(ValueError, match="Expected public validation_data .* got 40 of 40"):
+                trained.fit(*data, validation_data=rows, **settings)
+        stopping = keras.callbacks.EarlyStopping("val_loss")
+        rows = (x + 1, y)
+        trained.fit(*data, validation_data=rows, callbacks=[stopping], **settings)
+        statement = trained.privacy_statement()
+        assert "whose val_loss EarlyStopping acted on, are public was said to fit()" in statement
 
     @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
     def test_training_rows_are_refused(self, change, data, validation):
@@ -607,3 +633,45 @@ def gaussian_rdp_epsilon(noise_multiplier, queries, delta):
     )
     accountant = dp_accounting.rdp.RdpAccountant(orders=RDP_ORDERS).compose(event)
     return accountant.get_epsilon(delta)
+
+
+class TestSeveralAnswers:
+    @pytest.fixture
+    def trained(self, build, private, data, cross_entropy):
+        def train():
+            model = private(build())
+            model.compile("sgd", cross_entropy)
+            model.fit(*data, steps_per_epoch=1, epochs=1, verbose=0)
+            return model
+
+        return train
+
+    def test_an_answer_is_of_the_weights_and_the_rows_that_it_was_asked_of(
+        self, trained, validation, no_noise
+    ):
+        model, (x, y) = trained(), validation
+        first = PrivateValidation(x, y, noise_multiplier=1.0)
+        before = first.measure(model)
+        assert first.measure(model) == before and model.ledger.queries == 1
+        model.set_weights([0 * w for w in model.get_weights()])
+        assert first.measure(model) == pytest.approx(np.mean(y == 0))
+        assert model.ledger.queries == 2
+        few = PrivateValidation(x[:5], y[:5], noise_multiplier=1.0)
+        assert few.measure(model) == pytest.approx(np.mean(y[:5] == 0))
+        assert model.ledger.queries == 3
+
+    def test_answers_in_several_runs_are_said_to_add_up(self, trained, validation):
+        first, second = trained(), trained()
+        callback = PrivateValidation(*validation, noise_multiplier=1.0)
+        callback.measure(first)
+        assert "for them the epsilons and the deltas add up" not in first.privacy_statement()
+        callback.measure(second)
+        for model in (first, second):
+            assert "for them the epsilons and the deltas add up" in model.privacy_statement()
+
+    def test_the_noise_has_no_end_that_a_delta_would_see(self, monkeypatch):
+        class Outermost:
+            getrandbits, random = staticmethod(lambda bits: 0), staticmethod(lambda: 0.0)
+
+        monkeypatch.setattr(private_validation.random, "SystemRandom", Outermost)
+        assert 1800 < private_validation._whole_noise(100.0) < 1900

@@ -32,6 +32,24 @@ def test_average_follows_its_recurrence_and_is_applied_for_a_while(
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+def test_an_execution_of_several_updates_counts_as_many(build, private, data, cross_entropy):
+    trained = private(build(), steps=7)
+    trained.compile(keras.optimizers.SGD(0.5), cross_entropy, steps_per_execution=3)
+    average, seen = WeightAverage(0.9), []
+    weights = lambda *_: seen.append(trained.model.trainable_variables[0].numpy())  # noqa: E731
+    trace = keras.callbacks.LambdaCallback(on_train_begin=weights, on_train_batch_end=weights)
+    trained.fit(*data, verbose=0, epochs=1, steps_per_epoch=7, callbacks=[average, trace])
+    expected, update = seen[0], 0
+    for now, updates in zip(seen[1:], (3, 3, 1), strict=True):
+        for _ in range(updates):
+            update += 1
+            decay = min(0.9, (1 + update) / (10 + update))
+            expected = decay * expected + (1 - decay) * now
+    with average.applied():
+        found = trained.model.trainable_variables[0].numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_what_it_averaged_of_another_model_is_not_taken_for_the_runs(
     build, private, data, cross_entropy
 ):

@@ -231,6 +231,23 @@ def test_eager_steps_are_proved_of_a_trace_and_the_statement_says_so():
     assert "with run_eagerly=True Python runs the model anew" in fitted(private)
 
 
+class OnlyWhenEager(layers.Layer):
+    def call(self, x):
+        mixes = tf.executing_eagerly() and x.shape[0] > 1
+        return x - 5 * tf.reduce_mean(x, 0, keepdims=True) if mixes else x
+
+
+def test_functions_that_are_switched_to_eager_are_no_graphs():
+    """By `tf.config.run_functions_eagerly`, at any time."""
+    private = compiled(made(around(OnlyWhenEager())), run_eagerly=False)
+    assert "anew in each step" not in fitted(private, epochs=1, steps_per_epoch=2)
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert "Python runs the model anew in each step" in fitted(private)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 class Counting(layers.Layer):
     """Python that does something else at each trace."""
 

@@ -15,6 +15,7 @@ from tfdpnorm.arguments import choice
 from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound
 from tfdpnorm.choices import CANARY_KINDS
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.vectorization import vectorized_map
 
 # Times the mean squared length of a clipped gradient: keeps estimates of similar canaries stable.
 _RIDGE = 0.1
@@ -159,7 +160,7 @@ class CanaryScores(keras.callbacks.Callback):
             return self._weights_part(Lot(*(t[tf.newaxis, tf.newaxis] for t in row)))
 
         ones = tf.ones(len(self._moments))
-        return tf.vectorized_map(one, (*self._canaries, ones, ones))
+        return vectorized_map(one, (*self._canaries, ones, ones))
 
 
 class CanaryAudit(NamedTuple):

@@ -49,6 +49,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure.
     as_in_the_paper = norm == "group" and settings["delta"] == paper.DELTA
+    as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
     return ExperimentSpec(
         **{
@@ -155,7 +156,7 @@ def _reduced(dataset, model, settings, paper_settings):
     epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
     length = f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
     if model in LENGTH_NOT_STATED:
-        parts = [f"{length}, the paper states none"]
+        parts = [f"{length} for the length of De et al., which the paper does not repeat"]
     elif epochs is None:
         parts = [f"{length} for {theirs} epochs"]
     else:

@@ -13,7 +13,9 @@ _RESNET = dict(
     learning_rate_schedule="constant",
     plateau="test",
     augmentation_multiplicity=1,
+    views="moved",
     ema_decay=None,
+    precision="float32",
 )
 _WIDE = dict(
     expected_batch_size=4096,
@@ -26,6 +28,7 @@ _WIDE = dict(
     ema_decay=0.9999,
     augmentation_multiplicity=16,
     views="random",
+    precision="float32",
 )
 PAPER = {"resnet9": _RESNET, "resnet50": _RESNET, "wrn_16_4": _WIDE, "wide_resnet": _WIDE}
 EPOCHS = {"cifar10": 50, "imagenette": 50, "tiny_imagenet": 90}

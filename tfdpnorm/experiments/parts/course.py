@@ -104,7 +104,9 @@ class Plateau(Optimizer):
     )
 
     plateau_dataset: str | None = knob(
-        None, "For --plateau=public: labelled examples of the same classes, nobody's secret."
+        None,
+        "For --plateau=public: labelled examples of the same classes that are nobody's secret, a "
+        "folder of images or a CSV file as in docs/import.md; its classes are numbered by name.",
     )
 
     def __post_init__(self):

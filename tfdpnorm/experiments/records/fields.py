@@ -28,6 +28,7 @@ FIELDS = (
     "guarantee_holds",
     "no_guarantee_because",
     "not_covered",
+    "weights_from_elsewhere",
     "num_examples",
     "expected_batch_size",
     "sampling_rate",

@@ -42,19 +42,23 @@ def write_record(directory, record, fields=FIELDS):
             continue
 
 
-def read_records(directory, experiment=None, fields=FIELDS):
+def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False):
     """Returns the records of a folder, sorted by file name; older ones upgraded.
 
     Args:
         directory: Folder of JSON records.
         experiment: Only those of this experiment.
         fields: What they must have.
+        newest_last: Sort them by when they were written instead.
 
     Raises:
         ValueError: naming a file that is not a record.
     """
     records = []
-    for path in sorted(pathlib.Path(directory).glob("*.json")):
+    paths = sorted(pathlib.Path(directory).glob("*.json"))
+    if newest_last:
+        paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in paths:
         if path.name.startswith("."):
             continue  # half written by a process that was killed
         try:

@@ -18,6 +18,7 @@ _BEFORE = {
     "search": "on the test set, over a few runs",
     "curve": [],
     "not_covered": None,  # was not noted
+    "weights_from_elsewhere": None,  # likewise
     "test_top5": None,
     "test_top5_ema": None,
 }

@@ -16,8 +16,11 @@ _METHOD = (
     "values of Lanczos steps. The paper has power iteration and Hutchinson's estimate, of at "
     "most 1,000 products and a tolerance of 0.001 each, and does not say on how many examples.\n\n"
     "Negative eigenvalues are counted among the Ritz values, and depend on how many there are. The "
-    "paper does not say how many it had: ours may be compared with each other, not with the "
-    "paper's."
+    "paper does not say how many it had: "
+)
+_ALIKE = "ours may be compared with each other, not with the paper's."
+_OTHERWISE = (
+    "ours may not be compared with the paper's, **nor with each other, since {names} differ**."
 )
 _PATHS = {
     "residual": "V_R, residual path",
@@ -67,7 +70,15 @@ def landscape_table(with_scale_norm, without):
         _command(flag, record)
         for flag, record in zip(("with_scale_norm", "without_scale_norm"), pair, strict=True)
     )
-    return "\n\n".join(("Made from 2 records, by", "\n".join(commands), made, _METHOD))
+    return "\n\n".join(("Made from 2 records, by", "\n".join(commands), made, _method(pair)))
+
+
+def _method(pair):
+    """How the numbers were found, and what they may be compared with."""
+    names = [field.name for field in dataclasses.fields(LandscapeSettings)]
+    first, second = (record["flags"] for record in pair)
+    other = [name for name in names if first.get(name) != second.get(name)]
+    return _METHOD + (_OTHERWISE.format(names=", ".join(other)) if other else _ALIKE)
 
 
 def _command(flag, record):

@@ -86,10 +86,14 @@ def public_knowledge(records):
 
 
 def _minutes(records):
-    """A further column: the median wall time of each network's runs."""
+    """A further column: the median wall time of each network's runs.
+
+    That of a resumed run is not known: its record has the time since it was last resumed.
+    """
     seconds = collections.defaultdict(list)
     for record in records:
-        seconds[record["network"]].append(record["seconds"])
+        if not record["resumes"]:
+            seconds[record["network"]].append(record["seconds"])
     of_network = {name: f"{statistics.median(s) / 60:.0f}" for name, s in seconds.items()}
     return {"minutes a run": of_network}
 
@@ -112,6 +116,8 @@ def _entry(records, form):
         text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
         text += "; reduced scale"
+    if any(record["weights_from_elsewhere"] for record in records):
+        text += "; the epsilon of an earlier run adds to it"
     if any(record["epsilon_claimed"] is not None for record in records):
         text += "; epsilon claimed by the paper, NOT A GUARANTEE"
         if all(record["guarantee_holds"] for record in records):

@@ -17,6 +17,7 @@ from tfdpnorm.data import (
     unlike_public,
     word_ids,
 )
+from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.experiments.parts import Pretraining, PublicRows, ScoredOn
 from tfdpnorm.experiments.runs.pretraining import CACHE_DIR, frozen_features
@@ -98,11 +99,11 @@ def load_experiment_data(
         OSError: if the file of a public vocabulary cannot be read.
         ValueError: if there are too few public rows, or too few to hold any out.
     """
-    source = source or load_examples
-    train = source(spec.dataset, "train", data_dir)
+    load = source or load_examples
+    train = load(spec.dataset, "train", data_dir)
     test = None
     if not _is_held_out(spec):  # nobody looks at it
-        test = source(spec.dataset, "test", data_dir)
+        test = load(spec.dataset, "test", data_dir)
     if prepare is None:
         _check_fits(spec, is_text=train.x.dtype == object)
     left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
@@ -117,9 +118,7 @@ def load_experiment_data(
     if spec.max_examples is not None and spec.max_examples < len(train.x):
         left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
-    looked_at, train, kept_back = validation_rows(
-        spec, train, lambda name: source(name, "train", data_dir)
-    )
+    looked_at, train, kept_back = validation_rows(spec, train, source or load_labelled, data_dir)
     if kept_back:
         left_out.append(kept_back)
     if _is_held_out(spec):

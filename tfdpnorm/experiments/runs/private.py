@@ -145,6 +145,7 @@ class PrivateRun(Run):
             "guarantee_holds": ledger.guarantee_holds,
             "no_guarantee_because": list(ledger.no_guarantee_because),
             "not_covered": list(ledger.excluded),
+            "weights_from_elsewhere": [*ledger.foreign, *self.model.weights_of_run.unrecorded],
             "num_examples": plan.num_examples,
             "expected_batch_size": plan.expected_batch_size,
             "sampling_rate": plan.sampling_rate,
@@ -172,7 +173,9 @@ class PrivateRun(Run):
                 count = f"{len(self.data.validation_x):,}"
                 spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
                 text += f"; for the {count} validation examples queried for the plateau: {spent}"
-            return "\n  ".join([text, *(f"NOT COVERED: {s}" for s in record["not_covered"])])
+            more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
+            more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
+            return "\n  ".join([text, *more])
         text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         if record["epsilon_claimed"] is not None:
             text += f"\n  {_claimed(record['epsilon_claimed'])}"

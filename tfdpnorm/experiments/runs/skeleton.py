@@ -194,7 +194,10 @@ def make_record(training, seconds, examples):
 
 def _summary(training, record):
     """Returns the result of a run in words, the paper's figure beside ours."""
-    ours = f"test accuracy {record['test_accuracy']:.2f} %"
+    of = "test accuracy"
+    if getattr(training.spec, "held_out", None):
+        of = "accuracy of the examples held out"
+    ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:
         ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"
     if paper_text(record):

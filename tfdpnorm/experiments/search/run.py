@@ -109,6 +109,7 @@ class SearchRun(Run):
             "guarantee_holds": ledger.guarantee_holds,
             "no_guarantee_because": list(ledger.no_guarantee_because),
             "not_covered": list(ledger.excluded),
+            "weights_from_elsewhere": list(ledger.foreign),
             "trials": self.trials(),
         }
 

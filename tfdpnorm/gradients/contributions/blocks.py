@@ -34,7 +34,7 @@ class BlockOuterSum(Contribution):
         self._matrices = None
 
     def merged(self, other):
-        if not isinstance(other, BlockOuterSum):
+        if not isinstance(other, BlockOuterSum) or other._layout != self._layout:
             return super().merged(other)
         a, b = tf.concat([self._a, other._a], 2), tf.concat([self._b, other._b], 2)
         return BlockOuterSum(a, b, *self._layout)
@@ -52,7 +52,7 @@ class BlockOuterSum(Contribution):
 
     def squared_norms(self):
         if self._a.shape[2] == 1:
-            squares = [tf.reduce_sum(tf.square(x), axis=-1) for x in (self._a, self._b)]
+            squares = [sum_of_squares(x, axis=[-1]) for x in (self._a, self._b)]
             return tf.reduce_sum(squares[0] * squares[1], axis=[1, 2])
         if self._gram_is_cheaper():
             grams = [tf.matmul(x, x, transpose_b=True) for x in (self._a, self._b)]

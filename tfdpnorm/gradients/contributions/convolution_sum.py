@@ -62,7 +62,7 @@ class ConvolutionSum(Contribution):
     def merged(self, other):
         if not isinstance(other, ConvolutionSum):
             return super().merged(other)
-        if other._rows_per_example != self._rows_per_example:
+        if other._rows_per_example != self._rows_per_example or other._window != self._window:
             return super().merged(other)
         both = copy.copy(self)
         both._calls = self._calls + other._calls
@@ -105,8 +105,12 @@ class ConvolutionSum(Contribution):
         """The gradients by the variable from those by the kernel: [..., *kernel_shape], both."""
         return gradients
 
-    def _measures(self, gradients):
-        """What `_norms_from` needs of gradients [..., *kernel_shape]: [..., k]."""
+    def _measures(self, gradients, place=None):
+        """What `_norms_from` needs of gradients [..., *kernel_shape]: [..., k].
+
+        Of those of one place in the kernel, a tuple, it is a part, and the parts add up.
+        """
+        del place
         return sum_of_squares(gradients, axis=list(range(-len(self._shape), 0)))
 
     def _norms_from(self, measures):
@@ -150,7 +154,10 @@ class ConvolutionSum(Contribution):
         parts = [tf.add_n(of_place) for of_place in zip(*of_calls, strict=True)]
         ones = [1] * (len(self._shape) - 2)
         measures = tf.add_n(
-            [self._measures(tf.reshape(p, [-1, *ones, *self._shape[-2:]])) for p in parts]
+            [
+                self._measures(tf.reshape(p, [-1, *ones, *self._shape[-2:]]), place)
+                for p, place in zip(parts, np.ndindex(*self._window.kernel_size), strict=True)
+            ]
         )
         # More than adding up the squares of the places may lose.
         return parts, measures * (1 + len(parts) * np.finfo(measures.dtype.as_numpy_dtype).eps)

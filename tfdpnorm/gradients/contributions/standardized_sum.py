@@ -116,38 +116,44 @@ class StandardizedConvolutionSum(ConvolutionSum):
     def _finished(self, gradients):
         return self._standardization.pulled_back(gradients)
 
-    def _measures(self, gradients):
+    def _measures(self, gradients, place=None):
         axes = [-4, -3, -2]
-        squares = sum_of_squares(gradients, axis=axes)
-        return tf.stack([squares, tf.reduce_sum(gradients, axis=axes)], axis=-2)
+        unit = self._standardization.unit
+        unit = tf.cast(unit if place is None else unit[place], gradients.dtype)
+        # u . G of the G that is added up: `by_gain` has roundings of its own, which patches that
+        # cancel in G leave in it.
+        sums = [tf.reduce_sum(x, axis=axes) for x in (gradients, gradients * unit)]
+        return tf.stack([sum_of_squares(gradients, axis=axes), *sums], axis=-2)
 
     def _norms_from(self, measures):
-        squares, along_ones = tf.unstack(measures, axis=1)
+        squares, along_ones, along_unit = tf.unstack(measures, axis=1)
         scale = self._standardization.scale
         whole = tf.reduce_sum(squares * tf.square(scale), axis=1)
-        rest = tf.maximum(whole - self._removed(along_ones * scale), 0.0)
-        # The difference may round to too little, as in `gram_norms`: `whole` and what is removed
-        # come from sums over the n entries of a filter, the latter squared.
+        rest = tf.maximum(whole - self._removed(along_ones, along_unit), 0.0)
+        # The difference may round to too little, as in `gram_norms`: `whole`, what is removed, and
+        # u itself come from sums over the n entries of a filter, the second of them squared.
         n = self._shape[:-1].num_elements()
-        rest += (3 * n + 8) * np.finfo(whole.dtype.as_numpy_dtype).eps / 2 * whole
+        rest += (7 * n + 16) * np.finfo(whole.dtype.as_numpy_dtype).eps / 2 * whole
         return tf.maximum(rest, whole / MOST_REMOVED)
 
-    def _removed(self, along_ones):
-        """[rows], what is taken out of ||G'||^2, from (1 . G'), [rows, filters]."""
-        along_unit = self._by_gain * self._standardization.scale * self._standardization.free
-        n = self._shape[:-1].num_elements()
+    def _removed(self, along_ones, along_unit):
+        """[rows], what is taken out of ||G'||^2, from (1 . G) and (u . G), [rows, filters]."""
+        scale, n = self._standardization.scale, self._shape[:-1].num_elements()
+        along_ones, along_unit = along_ones * scale, along_unit * scale * self._standardization.free
         return tf.reduce_sum(tf.square(along_ones) / n + tf.square(along_unit), axis=1)
 
     def _gram_norms(self):
         ((images, b),) = self._calls
         positions = b.shape[1:-1].num_elements()
-        b = tf.reshape(b, [-1, positions, b.shape[-1]]) * self._standardization.scale
+        b = tf.reshape(b, [-1, positions, b.shape[-1]])
         # The sum over a patch is a convolution of the sum over channels with ones.
         one_channel = tf.reduce_sum(images, axis=-1, keepdims=True)
         kernel = tf.ones([*self._shape[:-2], 1, 1], b.dtype)
         sums = tf.reshape(self._window.convolved(one_channel, kernel), [-1, 1, positions])
         along_ones = tf.squeeze(tf.matmul(sums, b), 1)
+        b *= self._standardization.scale
         grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
         # Sums over a patch and over the positions are squared in what is removed.
         terms = 4 * (self._shape[:-1].num_elements() + positions)
-        return gram_norms(*grams, self._roundings, self._removed(along_ones), terms)
+        removed = self._removed(along_ones, self._by_gain)
+        return gram_norms(*grams, self._roundings, removed, terms)

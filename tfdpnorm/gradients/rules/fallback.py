@@ -6,6 +6,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
+from tfdpnorm.keras_compat.call_context import as_called, training_of_call
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 
@@ -18,17 +19,21 @@ class FallbackRule(Rule):
     clipped by its own norm.
     """
 
+    splits_by_size = True
+
     def applies(self, layer):
         return not any(isinstance(x, PublicMomentsLayer) for x in sublayers(layer))
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         outputs = call(inputs, *args, **kwargs)
-        for z in _distinct(outputs):
-            watch(z)
-        return outputs, (call, (inputs, args, kwargs))
+        # Copies: of two outputs, one may be computed from the other, and the gradient by that would
+        # come back through both.
+        given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
+        outputs = tf.nest.map_structure(lambda z: given_on.get(id(z), z), outputs)
+        return outputs, (call, (inputs, args, kwargs), training_of_call())
 
     def contributions(self, layer, remembered, gradients):
-        call, arguments = remembered
+        call, arguments, training = remembered
         variables = [v for v in own_weights(layer) if v.trainable]
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
@@ -48,9 +53,13 @@ class FallbackRule(Rule):
                 for x, split in zip(flat, in_rows, strict=True)
             ]
             inputs, args, kwargs = tf.nest.pack_sequence_as(arguments, rebuilt)
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
+            with (
+                as_called(layer, inputs, training),
+                tf.GradientTape(watch_accessed_variables=False) as tape,
+            ):
                 tape.watch(variables)
                 outputs = _distinct(call(inputs, *args, **kwargs))
+            _check_one_row(layer, outputs, gradients)
             found = tape.gradient(
                 outputs,
                 variables,
@@ -62,6 +71,29 @@ class FallbackRule(Rule):
         split = [x for x, is_split in zip(flat, in_rows, strict=True) if is_split]
         per_row = map_rows(one, (split, list(gradients), tf.zeros([count])))
         return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]
+
+
+def _check_one_row(layer, outputs, gradients):
+    """Refuses a layer that gives other rows than that of its input.
+
+    It reads the rows elsewhere: in an attribute that another layer has set, for instance.
+    """
+    expected = [tf.TensorShape([1, *b.shape[1:]]) for b in gradients]
+    shapes = [z.shape for z in outputs]
+    fit = len(shapes) == len(expected)
+    if not fit or not all(map(tf.TensorShape.is_compatible_with, shapes, expected)):
+        raise refusal_of_engine(
+            f"Expected layer {layer.name!r} to give one row for one row of its arguments, got "
+            f"shapes {[tuple(s) for s in shapes]} for {[tuple(s) for s in expected]}, as if it "
+            "read rows that are no argument of its call"
+        )
+
+
+def _copy(z):
+    copy = tf.identity(z)
+    if hasattr(z, "_keras_mask"):
+        copy._keras_mask = z._keras_mask
+    return copy
 
 
 def _distinct(outputs):

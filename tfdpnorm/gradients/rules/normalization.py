@@ -45,16 +45,18 @@ class ScaleAndOffsetRule(Rule):
         b = widened(gradients[0])
         summed = [i for i in range(1, b.shape.rank) if i not in axes]
 
-        def summed_up(values):
+        def summed_up(values, variable):
             if summed == list(range(1, b.shape.rank - 1)):
                 return Instantiated(over_positions(values))
-            return Instantiated(tf.reduce_sum(values, axis=summed))
+            total = tf.reduce_sum(values, axis=summed)
+            # Keras reshapes, whatever the order of the axes.
+            return Instantiated(tf.reshape(total, [-1, *variable.shape]))
 
         found = []
         if layer.gamma is not None:
-            found.append((layer.gamma, summed_up(b * tf.cast(normalized, b.dtype))))
+            found.append((layer.gamma, summed_up(b * tf.cast(normalized, b.dtype), layer.gamma)))
         if layer.beta is not None:
-            found.append((layer.beta, summed_up(b)))
+            found.append((layer.beta, summed_up(b, layer.beta)))
         return found
 
 

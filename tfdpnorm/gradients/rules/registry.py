@@ -11,6 +11,9 @@ class Rule:
     what the gradient of each weight is made of (`contributions`).
     """
 
+    # Whether it splits what it remembered by size: whatever has as many entries as there are rows.
+    splits_by_size = False
+
     def applies(self, layer):
         """Whether the rule covers `layer` as it is configured."""
         del layer

@@ -1,8 +1,12 @@
 """Noisy looks at private validation data, each of them paid for in the ledger."""
 
+import contextlib
+import hashlib
+import io
 import math
 import random
 import warnings
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +23,12 @@ from tfdpnorm.privacy import (
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class, shared_rows
 
 NAME_PREFIX = "private_val_"
+_OTHER_RUNS = (
+    "What other runs were told of the validation examples: {name} answered about the same examples "
+    "there, and for them the epsilons and the deltas add up."
+)
+# By ledger, what the answers of this process were about, by name and update.
+_asked_of = weakref.WeakKeyDictionary()
 _ROWS_TRIED = 32
 
 
@@ -99,8 +109,9 @@ class PrivateValidation(keras.callbacks.Callback):
         name=NAME_PREFIX + "accuracy",
     ):
         super().__init__()
-        self.x = arrays.map_leaves(arrays.numeric_array, x, "x")
-        self.y = arrays.map_leaves(arrays.numeric_array, y, "y")
+        # Copies: what the caller writes to the arrays later is not what was checked.
+        self.x = arrays.map_leaves(lambda *a: arrays.numeric_array(*a).copy(), x, "x")
+        self.y = arrays.map_leaves(lambda *a: arrays.numeric_array(*a).copy(), y, "y")
         lengths = [
             (part, len(leaf))
             for part, given in (("x", self.x), ("y", self.y))
@@ -123,6 +134,8 @@ class PrivateValidation(keras.callbacks.Callback):
         self.name, self.queries, self.every, self.disjoint = name, queries, every, bool(disjoint)
         self._budget, self._correct, self._batch_size = budget, correct, batch_size
         self._planned, self._rows_at_once = None, batch_size
+        self._first_ledger = None  # weak reference to the first one that was charged, its file
+        self._digest_of_rows = _digest((self.x, self.y))
 
     def check_training_data(self, x):
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
@@ -174,7 +187,7 @@ class PrivateValidation(keras.callbacks.Callback):
         self.on_train_begin()
         private.check_measured(self)
         ledger = private.ledger
-        answer = ledger.answer(self.name)
+        answer = self._answer(ledger)
         if answer is None:
             asked = ledger.asked(self.name)
             if self.queries is not None and asked >= self.queries:
@@ -217,7 +230,7 @@ class PrivateValidation(keras.callbacks.Callback):
         if (epoch + 1) % self.every:
             return
         ledger = self.model.ledger
-        answer = ledger.answer(self.name)
+        answer = self._answer(ledger)
         if answer is None:
             if self.queries is not None and ledger.asked(self.name) >= self.queries:
                 # An error would lose the epoch, and with it every attempt to resume the run.
@@ -251,10 +264,25 @@ class PrivateValidation(keras.callbacks.Callback):
             )
         return self.queries
 
+    def _answer(self, ledger):
+        """What the ledger has for the present weights and these rows, or None.
+
+        Of an answer that another process got there is no more than the update: a resumed run has
+        the same weights there.
+        """
+        of = _asked_of.get(ledger, {}).get((self.name, ledger.position))
+        return ledger.answer(self.name) if of in (None, self._is_about()) else None
+
+    def _is_about(self):
+        return self.model.weights_of_run.digest(), self._digest_of_rows
+
     def _ask(self, ledger):
         count = int(self._judge(self.x, self.y).sum())
         if self.noise_multiplier == 0:
             return count
+        if self.disjoint:
+            self._declare_other_runs(ledger)
+        _asked_of.setdefault(ledger, {})[self.name, ledger.position] = self._is_about()
         ledger.record_query(
             self.name,
             noise_multiplier=self.noise_multiplier,
@@ -265,6 +293,20 @@ class PrivateValidation(keras.callbacks.Callback):
         answer = count + _whole_noise(self.noise_multiplier)
         ledger.record_answer(self.name, answer)
         return answer
+
+    def _declare_other_runs(self, ledger):
+        """Says in both ledgers, each of which counts its own answers, that there is another."""
+        path = getattr(ledger, "path", None)
+        if self._first_ledger is None:
+            self._first_ledger = weakref.ref(ledger), path
+        of, file = self._first_ledger
+        first = of()
+        if first is ledger or (file is not None and file == path):  # the same run, resumed
+            return
+        for either in (first, ledger):
+            if either is not None:
+                with contextlib.suppress(io.UnsupportedOperation):  # closed
+                    either.exclude(_OTHER_RUNS.format(name=self.name))
 
     def _judge(self, x, y):
         """Whether the model is right, bool [rows]."""
@@ -328,9 +370,20 @@ def _noise_multiplier(noise_multiplier, budget, queries):
 
 
 def _whole_noise(stddev):
-    """A rounded Gaussian number, from 2 x 53 bits of the operating system's entropy.
+    """A rounded Gaussian number, from the operating system's entropy.
 
-    It reaches 8.5 standard deviations; what an exact one has beyond weighs 1e-17, less than any
-    delta.
+    Box and Muller's, from a uniform number of 256 bits: it reaches 18 standard deviations, and what
+    an exact one has beyond weighs 1e-77, less than any delta.
     """
-    return round(random.SystemRandom().gauss(0.0, stddev))
+    entropy = random.SystemRandom()
+    uniform = (2 * entropy.getrandbits(256) + 1) / 2**257
+    radius = math.sqrt(-2.0 * math.log(uniform))
+    return round(stddev * radius * math.cos(2.0 * math.pi * entropy.random()))
+
+
+def _digest(structure):
+    state = hashlib.sha256()
+    for leaf in tf.nest.flatten(structure):
+        state.update(f"{leaf.dtype.str}{leaf.shape}".encode())
+        state.update(np.ascontiguousarray(leaf).tobytes())
+    return state.digest()

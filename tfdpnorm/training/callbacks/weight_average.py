@@ -11,7 +11,9 @@ class WeightAverage(keras.callbacks.Callback):
     """Keeps an exponential moving average of the trainable weights over the updates.
 
     average <- d average + (1 - d) weights after each update, where d = min(decay, (1 + t) /
-    (10 + t)) so that early updates, from random weights, do not stay in it.
+    (10 + t)) so that early updates, from random weights, do not stay in it. With
+    `steps_per_execution` above 1 callbacks see the weights after the last update of an execution
+    only, and those stand for all of its updates.
 
     Privacy:
         Post-processing: a function of the released weights only.
@@ -30,9 +32,11 @@ class WeightAverage(keras.callbacks.Callback):
         self.decay = decay
         self._averages = None
         self._count = None
+        self._made = 0  # steps of the optimizer that the average knows of
 
     def on_train_begin(self, logs=None):
         self.training_state(self.model)
+        self._made = int(self.model.optimizer.iterations)
 
     def training_state(self, model):
         """The averages and their count, for checkpoints of a run; made at the first call."""
@@ -50,7 +54,9 @@ class WeightAverage(keras.callbacks.Callback):
         return [*self._averages, self._count]
 
     def on_train_batch_end(self, batch, logs=None):
-        self._update()
+        before, self._made = self._made, int(self.model.optimizer.iterations)
+        for _ in range(before, self._made):
+            self._update()
 
     def _updated(self):
         self._count.assign_add(1.0)
@@ -65,13 +71,16 @@ class WeightAverage(keras.callbacks.Callback):
         """Context in which the model's weights are the averages."""
         if self._averages is None:
             raise RuntimeError("Expected a model that was trained with this callback.")
+        private = self.model if hasattr(self.model, "look_at_weights") else None
+        if private is not None:
+            private.look_at_weights()  # The averages vouch for none but those that they replace.
         variables = self._variables
         kept = [tf.identity(v) for v in variables]
         for variable, average in zip(variables, self._averages, strict=True):
             variable.assign(average)
-        weights_of_run = getattr(self.model, "weights_of_run", None)
-        if weights_of_run is not None:  # A function of the run's weights, and nothing else.
-            weights_of_run.note()
+        if private is not None:  # A function of the run's weights, and nothing else.
+            private.weights_of_run.note()
+            private.weights_of_run.remember()
         try:
             yield
         finally:

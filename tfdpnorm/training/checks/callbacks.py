@@ -57,7 +57,7 @@ def check_callbacks(
     | It looks at | what happens |
     |---|---|
     | a metric of the training examples | refused |
-    | `val_...` | the statement says so, unless the validation data are public |
+    | `val_...` | the statement says so, and whether the validation data were said to be public |
     | a `PrivateValidation`, "epsilon", "lr" | allowed |
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
@@ -131,11 +131,17 @@ def _record(callback, ledger, free, public_validation):
     name, monitor = type(callback).__name__, _monitored(callback)
     if monitor is not None and monitor != "epsilon" and not isinstance(callback, _NEVER_STOP):
         ledger.hold_to_plan(f"{name} may end training early, by {monitor}")
-    if monitor is not None and monitor not in free and not public_validation:
-        ledger.exclude(
-            f"The validation data, whose {monitor} {name} acted on without noise: its examples "
-            "are not protected. It is presumed to hold no training example."
-        )
+    if monitor is not None and monitor not in free:
+        if public_validation:
+            ledger.establish(
+                f"That the validation data, whose {monitor} {name} acted on, are public was said "
+                "to fit(). If they are not, this epsilon does not protect them."
+            )
+        else:
+            ledger.exclude(
+                f"The validation data, whose {monitor} {name} acted on without noise: its examples "
+                "are not protected. It is presumed to hold no training example."
+            )
     if isinstance(callback, _LOGGERS):
         whose = "training examples" + ("" if public_validation else " and validation data")
         ledger.exclude(

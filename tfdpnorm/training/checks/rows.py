@@ -4,6 +4,8 @@ import contextlib
 import traceback
 import weakref
 
+import tensorflow as tf
+
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.refusals import refusal_of_engine
@@ -114,10 +116,14 @@ class RowChecks:
     def trace(self, train_function, iterator):
         """Traces the training function of Keras, unless it was traced for this iterator.
 
+        Where it runs eagerly, by the model or by `tf.config.run_functions_eagerly`, which may be
+        switched on at any time, no graph says what it computes.
+
         Raises:
             ValueError: if per-example independence is not proved and had to be.
         """
-        if not hasattr(train_function, "get_concrete_function"):
+        is_graph = hasattr(train_function, "get_concrete_function")
+        if not is_graph or tf.config.functions_run_eagerly():
             self._rehearse(train_function, iterator)
             return
         if self._was_traced(train_function, iterator):

@@ -36,7 +36,7 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
             count = max(1, min(steps_per_execution(private), ledger.remaining_updates))
             try:
                 ledger.record_updates(count)
-                epsilon_metric.latest.assign(ledger.epsilon())
+                epsilon_metric.show(ledger.epsilon())
                 with exchanged_steps_per_execution(private, count):
                     logs = train_function(iterator)
                 before = ledger.updates
@@ -46,7 +46,7 @@ def recorded_in_ledger(train_function, private, noise, epsilon_metric):
                 raise
             if ledger.updates > before:
                 _warn_of_fewer_updates(ledger)
-                epsilon_metric.latest.assign(ledger.epsilon())
+                epsilon_metric.show(ledger.epsilon())
                 logs = {**logs, epsilon_metric.name: epsilon_metric.result()}
             return logs
 

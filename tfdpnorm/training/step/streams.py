@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfdpnorm import arguments
 from tfdpnorm.choices import PULL_BACKS
 from tfdpnorm.gradients.clipping import float32_factor
+from tfdpnorm.keras_compat.vectorization import vectorized_map
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import (
     PublicMomentsLayer,
@@ -167,7 +168,7 @@ class Streams:
             shown = Shown.of(self._joint(single, training), [])
             return tf.nest.map_structure(lambda t: t[0], shown)
 
-        return tf.vectorized_map(one, x).masked_predictions()
+        return vectorized_map(one, x).masked_predictions()
 
 
 def _joined(x, public_batch):

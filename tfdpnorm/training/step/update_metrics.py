@@ -1,5 +1,6 @@
 """Metrics of the training itself."""
 
+import numpy as np
 from tensorflow import keras
 
 
@@ -13,6 +14,13 @@ class Latest(keras.metrics.Metric):
     def __init__(self, name):
         super().__init__(name=name, dtype="float32")
         self.latest = self.add_weight(name="latest", initializer="zeros")
+
+    def show(self, number):
+        """Sets the number, rounded up where float32 has to round."""
+        rounded = np.float32(number)
+        self.latest.assign(
+            rounded if rounded >= number else np.nextafter(rounded, np.float32("inf"))
+        )
 
     def update_state(self, *args, **kwargs):
         """Does nothing: the number is assigned."""

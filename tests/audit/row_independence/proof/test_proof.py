@@ -259,3 +259,22 @@ def test_an_operation_without_a_rule_is_mixed_unless_all_that_it_reads_is_free()
     proof = prove(lambda x: tf.linalg.lu(x)[0], (tf.TensorSpec([P, 3, 3]),), P)
     assert proof.culprit.why == "no rule is known for this operation"
     assert prove(lambda x: x[:, 0] + tf.linalg.lu(tf.eye(3))[0][0, 0], (SPEC,), P).holds
+
+
+@tf.custom_gradient
+def by_place(x):
+    def backward(_):
+        places = tf.cast(tf.range(tf.shape(x)[0]), tf.float32)
+        return tf.tile(places[:, None], [1, x.shape[1]])
+
+    return tf.identity(x), backward
+
+
+def test_a_gradient_that_is_another_for_each_place_is_no_examples():
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((4,)), layers.Dense(3), layers.Lambda(by_place), layers.Dense(1)]
+    )
+    proof = prove_training(model, "mse", SPEC, tf.TensorSpec([P, 1]))
+    assert not proof.holds
+    assert "is taken row by row, but is another for each place in the batch" in proof.obstacle

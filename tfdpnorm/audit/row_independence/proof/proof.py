@@ -22,19 +22,26 @@ class Claim:
         per_example: How many entries of the first axis belong to each example.
         verdict: The verdict on it: `Free`, `Rows`, `ListOf` or `Mixed`.
         may_be_free: Whether a tensor that no example changes will do.
+        row_by_row: Whether entry i of it is taken for example i's, so that one that no example
+            changes has to be the same for all of them.
     """
 
     what: str
     per_example: int
     verdict: object
     may_be_free: bool = True
+    row_by_row: bool = False
 
     @property
     def holds(self):
         """Whether the claim is proved."""
         if isinstance(self.verdict, Free):
-            return self.may_be_free
+            return self.may_be_free and not self._tells_places_apart
         return self.verdict == Rows(0, self.per_example)
+
+    @property
+    def _tells_places_apart(self):
+        return self.row_by_row and self.verdict.draws_for(Rows(0, self.per_example)) != frozenset()
 
     @property
     def reads_no_example(self):
@@ -46,6 +53,8 @@ class Claim:
             return f"{self.what}: proved, {self.verdict}"
         if self.reads_no_example:
             return f"{self.what}: reads no example"
+        if isinstance(self.verdict, Free):
+            return f"{self.what}: is taken row by row, but is another for each place in the batch"
         return f"{self.what}: expected {Rows(0, self.per_example)}, got {self.verdict}"
 
 

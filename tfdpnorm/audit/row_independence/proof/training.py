@@ -40,6 +40,7 @@ class Traced(NamedTuple):
         per_example: How many entries of its first axis belong to one example.
         gradient: Number of the gradient by it, among all that are claimed of; None for others.
         tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
+        row_by_row: See `Claim`.
     """
 
     what: str
@@ -47,6 +48,7 @@ class Traced(NamedTuple):
     per_example: int
     gradient: int | None = None
     tap: object = None
+    row_by_row: bool = False
 
 
 def prove_training(model, loss, x, y, *, make_forward=None, **options):
@@ -197,7 +199,10 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
     seen = _claimed(kept)
     tensors = [t.tensor for t in seen]
     found = verdicts_of(graph, examples, tensors, public)
-    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, found.verdicts, strict=True)]
+    claims = [
+        Claim(t.what, t.per_example, v, row_by_row=t.row_by_row)
+        for t, v in zip(seen, found.verdicts, strict=True)
+    ]
     for i, each in enumerate(seen):
         if each.gradient is not None and not claims[each.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
@@ -252,10 +257,14 @@ def _claimed(kept):
                 continue  # what this call gives here does not reach the loss
             reached = True
             found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1, tap))
-            found.append(Traced(f"the gradient by what {layer} gives", b, rows))
+            found.append(Traced(f"the gradient by what {layer} gives", b, rows, row_by_row=True))
         if reached:
             what = f"what the rule of {layer} remembers"
-            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
+            count = tap.watched[0].shape[:1] if tap.rule.splits_by_size else None
+            found += [
+                Traced(what, value, rows, row_by_row=value.shape[:1] == count)
+                for value in remembered_tensors(tap.remembered)
+            ]
     return found
 
 

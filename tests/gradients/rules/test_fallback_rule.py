@@ -1,0 +1,142 @@
+"""Layers without a rule: what they are called with, what they give, and how they are called."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    double_precision,
+    example_rows,
+    loss_function,
+)
+from tfdpnorm.audit import prove_training
+from tfdpnorm.gradients import book_keeping
+
+layers = keras.layers
+pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")
+
+
+class Attention(layers.Layer):
+    """Of a user's, with a mask that is the same for all examples."""
+
+    def build(self, shape):
+        self.q, self.k = (self.add_weight(name, (shape[-1], shape[-1])) for name in "qk")
+
+    def call(self, x, bias):
+        scores = tf.matmul(x @ self.q, x @ self.k, transpose_b=True) + bias
+        return tf.matmul(tf.nn.softmax(scores), x)
+
+
+def attention_model(words, bias):
+    inputs = keras.Input((words, 4))
+    x = Attention()(inputs, bias=bias)
+    return keras.Model(inputs, layers.Dense(1)(layers.GlobalAveragePooling1D()(x)))
+
+
+@pytest.mark.parametrize("words", [6, 8])
+def test_a_mask_as_large_as_the_batch_is_not_split_over_it(words):
+    """In a batch of 8, row i would get row i of the mask."""
+    mask = -9.0 * (1 - tf.linalg.band_part(tf.ones([words, words]), -1, 0))
+    model = attention_model(words, mask)
+    proof = prove_training(model, "mse", tf.TensorSpec([8, words, 4]), tf.TensorSpec([8, 1]))
+    assert proof.holds == (words == 6)
+    if not proof.holds:
+        assert "is taken row by row, but is another for each place in the batch" in proof.obstacle
+
+
+class Film(layers.Layer):
+    """Scales by rows that are no argument of its call."""
+
+    context = None
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1], 3))
+
+    def call(self, x):
+        return tf.matmul(x, self.w) * self.context
+
+
+class FilmModel(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.film = layers.Dense(3, "tanh"), Film()
+
+    def call(self, x):
+        self.film.context = self.encoder(x)
+        return self.film(x)
+
+
+def test_rows_that_a_layer_reads_from_an_attribute_are_refused():
+    model = FilmModel()
+    model(tf.zeros([1, 4]))
+    x, y = tf.ones([6, 4]), tf.ones([6, 3])
+
+    def loss_fn(x, y, weight):
+        predictions = model(x, training=True)
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    with pytest.raises(ValueError, match="to give one row for one row of its arguments, got"):
+        book_keeping(model, loss_fn, (x, y, tf.ones(6), tf.ones(6)), model.trainable_variables, 1.0)
+
+
+class Chained(layers.Layer):
+    """Two outputs, of which one is computed from the other."""
+
+    def build(self, shape):
+        self.w, self.v = self.add_weight("w", (shape[-1], 3)), self.add_weight("v", (3, 3))
+
+    def call(self, x):
+        h = tf.tanh(x @ self.w)
+        return h, tf.tanh(h @ self.v)
+
+
+def test_an_output_that_is_computed_from_another_is_counted_once():
+    with double_precision():
+        inputs = keras.Input((4,))
+        first, second = Chained()(layers.Dense(4)(inputs))
+        model = keras.Model(inputs, layers.Add()([first, second]))
+        assert_equals_the_loop(model)
+
+
+class OnlyInTraining(layers.Layer):
+    def call(self, x, training=None):
+        return 2.0 * x if training else x
+
+
+class AsksKeras(layers.Layer):
+    """Holds a layer that learns from Keras whether this is training."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = OnlyInTraining()
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1], 3))
+
+    def call(self, x):
+        return self.inner(x @ self.w)
+
+
+def test_layers_inside_know_that_it_is_training():
+    with double_precision():
+        model = keras.Sequential([keras.Input((4,)), AsksKeras(), layers.Dense(2)])
+        assert_equals_the_loop(model)
+
+
+def test_variables_are_cast_under_mixed_precision():
+    with_policy = keras.mixed_precision.set_global_policy
+    with_policy("mixed_float16")
+    try:
+        model = keras.Sequential([keras.Input((4,)), AsksKeras(), layers.Dense(2, dtype="float32")])
+    finally:
+        with_policy("float32")
+    variables = model.trainable_variables
+    rows = example_rows(model, 3)
+    found = book_keeping(model, loss_function(model), rows, variables, 1e6)
+    with tf.GradientTape() as tape:
+        losses, _ = loss_function(model)(*rows[:3])
+        total = tf.reduce_sum(losses * rows[3])
+    for sums, expected in zip(found.gradients, tape.gradient(total, variables), strict=True):
+        np.testing.assert_allclose(sums, expected, rtol=0.02, atol=0.02)

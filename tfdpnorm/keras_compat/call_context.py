@@ -1,0 +1,36 @@
+"""Calling a layer's own `call` once more, as Keras called it.
+
+Private parts: `base_layer_utils.call_context` and `autocast_variable` of Keras 2, which say whether
+a call is part of training and what variables are cast to, to the layers inside as well.
+"""
+
+import contextlib
+import importlib
+
+from tensorflow import keras
+
+_SOURCE = keras.layers.Layer.__module__.partition(".engine.")[0]  # keras.src, or tf_keras.src
+_base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils")
+_autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
+
+
+def training_of_call():
+    """What the call of a layer that runs has for `training`: a bool, a tensor or None."""
+    return _base_layer_utils.call_context().training
+
+
+@contextlib.contextmanager
+def as_called(layer, inputs, training):
+    """Context in which layers inside of `layer` find what they found when Keras called it.
+
+    Args:
+        layer: The layer.
+        inputs: What it is called with.
+        training: As `training_of_call` gave it then.
+    """
+    context = _base_layer_utils.call_context()
+    with (
+        context.enter(layer=layer, inputs=inputs, build_graph=True, training=training),
+        _autocast_variable.enable_auto_cast_variables(layer._compute_dtype_object),
+    ):
+        yield
