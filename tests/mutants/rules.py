@@ -327,7 +327,12 @@ MUTANTS = (
     Mutant(
         "places-norm-of-some",
         f"{_PLACE}/convolution_sum.py",
-        (("                self._measures(tf.reshape(p", "                0 * self._measures(tf.reshape(p"),),
+        (
+            (
+                "                self._measures(tf.reshape(p",
+                "                0 * self._measures(tf.reshape(p",
+            ),
+        ),
         "What one place of the kernel adds to the norm of a row is left out.",
         tests_in("tests/gradients/test_convolution_forms.py", "test_all_forms_equal_the_loop"),
     ),

@@ -261,7 +261,7 @@ class PrivateTuner(keras_tuner.Tuner):
         if isinstance(self._score, PrivateValidation):
             public = self.hypermodel.settings(hp).get("public_batch")
             if not isinstance(public, str | SyntheticRows):  # These are made up.
-                check_validation_rows(self._score, None, public)
+                check_validation_rows(self._score, (), public)
 
     def _check_lots(self, hp):
         """Refuses lots that were not planned for, in a sample of the settings."""

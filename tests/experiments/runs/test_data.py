@@ -75,7 +75,7 @@ def test_public_examples_of_plateaus_leave_the_private_ones_alone(digits):
     "count, classes, message",
     [
         (50, 9, "Expected plateau_dataset with 10 classes of images, those of digits, got others"),
-        (39, 10, "Expected size <= 39"),
+        (39, 10, "Expected plateau_examples of at most 39"),
     ],
 )
 def test_public_examples_of_plateaus_that_do_not_fit(count, classes, message):

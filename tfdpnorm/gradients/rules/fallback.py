@@ -7,6 +7,7 @@ from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.call_context import as_called, training_of_call
+from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 
@@ -90,10 +91,7 @@ def _check_one_row(layer, outputs, gradients):
 
 
 def _copy(z):
-    copy = tf.identity(z)
-    if hasattr(z, "_keras_mask"):
-        copy._keras_mask = z._keras_mask
-    return copy
+    return with_keras_mask(z, keras_mask(z))
 
 
 def _distinct(outputs):
