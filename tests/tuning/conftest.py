@@ -18,6 +18,10 @@ class FakePrivate:
 
     def __init__(self, ledger, right):
         self.ledger, self._right = ledger, right
+        self.weights_of_run = self
+
+    def digest(self):
+        return repr(self._right).encode()
 
     def finish(self):
         self.ledger.finish()
