@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _ROWS = "tfdpnorm/training/checks/rows.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
+_PROOF = "tfdpnorm/audit/row_independence/proof/proof.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
 _COUNTERS = "test_what_counts_the_physical_batches_is_refused_by_all"
@@ -302,6 +303,13 @@ MUTANTS = (
         _TRAINING,
         (("b, rows, row_by_row=True", "b, rows"),),
         "A gradient that depends on the place in the batch alone counts as proved.",
+        ("tests/audit/row_independence/proof/test_proof.py",),
+    ),
+    Mutant(
+        "outputs-by-place",
+        _PROOF,
+        (("per_example, v, row_by_row=True)", "per_example, v)"),),
+        "An output that depends on the place in the batch alone counts as one of rows.",
         ("tests/audit/row_independence/proof/test_proof.py",),
     ),
     Mutant(

@@ -468,6 +468,13 @@ MUTANTS = (
         ("tests/gradients/rules/test_fallback_rule.py",),
     ),
     Mutant(
+        "first-row-of-an-attribute",
+        f"{_RULES}/fallback.py",
+        (("    if read:\n", "    if False:\n"),),
+        "A row is run beside the first of the rows that another layer has left in an attribute.",
+        ("tests/gradients/rules/test_fallback_rule.py",),
+    ),
+    Mutant(
         "rolls-over-the-rows",
         "tfdpnorm/keras_compat/vectorization.py",
         (("np.mod(axis, rank)", "axis"),),

@@ -100,6 +100,30 @@ def tensors_since(count):
     return [t for op in current_graph().get_operations()[count:] for t in op.outputs]
 
 
+def read_since(count, arguments):
+    """Returns the tensors, made before, that operations read since the graph had `count` of them.
+
+    Args:
+        count: See `operation_count`.
+        arguments: Structure: tensors in it are not counted. Nor are constants and variables.
+    """
+    if tf.executing_eagerly():
+        return []
+    graph = current_graph()
+    since = graph.get_operations()[count:]
+    new = {op.name for op in since}
+    # What comes from outside of a function enters it by a placeholder.
+    outside = {inside.op.name: given for given, inside in getattr(graph, "captures", ())}
+    found = [outside.get(op.name) for op in since]
+    found += [outside.get(t.op.name, t) for op in since for t in op.inputs if t.op.name not in new]
+    given = {id(t) for t in tf.nest.flatten(arguments, expand_composites=True)}
+    return [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given and _may_vary(t)]
+
+
+def _may_vary(tensor):
+    return tensor.dtype != tf.resource and tensor.op.type != "Const"
+
+
 def only_infers_shapes(graph):
     """Whether `graph` is one in which Keras runs layers only to learn shapes.
 

@@ -81,6 +81,42 @@ def test_rows_that_a_layer_reads_from_an_attribute_are_refused():
         book_keeping(model, loss_fn, (x, y, tf.ones(6), tf.ones(6)), model.trainable_variables, 1.0)
 
 
+class FilmOfFirst(Film):
+    """Of as many of these rows as it has of its input: of a row alone, the first one."""
+
+    def call(self, x):
+        return tf.matmul(x, self.w) * self.context[: tf.shape(x)[0]]
+
+
+@pytest.mark.parametrize("film", [Film, FilmOfFirst])
+def test_what_is_no_argument_of_the_call_is_refused_in_a_graph(film):
+    model = FilmModel()
+    model.film = film()
+    model(tf.zeros([1, 4]))
+    with pytest.raises(ValueError, match="arguments of its call, got a read of '.*Tanh:0'"):
+        prove_training(model, "mse", tf.TensorSpec([6, 4]), tf.TensorSpec([6, 3]))
+
+
+class ReadsConstants(layers.Layer):
+    """Of its own: a variable, an array, and a tensor from before the graph."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1], 3))
+        self.count = self.add_weight("count", (), trainable=False)
+        self.table, self.scale = tf.ones([3]), np.ones(3, "float32")
+
+    def call(self, x):
+        return tf.matmul(x, self.w) * self.table * self.scale + self.count
+
+
+def test_constants_and_variables_may_be_read():
+    inputs = keras.Input((4,))
+    layer = ReadsConstants()
+    model = keras.Model(inputs, layer(layers.Dense(4)(layer(inputs[:, :4]) @ tf.ones([3, 4]))))
+    proof = prove_training(model, "mse", tf.TensorSpec([6, 4]), tf.TensorSpec([6, 3]))
+    assert proof.holds, proof.obstacle
+
+
 class Chained(layers.Layer):
     """Two outputs, of which one is computed from the other."""
 

@@ -7,6 +7,7 @@ from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.call_context import as_called, training_of_call
+from tfdpnorm.keras_compat.graphs import operation_count, read_since
 from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
@@ -26,7 +27,7 @@ class FallbackRule(Rule):
         return not any(isinstance(x, PublicMomentsLayer) for x in sublayers(layer))
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
-        outputs = call(inputs, *args, **kwargs)
+        outputs = _called(layer, call, inputs, args, kwargs)
         # Copies: of two outputs, one may be computed from the other, and the gradient by that would
         # come back through both.
         given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
@@ -59,7 +60,7 @@ class FallbackRule(Rule):
                 tf.GradientTape(watch_accessed_variables=False) as tape,
             ):
                 tape.watch(variables)
-                outputs = _distinct(call(inputs, *args, **kwargs))
+                outputs = _distinct(_called(layer, call, inputs, args, kwargs))
             _check_one_row(layer, outputs, gradients)
             found = tape.gradient(
                 outputs,
@@ -72,6 +73,24 @@ class FallbackRule(Rule):
         split = [x for x, is_split in zip(flat, in_rows, strict=True) if is_split]
         per_row = map_rows(one, (split, list(gradients), tf.zeros([count])))
         return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]
+
+
+def _called(layer, call, inputs, args, kwargs):
+    """What a layer gives; refused if it reads tensors that it is not given.
+
+    They may be the rows of all examples, in an attribute that another layer has set, and the layer
+    may cut them to as many as it has of its input: then each example would get the first one's.
+    """
+    count = operation_count()
+    outputs = call(inputs, *args, **kwargs)
+    read = read_since(count, (inputs, args, kwargs, training_of_call()))
+    if read:
+        raise refusal_of_engine(
+            f"Expected layer {layer.name!r}, which has no gradient rule, to read tensors that are "
+            f"arguments of its call, got a read of {read[0].name!r}, which was computed before",
+            'Pass it as an argument of the call, or use engine="per_example".',
+        )
+    return outputs
 
 
 def _check_one_row(layer, outputs, gradients):

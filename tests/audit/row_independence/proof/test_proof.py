@@ -37,6 +37,11 @@ def test_a_proof_holds_if_every_output_does():
     assert "proved" in str(proof.claims[0])
 
 
+def test_what_differs_by_the_place_alone_is_no_row_of_an_example():
+    (failed,) = prove(lambda x: (x, tf.range(tf.shape(x)[0])), (SPEC,), P).failed
+    assert failed.what == "output 1" and "another for each place" in str(failed)
+
+
 def test_the_obstacle_says_which_operation_in_which_scope_did_what():
     def function(x):
         with tf.name_scope("mixing"):

@@ -155,7 +155,9 @@ def prove(function, specs, examples, per_example=1, several_batches=True):
 def prove_outputs(graph, examples, public=(), per_example=1, several_batches=True):
     """As `prove`, for the outputs of a graph; `public` as in `verdicts_of`."""
     found = verdicts_of(graph, examples, public=public)
-    claims = [Claim(f"output {i}", per_example, v) for i, v in enumerate(found.verdicts)]
+    claims = [
+        Claim(f"output {i}", per_example, v, row_by_row=True) for i, v in enumerate(found.verdicts)
+    ]
     return found.proof(claims, several_batches=several_batches)
 
 
