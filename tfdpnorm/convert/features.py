@@ -2,7 +2,8 @@
 
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
 together where that is proved of the graph. If private data have not touched the model, a guarantee
-for the features is one for the images. The file is as private as these.
+for the features is one for the images. The file is as private as these. A model that is known to
+have learnt from private data is warned of: what is trained on features knows nothing of it.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 import os
 import shutil
 import time
+import warnings
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +21,7 @@ from tfdpnorm import arguments, files
 from tfdpnorm.audit import rows_apart
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
+from tfdpnorm.privacy.marks import said_of
 
 VIEWS = ("as it is", "mirrored")
 _ROWS = 2_000  # of a piece: what an interruption costs at most
@@ -52,6 +55,8 @@ class FeatureExtractor:
         self._folder = files.make_folder(folder, "cache_dir")
         self._model, self._pixels, self._echo = model, pixels, echo
         self._views = VIEWS[:views]
+        for sentence in said_of(model.get_weights()):
+            warnings.warn(f"Features of model {model.name!r}: {sentence}", stacklevel=2)
         self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
         self._forwards = {}  # By the shape of an image: to convert a model takes a while.
 
