@@ -57,6 +57,16 @@ def path(tmp_path, request):
     return tmp_path / request.param
 
 
+def test_a_second_run_says_what_the_first_does_not_cover(tmp_path):
+    path = tmp_path / "a.keras"
+    first = trained(model(), convert="frozen", validate=False)
+    first.save(path)
+    marks._said.clear()
+    statement = made_private(path, convert="frozen").privacy_statement()
+    assert first.ledger.excluded
+    assert "What that run does not cover: " + " ".join(first.ledger.excluded) in statement
+
+
 def test_a_second_run_names_the_first(path):
     first = trained(model(), convert="frozen")
     first.save(path)

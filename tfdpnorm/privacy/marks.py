@@ -45,6 +45,7 @@ def mark_of(ledger, trained, *, foreign=()):
         "num_examples": ledger.plan.num_examples,
         "updates": ledger.updates,
         "no_guarantee_because": list(ledger.no_guarantee_because),
+        "excluded": list(ledger.excluded),
         "before": list(dict.fromkeys((*ledger.foreign, *foreign))),
         "weights": sorted(set(weight_digests(trained))),
     }
@@ -153,11 +154,13 @@ def _sentence(name, mark):
     )
     if mark["epsilon"] is None:
         return f"{first}, without a guarantee: {'; '.join(mark['no_guarantee_because'])}."
-    return (
+    sentence = (
         f"{first}, to epsilon = {ceil_text(mark['epsilon'])} at delta = {mark['delta']!r}. For an "
         "example that both runs trained on, the two epsilons add up, and so do the two deltas; the "
         "epsilon above is that of this run alone."
     )
+    left_out = " ".join(mark.get("excluded", ()))  # Marks of older versions have none.
+    return f"{sentence} What that run does not cover: {left_out}" if left_out else sentence
 
 
 def _tells(array):
