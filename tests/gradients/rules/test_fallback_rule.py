@@ -136,6 +136,22 @@ def test_an_output_that_is_computed_from_another_is_counted_once():
         assert_equals_the_loop(model)
 
 
+class Spectrum(layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1], 4))
+
+    def call(self, x):
+        return tf.signal.fft(tf.cast(x @ self.w, tf.complex128))
+
+
+def test_complex_outputs_have_gradients():
+    with double_precision():
+        inputs = keras.Input((4,))
+        spectrum = Spectrum()(layers.Dense(5)(inputs))
+        x = layers.Lambda(lambda z: tf.math.real(z) * tf.math.imag(z))(spectrum)
+        assert_equals_the_loop(keras.Model(inputs, layers.Dense(2)(x)))
+
+
 class OnlyInTraining(layers.Layer):
     def call(self, x, training=None):
         return 2.0 * x if training else x

@@ -114,6 +114,6 @@ def _copy(z):
 
 
 def _distinct(outputs):
-    """The floating tensors of a structure, each once: a recurrent layer gives its state twice."""
-    flat = [z for z in tf.nest.flatten(outputs) if z.dtype.is_floating]
+    """The tensors with gradients of a structure, each once: an RNN gives its state twice."""
+    flat = [z for z in tf.nest.flatten(outputs) if z.dtype.is_floating or z.dtype.is_complex]
     return list({id(z): z for z in flat}.values())
