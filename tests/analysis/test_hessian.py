@@ -121,6 +121,11 @@ def test_some_variables_and_none_that_the_loss_reads():
     np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-8)
 
 
+def test_a_matrix_of_zeros_is_symmetric():
+    unread = tf.Variable([1.0, 2.0], dtype=tf.float64)
+    assert Hessian(small_model(), *rows(), cross_entropy, variables=[unread]).asymmetry() == 0
+
+
 def images_model(*layers):
     keras.utils.set_random_seed(2)
     inputs = keras.Input((6, 6, 2), dtype="float64")

@@ -68,6 +68,15 @@ def test_a_matrix_of_zeros():
     found = lanczos(zeros, steps=5)
     assert found.values.tolist() == [0.0] and found.weights.tolist() == [1.0]
     assert found.errors.tolist() == [0.0]
+    assert np.isnan(found.condition_number)
+    assert [list(values) for values in extreme_eigenvalues(zeros)] == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("size, wrong", [(1, "largest"), (4, "smallest")])
+def test_eigenvalues_of_a_matrix_that_is_too_small(size, wrong):
+    expected = f"Expected {wrong} of at most {max(0, size - 3)} for a matrix of size {size}"
+    with pytest.raises(ValueError, match=expected):
+        extreme_eigenvalues(Known(np.ones(size)), largest=1, smallest=2)
 
 
 def test_extreme_eigenvalues(matrix):

@@ -101,11 +101,12 @@ class Hessian:
 
         Returns:
             |a . H b - b . H a|, relative to what the product of unrelated vectors of their lengths
-            would be.
+            would be; 0 for a matrix of zeros.
         """
         a, b = np.random.default_rng(seed).normal(size=(2, self.size))
         of_a, of_b = self.product(a), self.product(b)
-        return abs(a @ of_b - b @ of_a) / np.linalg.norm([*of_a, *of_b])
+        length = np.linalg.norm([*of_a, *of_b])
+        return abs(a @ of_b - b @ of_a) / length if length else 0.0
 
     def _product_of_sum(self, x, y, parts):
         with tf.GradientTape(watch_accessed_variables=False) as outer:

@@ -59,9 +59,9 @@ class RitzValues(NamedTuple):
 
     @property
     def condition_number(self):
-        """The smallest absolute value over the largest: chance, if most are nearly zero."""
+        """The smallest absolute value over the largest: chance, if most are nearly zero; or NaN."""
         sizes = np.abs(self.values)
-        return float(sizes.min() / sizes.max())
+        return float(sizes.min() / sizes.max()) if sizes.any() else float("nan")
 
 
 def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
@@ -110,14 +110,23 @@ def extreme_eigenvalues(matrix, largest=1, smallest=1, tolerance=1e-3, max_produ
         Pair of arrays: the largest, descending; the smallest, ascending.
 
     Raises:
+        ValueError: for a smaller matrix.
         RuntimeError: if it has not converged by then.
     """
     _check(tolerance, max_products)
+    most = max(0, matrix.size - 3)
+    for name, count in (("largest", largest), ("smallest", smallest)):
+        if arguments.integer(name, count, at_least=0) > most:
+            raise ValueError(
+                f"Expected {name} of at most {most} for a matrix of size {matrix.size}, got "
+                f"{count}. lanczos() has all eigenvalues of a small one."
+            )
     operator = LinearOperator((matrix.size,) * 2, matvec=matrix.product, dtype=np.float64)
     start = np.random.default_rng(seed).normal(size=matrix.size)
+    if not matrix.product(start).any():  # ARPACK has no start in a matrix of zeros.
+        return np.zeros(largest), np.zeros(smallest)
     found = []
     for count, which in ((largest, "LA"), (smallest, "SA")):
-        count = arguments.integer("largest" if which == "LA" else "smallest", count, at_least=0)
         if not count:
             found.append(np.zeros(0))
             continue
