@@ -117,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "public-rows-as-validation-rows",
-        "tfdpnorm/training/fit_data.py",
+        "tfdpnorm/training/rows_of_run.py",
         (("    if public_batch is not None:\n        tf.nest", "    if False:\n        tf.nest"),),
         "Public rows are asked about as private validation examples.",
         tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),

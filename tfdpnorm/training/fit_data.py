@@ -4,11 +4,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.audit import check_known_layers
-from tfdpnorm.data import PoissonBatches, check_public_batch
+from tfdpnorm.data import PoissonBatches
 from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
-from tfdpnorm.training.callbacks.judging import shared_rows
 from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
 from tfdpnorm.training.checks.given import (
     check_batch_size,
@@ -80,67 +79,6 @@ def is_sampled_by_this_library(batches):
     """
     replaced = {name for name in vars(batches) if hasattr(PoissonBatches, name)}
     return type(batches) is PoissonBatches and not replaced
-
-
-def same_rows(x, others):
-    """Whether two structures of arrays [N, ...] are equal, to the last bit."""
-    leaves, of_others = tf.nest.flatten(x), tf.nest.flatten(others)
-    return len(leaves) == len(of_others) and all(
-        a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-        for a, b in zip(leaves, of_others, strict=True)
-    )
-
-
-def check_validation_rows(validation, trained, public_batch):
-    """Checks that the rows of a `PrivateValidation` are neither training rows nor public ones.
-
-    Args:
-        validation: `PrivateValidation`.
-        trained: List of structures of arrays [N, ...], training rows.
-        public_batch: [M, ...] public rows, or None.
-
-    Raises:
-        ValueError: if some are.
-    """
-    for x in trained:
-        validation.check_training_data(x)
-    if public_batch is not None:
-        tf.nest.map_structure(check_public_batch, public_batch, validation.x)
-
-
-def check_public_validation(data, batches):
-    """Checks that validation data that are said to be public are no training rows.
-
-    Args:
-        data: As `fit` gets `validation_data`: (x, y) as a tuple or a list. Only arrays and tensors
-            are looked at.
-        batches: `PoissonBatches` of the training rows.
-
-    Raises:
-        ValueError: if some are.
-    """
-    if not isinstance(data, (tuple, list)) or not data:
-        return
-    ours, theirs = tf.nest.flatten(data[0]), tf.nest.flatten(batches.x)
-    if not all(isinstance(leaf, (np.ndarray, tf.Tensor)) for leaf in ours):
-        return
-    ours = [np.asarray(leaf) for leaf in ours]
-    if [_sizes(leaf) for leaf in ours] != [_sizes(leaf) for leaf in theirs]:
-        return
-    theirs = [np.asarray(leaf) for leaf in theirs]
-    ours = [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
-    shared = shared_rows(ours, theirs)
-    if shared:
-        raise ValueError(
-            f"Expected public validation_data that are no training rows, got {len(shared)} of "
-            f"{len(ours[0])} that are, the first of them rows {shared[:5]}. What callbacks choose "
-            "by them would not be covered. Take them out, or use PrivateValidation."
-        )
-
-
-def _sizes(leaf):
-    """The sizes of a row, without those of 1, which Keras adds and takes away."""
-    return [size for size in leaf.shape[1:] if size != 1]
 
 
 def prepared_lots(private, batches, noise, kept, loss):

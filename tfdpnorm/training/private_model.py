@@ -40,12 +40,9 @@ from tfdpnorm.training.checks.settings import (
 from tfdpnorm.training.course import course_of
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
-    check_public_validation,
-    check_validation_rows,
     checked_batches,
     is_sampled_by_this_library,
     prepared_lots,
-    same_rows,
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
 from tfdpnorm.training.noticed_searches import (
@@ -60,6 +57,7 @@ from tfdpnorm.training.resume.described import (
     described_rows,
     described_training,
 )
+from tfdpnorm.training.rows_of_run import RowsOfRun
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
 from tfdpnorm.training.step.losses import PerExampleLoss
@@ -137,8 +135,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._optimizer_of_run = OptimizerOfRun()
         self.is_erased = False
         self.conversion = None
-        self._trained_rows = []  # of each fit, if they differ from those before
-        self._validations = set()  # each `PrivateValidation` that was ever asked
+        self._rows_of_run = RowsOfRun(streams.public_batch)
         self._process = os.getpid()
         if not kept.restores:
             self.weights_of_run.declare_earlier_training()
@@ -323,14 +320,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
-        for validation in {*validations, *self._validations}:
-            self._check_rows_of(validation, batches)
-        if batches is not None:
-            if validation_is_public:
-                check_public_validation(kwargs.get("validation_data"), batches)
-            if not any(same_rows(batches.x, x) for x in self._trained_rows):
-                self._trained_rows.append(batches.x)
-        self._validations.update(validations)
+        public_data = kwargs.get("validation_data") if validation_is_public else None
+        self._rows_of_run.begin_fit(batches, validations, public_validation_data=public_data)
         check_callbacks(
             callbacks,
             self.ledger,
@@ -596,8 +587,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         Raises:
             ValueError: if its rows are those of a `fit`, or of the public batch.
         """
-        self._check_rows_of(validation, None)
-        self._validations.add(validation)
+        self._rows_of_run.add_validation(validation)
 
     def rows_to_predict_at_once(self, x, batch_size):
         """Returns how many rows `predict` may run together so that none changes another's answer.
@@ -625,13 +615,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.weights_of_run.check()
 
     # Details
-
-    def _check_rows_of(self, validation, batches):
-        """Refuses validation rows that are trained on now, or were, or are public."""
-        trained = self._trained_rows
-        if batches is not None:
-            trained = [batches.x, *(x for x in trained if not same_rows(x, batches.x))]
-        check_validation_rows(validation, trained, self._streams.public_batch)
 
     def _trained_variables(self):
         # Not the variables: Keras would take a list of them for a part of this model.
