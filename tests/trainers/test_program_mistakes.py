@@ -108,7 +108,6 @@ def test_an_output_folder_that_is_a_file(main, tmp_path):
     assert "output_dir" in line and str(place) in line
 
 
-@pytest.mark.slow
 def test_public_rows_that_are_private(main, tmp_path):
     result = main(
         "davody_dp",
@@ -121,7 +120,7 @@ def test_public_rows_that_are_private(main, tmp_path):
     )
     assert result.code == 2
     (line,) = result.err.splitlines()
-    assert "4 of 4 public row(s) that are also in private_x" in line
+    assert "Expected another public_dataset than the private dataset, got 'digits'" in line
     assert list(tmp_path.iterdir()) == []
 
 
