@@ -56,7 +56,9 @@ def define_run_flags():
 def define_private_run_flags():
     """Defines the flags of programs that train privately, besides those of all."""
     flags.DEFINE_integer(
-        "checkpoint_every", None, "Updates between checkpoints; default: one after each epoch."
+        "checkpoint_every",
+        None,
+        "Updates between checkpoints; default: a sixteenth of all updates.",
     )
     flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
     define_run_flags()

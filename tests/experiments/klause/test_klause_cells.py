@@ -158,8 +158,8 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
 
 def test_of_wide_networks_the_paper_states_no_length():
     assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
-        "epochs 1 for the length of De et al., which the paper does not repeat; expected lot 1024 "
-        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16; precision mixed_bfloat16 for float32"
+        "epochs 0.5 for the length of De et al., which the paper does not repeat; expected lot 512 "
+        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16"
     )
     of_steps = klause.spec("cifar10", "wrn_16_4", 8.0, steps=7)
     assert of_steps.reduced.startswith("updates 7 for the length")

@@ -284,6 +284,25 @@ def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
     assert record["flags"]["precision"] == "mixed_bfloat16"
 
 
+def test_a_run_that_is_kept_is_saved_within_its_epochs(tiny_spec, tiny_data, tmp_path):
+    def stop(batch, logs):
+        if batch == 2:  # the third of the four updates of an epoch
+            stopped.model.ledger.close()  # as the end of the process does
+            raise KeyboardInterrupt
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+    spec = tiny_spec(steps=4)
+    stopped = PrivateRun(spec, tiny_data, run_dir=tmp_path, callbacks=[callback])
+    stopped.restore()
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train()
+    again = PrivateRun(spec, tiny_data, run_dir=tmp_path, resume=True)
+    again.restore()
+    assert int(again.model.update_count) == 2
+    again.train()
+    assert again.measured()["updates"] == 4
+
+
 @pytest.mark.slow
 def test_a_run_that_a_callback_stops_is_ended_and_leaves_no_key(tiny_spec, tiny_data, tmp_path):
     def stop(batch, logs):

@@ -19,6 +19,7 @@ _KINDS_OF_VIEWS = {
     "moved": "moved by a pixel",
     "random": "cropped and flipped at random",
 }
+_CHECKPOINTS = 16  # of a run, if nobody says how many
 
 
 class PrivateRun(Run):
@@ -27,7 +28,8 @@ class PrivateRun(Run):
     Args:
         spec: `ExperimentSpec`.
         data: `ExperimentData`.
-        checkpoint_every: See `make_private`.
+        checkpoint_every: See `make_private`; None: so that there are some sixteen of a whole run,
+            since an epoch may take an hour.
         **more: See `Run`.
 
     Attributes:
@@ -41,11 +43,14 @@ class PrivateRun(Run):
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
+        steps = spec.updates(data.num_examples)
+        if checkpoint_every is None and self.run_dir is not None:
+            checkpoint_every = max(1, steps // _CHECKPOINTS)
         self.model = build_private(
             spec,
             data,
             network=self.network,
-            steps=spec.updates(data.num_examples),
+            steps=steps,
             augmentation=augmentations(
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
