@@ -35,6 +35,8 @@ VARIANTS = [(name, norm, {}) for name in SIZES for norm in NORMS] + [
 
 def build(name, norm, options):
     keras.utils.set_random_seed(5)
+    if norm == "group" and "width" in SIZES[name]:
+        options = {"groups": 2, **options}  # groups of one unit are refused
     return models.build(name, norm=norm, num_classes=3, **SIZES[name], **options)
 
 
