@@ -14,23 +14,31 @@ _base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils"
 _autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
 
 
-def training_of_call():
-    """What the call of a layer that runs has for `training`: a bool, a tensor or None."""
-    return _base_layer_utils.call_context().training
+def context_of_call():
+    """What Keras says, in the call of a layer that runs, to the layers inside: for `as_called`.
+
+    Returns:
+        Dict: whether this is training, a bool, a tensor or None; with newer packages, whatever else
+        layers ask for.
+    """
+    context = _base_layer_utils.call_context()
+    if hasattr(context, "call_context_args"):  # tf_keras 2.21
+        return {"call_context_args": dict(context.call_context_args)}
+    return {"training": context.training}
 
 
 @contextlib.contextmanager
-def as_called(layer, inputs, training):
+def as_called(layer, inputs, context):
     """Context in which layers inside of `layer` find what they found when Keras called it.
 
     Args:
         layer: The layer.
         inputs: What it is called with.
-        training: As `training_of_call` gave it then.
+        context: As `context_of_call` gave it then.
     """
-    context = _base_layer_utils.call_context()
+    calls = _base_layer_utils.call_context()
     with (
-        context.enter(layer=layer, inputs=inputs, build_graph=True, training=training),
+        calls.enter(layer=layer, inputs=inputs, build_graph=True, **context),
         _autocast_variable.enable_auto_cast_variables(layer._compute_dtype_object),
     ):
         yield

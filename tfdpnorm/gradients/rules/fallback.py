@@ -6,7 +6,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
-from tfdpnorm.keras_compat.call_context import as_called, training_of_call
+from tfdpnorm.keras_compat.call_context import as_called, context_of_call
 from tfdpnorm.keras_compat.graphs import operation_count, read_since
 from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
@@ -32,10 +32,10 @@ class FallbackRule(Rule):
         # come back through both.
         given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
         outputs = tf.nest.map_structure(lambda z: given_on.get(id(z), z), outputs)
-        return outputs, (call, (inputs, args, kwargs), training_of_call())
+        return outputs, (call, (inputs, args, kwargs), context_of_call())
 
     def contributions(self, layer, remembered, gradients):
-        call, arguments, training = remembered
+        call, arguments, context = remembered
         variables = [v for v in own_weights(layer) if v.trainable]
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
@@ -56,7 +56,7 @@ class FallbackRule(Rule):
             ]
             inputs, args, kwargs = tf.nest.pack_sequence_as(arguments, rebuilt)
             with (
-                as_called(layer, inputs, training),
+                as_called(layer, inputs, context),
                 tf.GradientTape(watch_accessed_variables=False) as tape,
             ):
                 tape.watch(variables)
@@ -83,7 +83,7 @@ def _called(layer, call, inputs, args, kwargs):
     """
     count = operation_count()
     outputs = call(inputs, *args, **kwargs)
-    read = read_since(count, (inputs, args, kwargs, training_of_call()))
+    read = read_since(count, (inputs, args, kwargs, context_of_call()))
     if read:
         raise refusal_of_engine(
             f"Expected layer {layer.name!r}, which has no gradient rule, to read tensors that are "
