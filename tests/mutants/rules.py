@@ -475,6 +475,20 @@ MUTANTS = (
         ("tests/gradients/rules/test_fallback_rule.py",),
     ),
     Mutant(
+        "leaves-by-an-attribute",
+        "tfdpnorm/gradients/taps.py",
+        (("if tap.rule.watches_outputs:", "if False:"),),
+        "A gradient lacks what others read in an attribute of the layer.",
+        ("tests/gradients/test_reads.py",),
+    ),
+    Mutant(
+        "leaves-in-a-list",
+        "tfdpnorm/keras_compat/graphs.py",
+        (("return not (tensor", "return tensor.dtype.is_floating and not (tensor"),),
+        "A gradient lacks what others read in a list of tensors that the layer has left.",
+        ("tests/gradients/test_reads.py",),
+    ),
+    Mutant(
         "rolls-over-the-rows",
         "tfdpnorm/keras_compat/vectorization.py",
         (("np.mod(axis, rank)", "axis"),),

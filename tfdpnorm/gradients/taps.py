@@ -4,8 +4,7 @@ import contextlib
 import functools
 import warnings
 
-import tensorflow as tf
-
+from tfdpnorm.gradients.reads import Reads
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.rules.broadcast_output import BroadcastOutputRule
@@ -16,6 +15,7 @@ from tfdpnorm.keras_compat.graphs import (
     as_written,
     current_graph,
     only_infers_shapes,
+    operation_count,
     users_code,
 )
 from tfdpnorm.keras_compat.models import is_stock
@@ -31,6 +31,7 @@ class Tap:
         rows_per_example: How many consecutive rows of the z's belong to each example.
         remembered: What the rule remembered.
         watched: List of the z's that the rule watched.
+        operations: `operation_count` before and after the call.
     """
 
     def __init__(self, layer, rule, rows_per_example):
@@ -39,6 +40,7 @@ class Tap:
         self.rows_per_example = rows_per_example
         self.remembered = None
         self.watched = []
+        self.operations = None
 
 
 class Taps:
@@ -76,7 +78,7 @@ class Taps:
                 raise refusal_of_engine(
                     f"Expected a layer to own variable {variable.name!r}, got none"
                 )
-        self._reads = _Reads([(v, owners[v.ref()]) for v in variables])
+        self._reads = Reads([(v, owners[v.ref()]) for v in variables])
         self._wrappers = {
             layer: rule
             for layer, rule in ((layer, rule_for(layer)) for layer in sublayers(model))
@@ -88,7 +90,8 @@ class Taps:
         """Context in which calls of the layers are recorded and their z's watched by `tape`.
 
         Raises:
-            ValueError: for a variable that is read by others than the layers that own it.
+            ValueError: for a variable that is read by others than the layers that own it, and for
+                what a layer computes from one and others read, but not as what its call returns.
         """
         with contextlib.ExitStack() as stack:
 
@@ -106,6 +109,9 @@ class Taps:
                 hook(layer, "compute_mask", self._on_inner_rows(layer, rule, layer.compute_mask))
             with self._reads.by(None):
                 yield self
+            for tap in self.calls:
+                if tap.rule.watches_outputs:
+                    self._reads.check_returned(tap)
 
     def _tapped(self, layer, rule, call, tape):
         outside = current_graph()
@@ -127,10 +133,12 @@ class Taps:
                 tap.watched.append(z)
                 return z
 
+            first = operation_count()
             with self._reads.by(layer):
                 outputs, tap.remembered = tap.rule.forward(
                     layer, call, watch, inputs, *args, **kwargs
                 )
+            tap.operations = (first, operation_count())
             self.calls.append(tap)
             return outputs
 
@@ -158,43 +166,6 @@ class Taps:
 
 def _output(rule, layer, call, inputs, *args, **kwargs):
     return rule.forward(layer, call, None, inputs, *args, **kwargs)[0]
-
-
-class _Reads:
-    """Checks that variables are read by the layers that own them and by nothing else.
-
-    What another layer, the model or the loss makes of a variable passes through no z: its part of
-    the gradient would be missing, and nothing would show it.
-
-    Args:
-        owners: List of pairs (variable, layers that own it).
-    """
-
-    def __init__(self, owners):
-        # By handle: under a mixed precision policy the variable of a layer is in a wrapper.
-        self._owners = {id(variable.handle): (variable, layers) for variable, layers in owners}
-        self._tapes = []
-
-    @contextlib.contextmanager
-    def by(self, reader):
-        """Context in which `reader` runs: a layer, or None for all that is not tapped."""
-        outside = self._tapes[-1].stop_recording() if self._tapes else contextlib.nullcontext()
-        with outside, tf.GradientTape() as tape:
-            self._tapes.append(tape)
-            try:
-                yield
-            finally:
-                self._tapes.pop()
-        for read in tape.watched_variables():
-            variable, layers = self._owners.get(id(read.handle), (None, [reader]))
-            if reader not in layers:
-                owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
-                raise refusal_of_engine(
-                    f"Expected variable {variable.name!r} to be read by the layers that own it, "
-                    f"{owning}, and nothing else, got a read by {reading!r}",
-                    "Let that layer hold the variable itself, as in `self.table = "
-                    'embedding.embeddings`, or use engine="per_example".',
-                )
 
 
 _announced = set()

@@ -120,6 +120,36 @@ def read_since(count, arguments):
     return [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given and _may_vary(t)]
 
 
+def read_past(first, last, variables, passed):
+    """Returns tensors by which others than given operations read variables, past given tensors.
+
+    Only where gradients pass on: not by integers or `tf.stop_gradient`. Nothing in eager mode.
+
+    Args:
+        first: `operation_count` before the operations.
+        last: `operation_count` after them.
+        variables: The variables that the operations read.
+        passed: The tensors by which others may read them.
+    """
+    if tf.executing_eagerly():
+        return []
+    operations = current_graph().get_operations()
+    handles = {id(variable.handle) for variable in variables}
+    # Within a function, the handle of a variable is a placeholder.
+    captures = getattr(current_graph(), "captures", ())
+    handles |= {id(inside) for outside, inside in captures if id(outside) in handles}
+    may_pass, found = {t.name for t in passed}, set()
+    for op in operations[first:last]:
+        reads = any(id(t) in handles or t.name in found for t in op.inputs)
+        if reads and op.type != "StopGradient":
+            found |= {t.name for t in op.outputs if _has_gradient(t)} - may_pass
+    return [t for op in operations[last:] for t in op.inputs if t.name in found]
+
+
+def _has_gradient(tensor):
+    return not (tensor.dtype.is_integer or tensor.dtype.is_bool or tensor.dtype == tf.string)
+
+
 def _may_vary(tensor):
     return tensor.dtype != tf.resource and tensor.op.type != "Const"
 

@@ -23,6 +23,8 @@ class BroadcastOutputRule(Rule):
         rows: How many copies to make: a number, or a scalar tensor.
     """
 
+    watches_outputs = True
+
     def __init__(self, rows):
         self._rows = rows
 

@@ -13,6 +13,8 @@ class Rule:
 
     # Whether it splits what it remembered by size: whatever has as many entries as there are rows.
     splits_by_size = False
+    # Whether its z's are all that the layer returns. What else it computes may then not be read.
+    watches_outputs = False
 
     def applies(self, layer):
         """Whether the rule covers `layer` as it is configured."""

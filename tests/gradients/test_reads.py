@@ -1,0 +1,135 @@
+"""What leaves a layer otherwise than as what its call returns, and who may read it."""
+
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import assert_equals_the_loop, double_precision, loss_function
+from tfdpnorm.audit import prove_training
+from tfdpnorm.gradients import book_keeping
+
+layers = keras.layers
+pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")
+
+
+class Leaves(layers.Layer):
+    """Leaves in an attribute what a function makes of (inputs, weights, outputs)."""
+
+    def __init__(self, leave):
+        super().__init__()
+        self.leave, self.left = leave, None
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (shape[-1], 3))
+
+    def call(self, x):
+        outputs = tf.tanh(x @ self.w)
+        self.left = self.leave(x, self.w, outputs)
+        return outputs
+
+
+class Reads(keras.Model):
+    """Adds to a layer's outputs what it has left."""
+
+    def __init__(self, leave):
+        super().__init__()
+        self.first, self.leaves, self.last = layers.Dense(4), Leaves(leave), layers.Dense(1)
+
+    def call(self, x):
+        outputs = self.leaves(self.first(x))
+        return self.last(outputs + tf.cast(tf.reduce_sum(self.leaves.left, 1, True), x.dtype))
+
+
+class PositionTable(layers.Layer):
+    """Position embeddings, which have a rule of their own, that leave a part of their table."""
+
+    left = None
+
+    def build(self, shape):
+        self.table = self.add_weight("table", shape[1:])
+
+    def call(self, x):
+        self.left = self.table[:, :1] * 2.0
+        return self.table * 1.0
+
+
+class ReadsTable(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.positions, self.last = PositionTable(), layers.Dense(1)
+
+    def call(self, x):
+        x = x + self.positions(x)
+        return self.last(tf.reduce_mean(x * (1.0 + self.positions.left), 1))
+
+
+def in_a_loop(x, w, outputs):
+    """Through a list of tensors, which is no tensor of numbers."""
+    rows = tf.TensorArray(x.dtype, 3, element_shape=outputs.shape)
+    for i in range(3):
+        rows = rows.write(i, outputs * w[0, i])
+    return rows.concat()[: x.shape[0]]
+
+
+def gathered(x, w, outputs):
+    return tf.gather(w, tf.zeros([x.shape[0]], tf.int32)) * x[:, :3]
+
+
+def proof_of(model, shape=(6, 4)):
+    model(tf.zeros([1, *shape[1:]]))
+    return prove_training(model, "mse", tf.TensorSpec(shape), tf.TensorSpec([6, 1]))
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda x, w, outputs: outputs,
+        lambda x, w, outputs: x @ w,
+        lambda x, w, outputs: x[:, :3] * w[:1],
+        in_a_loop,
+        gathered,
+    ],
+    ids=["outputs", "before_activation", "weights", "in_a_loop", "gathered"],
+)
+def test_what_a_layer_leaves_in_an_attribute_is_refused(leave):
+    with pytest.raises(ValueError, match="to be read as what its call returns, got a read of"):
+        proof_of(Reads(leave))
+
+
+def test_position_embeddings_may_not_leave_any_either():
+    model = ReadsTable()
+    model(tf.zeros([1, 5, 4]))
+
+    @tf.function(autograph=False)
+    def clipped_sum(*rows):
+        return book_keeping(
+            model,
+            loss_function(model),
+            rows,
+            model.trainable_variables,
+            1.0,
+            broadcast=(model.positions,),
+        ).gradients
+
+    rows = (tf.ones([6, 5, 4]), tf.ones([6, 1]), tf.ones(6), tf.ones(6))
+    with pytest.raises(ValueError, match="to be read as what its call returns, got a read of"):
+        clipped_sum(*rows)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda x, w, outputs: tf.tanh(x),
+        lambda x, w, outputs: tf.stop_gradient(x @ w),
+        lambda x, w, outputs: tf.argmax(x @ w, 1)[:, tf.newaxis],
+        lambda x, w, outputs: tf.cast(outputs > 0.3, tf.int32),
+    ],
+    ids=["inputs", "stopped", "argmax", "compared"],
+)
+def test_what_has_no_gradient_by_the_weights_may_be_read(leave):
+    with double_precision():
+        model = Reads(leave)
+        proof = proof_of(model)
+        assert proof.holds, proof.obstacle
+        inputs = keras.Input((4,))
+        assert_equals_the_loop(keras.Model(inputs, model(inputs)))
