@@ -218,6 +218,13 @@ def test_groups_of_two_units_pass():
     assert model.get_layer("logits_norm").groups == 2
 
 
+def test_groups_may_be_a_number_of_numpy():
+    model = models.build("mlp", "group", 4, (5,), groups=np.int64(2), norm_placement="all")
+    assert type(model.get_layer("logits_norm").groups) is int
+    with pytest.raises(ValueError, match="power of two, got True"):
+        models.build("mlp", "group", 4, (5,), groups=True, norm_placement="all")
+
+
 SMALL = {
     "lenet_300_100": {"input_shape": (6,)},
     "tf_tutorial": {"input_shape": (9, 8, 2)},

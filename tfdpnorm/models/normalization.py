@@ -1,6 +1,7 @@
 """Which normalisation a network has, and after which of its layers: the same for every family."""
 
 import math
+import numbers
 
 from tensorflow import keras
 
@@ -27,7 +28,8 @@ def check_groups(groups):
     Numbers of channels mostly are powers of two, or multiples of one. What divides none of them
     would be a single group, without a word.
     """
-    if groups != -1 and (not isinstance(groups, int) or groups < 1 or groups & (groups - 1)):
+    whole = isinstance(groups, numbers.Integral) and not isinstance(groups, bool)
+    if not whole or (groups != -1 and (groups < 1 or groups & (groups - 1))):
         raise refusal("groups", "of -1 (one to each channel) or a power of two", groups)
 
 
