@@ -1,7 +1,8 @@
 """Calling a layer's own `call` once more, as Keras called it.
 
-Private parts: `base_layer_utils.call_context` and `autocast_variable` of Keras 2, which say whether
-a call is part of training and what variables are cast to, to the layers inside as well.
+Version-bound: `keras.backend.learning_phase`. Private parts: `base_layer_utils.call_context` and
+`autocast_variable` of Keras 2, which say whether a call is part of training and what variables are
+cast to, to the layers inside as well.
 """
 
 import contextlib
@@ -12,6 +13,15 @@ from tensorflow import keras
 _SOURCE = keras.layers.Layer.__module__.partition(".engine.")[0]  # keras.src, or tf_keras.src
 _base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils")
 _autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
+
+
+def said_or_by_default(training):
+    """Returns whether a call is training, where None leaves it to Keras.
+
+    Args:
+        training: A bool, a tensor, or None.
+    """
+    return keras.backend.learning_phase() if training is None else training
 
 
 def context_of_call():

@@ -2,16 +2,38 @@
 
 Private parts of Keras 2: `RNN._process_inputs`, `RNN._maybe_reset_cell_dropout_mask` and the switch
 `_could_use_gpu_kernel` of LSTM and GRU. A gradient rule runs the steps itself and must begin as
-Keras does; publicly a layer runs as a whole only.
+Keras does; publicly a layer runs as a whole only. Version-bound: Keras 3 has another `backend`.
 """
 
 import tensorflow as tf
+from tensorflow import keras
 
 
 def inputs_and_states(layer, inputs, initial_state):
     """Returns (inputs, initial states) as `layer` sorts them out of what it is called with."""
     inputs, states, _ = layer._process_inputs(inputs, initial_state, None)
     return inputs, states
+
+
+def looped(step, inputs, states, mask):
+    """Runs `step` on each of the steps of `inputs`, [rows, T, ...], in a loop of the graph.
+
+    Args:
+        step: Function (input [rows, ...], states) -> (outputs, states).
+        inputs: As above.
+        states: List of the first states.
+        mask: bool [rows, T]: steps that leave the states as they were; or None.
+
+    Returns:
+        Pair (outputs, each [rows, T, ...], list of the last states).
+    """
+    _, outputs, states = keras.backend.rnn(step, inputs, states, mask=mask)
+    return outputs, list(states)
+
+
+def product(x, kernel):
+    """Returns x [..., n] times kernel [n, m] as Keras' cells multiply, to the last bit."""
+    return keras.backend.dot(x, kernel)
 
 
 def dropout_masks(layer, inputs, h, training, gates):

@@ -4,6 +4,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.keras_compat.call_context import said_or_by_default
 from tfdpnorm.keras_compat.precision import as_stored
 from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
@@ -148,8 +149,7 @@ class VariationalDropout:
         return tf.cast(tf.cast(mean, variance.dtype) + stddev * noise, mean.dtype)
 
     def call(self, inputs, training=None):
-        if training is None:
-            training = keras.backend.learning_phase()
+        training = said_or_by_default(training)
         if tf.is_tensor(training):
             outputs = tf.cond(
                 tf.cast(training, tf.bool),

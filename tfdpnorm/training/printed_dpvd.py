@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping, book_keeping
@@ -134,13 +133,14 @@ def train_as_printed(
         ended = t * batch_size // rows
         if t == steps or (after_epoch is not None and ended > epoch):
             epoch = ended
-            means = keras.backend.batch_get_value(variables)
-            copies = [v + zeta * rng.normal(size=v.shape) for v in means]
-            keras.backend.batch_set_value(list(zip(variables, copies, strict=True)))
+            means = [variable.numpy() for variable in variables]
+            for variable, mean in zip(variables, means, strict=True):
+                variable.assign(mean + zeta * rng.normal(size=mean.shape))
             if after_epoch is not None:
                 after_epoch(epoch)
             if t < steps:
-                keras.backend.batch_set_value(list(zip(variables, means, strict=True)))
+                for variable, mean in zip(variables, means, strict=True):
+                    variable.assign(mean)
     claim = "" if claimed_epsilon is None else f", for which it claims epsilon = {claimed_epsilon}"
     count = len(set(layers))
     statement = _STATEMENT.format(sigma=sigma, claim=claim, clip=l2_norm_clip, layers=count)

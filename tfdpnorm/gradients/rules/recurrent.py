@@ -7,7 +7,12 @@ from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.recurrent import dropout_masks, inputs_and_states
+from tfdpnorm.keras_compat.recurrent import (
+    dropout_masks,
+    inputs_and_states,
+    looped,
+    product,
+)
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.
 _MOST_UNROLLED_STEPS = 128
@@ -177,8 +182,7 @@ def _all_steps(step, z, states, mask, unroll):
     """
     steps = z.shape[1]
     if steps is None or not (unroll or steps <= _MOST_UNROLLED_STEPS):
-        _, outputs, states = keras.backend.rnn(step, z, states, mask=mask)
-        return outputs, list(states)
+        return looped(step, z, states, mask)
     masks = [None] * steps if mask is None else tf.unstack(mask[..., tf.newaxis], axis=1)
     found = []
     for z_t, mask_t in zip(tf.unstack(z, axis=1), masks, strict=True):
@@ -216,7 +220,7 @@ def _product(xs, kernel):
     """x W for one x, or for one x for each gate."""
     # The kernel's gradient comes from b; without the stop a loop would compute it, too.
     kernels = tf.split(tf.stop_gradient(tf.convert_to_tensor(kernel)), len(xs), axis=1)
-    parts = [keras.backend.dot(x, part) for x, part in zip(xs, kernels, strict=True)]
+    parts = [product(x, part) for x, part in zip(xs, kernels, strict=True)]
     return tf.concat(parts, axis=-1)
 
 

@@ -14,6 +14,7 @@ from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum, TiedOute
 from tfdpnorm.gradients.contributions.window import Window
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.call_context import said_or_by_default
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 
 
@@ -52,7 +53,7 @@ class VariationalDropoutRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         training = (args[0] if args else kwargs.get("training")) or False
         if args[:1] == (None,) or kwargs.get("training", False) is None:
-            training = keras.backend.learning_phase()
+            training = said_or_by_default(None)
         if tf.is_tensor(training) or not training:
             return self._otherwise.forward(layer, call, watch, inputs, *args, **kwargs)
         mean, variance = layer.moments(inputs)
