@@ -253,12 +253,45 @@ MUTANTS = (
     Mutant(
         "seeds-of-settings",
         "tfdpnorm/training/step/layer_draws.py",
-        (("            seed_graph(self._graph_seed())\n", "            pass\n"),),
+        (("            seeds_from(self._new_seeds()),\n", ""),),
         "Random augmentation follows from a global seed, which is a setting, and so public.",
         tests_in(
             "tests/training/step/test_layer_draws.py",
             "test_nobody_can_compute_what_is_drawn_by_tensorflows_counters",
         ),
+    ),
+    Mutant(
+        "seeds-of-31-bits",
+        "tfdpnorm/training/step/layer_draws.py",
+        ((">> np.uint64(2))", ">> np.uint64(33))"),),
+        "The seed of Dropout's numbers can be tried out.",
+        tests_in("tests/training/step/test_secret_draws.py", "test_seeds_of_operations_are_long"),
+    ),
+    Mutant(
+        "generators-of-users",
+        "tfdpnorm/training/step/layer_draws.py",
+        (("            generators_from(stand_in),\n", ""),),
+        "A generator draws by its own seed, or tells the key of the run to all who save weights.",
+        ("tests/training/step/test_secret_draws.py",),
+    ),
+    Mutant(
+        "seeds-of-eager-steps",
+        "tfdpnorm/training/step/layer_draws.py",
+        (
+            (
+                "            seeds_from(self._new_seeds()),\n",
+                "            seeds_from(self._new_seeds()) if not eagerly else contextlib.nullcontext(),\n",
+            ),
+        ),
+        "An eager step draws by a seed of the user's.",
+        ("tests/training/step/test_secret_draws.py",),
+    ),
+    Mutant(
+        "seeds-of-before",
+        "tfdpnorm/training/step/layer_draws.py",
+        (("        if not eagerly:\n            states", "        if False:\n            states"),),
+        "A function that was traced before draws by the seeds that it had then.",
+        ("tests/training/step/test_secret_draws.py",),
     ),
     Mutant(
         "validation-rows-that-meet",

@@ -7,6 +7,7 @@ for inputs of given shapes.
 
 import contextlib
 
+import tensorflow as tf
 from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
 
@@ -86,4 +87,61 @@ def called_functions(op):
     return [name for name in names if name]
 
 
+def leaf_operations(operations):
+    """Yields the operations that call no function, those within called functions as well.
+
+    Args:
+        operations: `tf.Operation`s of a graph that is being traced.
+
+    Yields:
+        Pairs of an operation and the handles of the resources that it is given, a list. A handle is
+        the eager tensor that `variable.handle` is, or a tensor of the graph where it is not known
+        of what it is.
+    """
+    yield from _leaves(operations, {})
+
+
+def _leaves(operations, given):
+    for op in operations:
+        names = called_functions(op)
+        inputs = list(op.inputs)[1:] if op.type in _CONDITION_FIRST else list(op.inputs)
+        for name in names:
+            graph = function_graph(op, name)
+            inner = {
+                id(inside): _outside(outside, given)
+                for inside, outside in zip(graph.inputs, inputs, strict=False)
+                if inside.dtype == tf.resource
+            }
+            yield from _leaves(graph.get_operations(), inner)
+        if not names:
+            yield op, handles_of(op, given)
+
+
+def handles_of(op, given=None):
+    """Returns the handles of the resources that an operation is given; see `leaf_operations`.
+
+    Args:
+        op: The operation.
+        given: What inputs of its function stand for: dict from the id of a tensor to a handle.
+    """
+    return [_outside(t, given or {}) for t in op.inputs if t.dtype == tf.resource]
+
+
+def _outside(tensor, given):
+    """The tensor that one of a graph stands for, as far out as that is known."""
+    while tf.is_symbolic_tensor(tensor):
+        if id(tensor) in given:
+            return given[id(tensor)]
+        captures = getattr(tensor.graph, "captures", ())
+        captured = {id(inside): outside for outside, inside in captures}
+        if id(tensor) in captured:
+            tensor = captured[id(tensor)]
+        elif tensor.op.type == "Identity":
+            tensor = tensor.op.inputs[0]
+        else:
+            break
+    return tensor
+
+
+_CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
 _function_attributes = {}  # by type of operation

@@ -2,13 +2,16 @@
 
 import contextlib
 import hashlib
+import itertools
 import secrets
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.graphs import as_written, seed_graph
+from tfdpnorm.arguments import refusal
+from tfdpnorm.keras_compat.draws import generators_from, is_philox, seeds_from
+from tfdpnorm.keras_compat.graphs import as_written, current_graph, operation_count
 from tfdpnorm.keras_compat.random_layers import (
     drawing_from,
     draws_by_generator,
@@ -17,20 +20,23 @@ from tfdpnorm.keras_compat.random_layers import (
     make_generators,
 )
 from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.training.checks.secret_draws import check_draws
 
 _WORD = 8  # bytes
 
 
 class LayerDraws:
-    """Lets the random layers of a training step draw from generators of the run.
+    """Lets all that is random in a training step draw what nobody else can know.
 
     What a layer draws in an update follows from (the run's key, the number of the layer, the number
     of the update): an update that is repeated under the same key comes out as before. That goes for
     the layers of Keras that draw by `keras.backend.RandomGenerator`, such as Dropout, GaussianNoise
-    and RandomFlip, for cells of recurrent layers, and for layers that hold a `tf.random.Generator`.
-    Outside of the step the layers draw as they did. What a layer draws by other operations, such as
-    `tf.random.normal`, follows from counters inside of TensorFlow, and is not repeated; nor is what
-    is drawn in a loop over time steps for sure.
+    and RandomFlip, for cells of recurrent layers, and for every `tf.random.Generator`, whoever
+    holds it. Outside of the step they draw as they did, from a state that the step does not touch:
+    it is saved with the weights. What is drawn by other operations, such as `tf.random.normal`,
+    follows from seeds that are drawn for each trace, and for each eager step, and from counters
+    inside of TensorFlow: it is not repeated; nor is what is drawn in a loop over time steps for
+    sure.
 
     Args:
         model: The Keras model.
@@ -47,15 +53,19 @@ class LayerDraws:
         self._insecure_seed = insecure_seed
         self._secret = secrets.token_bytes(32) if key is None else key
         self._model, self._augmentations, self._by_rows = model, augmentations, by_rows
-        self._keys = None
-        self._generators = []  # Those made here. Plain objects: no checkpoint may hold them.
+        # Plain objects: no checkpoint may hold them.
+        self._generators = []
+        self._keys = []
+        self._others = []  # generators that no layer holds, in the order in which they were met
+        self._seeds = set()
+        self._contexts = 0
 
     def make_variables(self):
         """Makes the variables of the layers that the model has by now.
 
         Made within the first trace of the training step, they would have it traced a second time.
         """
-        self._made_for(self._sources(), self._held())
+        self._make(len(self._sources()) + len(self._held()))
 
     def make_generators(self):
         """Makes the generators that the layers draw from outside of the training step.
@@ -70,31 +80,75 @@ class LayerDraws:
     @as_written
     @contextlib.contextmanager
     def of_update(self, update):
-        """Context in which the random layers draw what belongs to an update.
+        """Context in which all that is random draws what belongs to an update.
 
         Args:
             update: Scalar int64, the number of the update.
-        """
-        if not tf.executing_eagerly():
-            seed_graph(self._graph_seed())
-        sources, held = self._sources(), self._held()
-        generators = self._made_for(sources, held)
-        counter = tf.stack([tf.zeros_like(update), update])
-        for number, generator in enumerate([*generators, *held]):
-            # The lower word counts what is drawn within the update.
-            generator.reset_from_key_counter(self._keys[number], counter)
-        with drawing_from(sources, generators):
-            yield
 
-    def _graph_seed(self):
-        """The seed of a graph, so that what draws by TensorFlow's counters has a secret seed.
+        Raises:
+            ValueError: in a graph, at the end, for random numbers from elsewhere.
+        """
+        sources, held = self._sources(), self._held()
+        known = [*held, *self._others]
+        self._make(len(sources) + len(known))
+        counter = tf.stack([tf.zeros_like(update), update])
+        for number in range(len(sources) + len(known)):
+            self._reset(number, counter)
+        first = len(sources)
+        stand_ins = {id(x): self._generators[first + i] for i, x in enumerate(known)}
+        stand_ins.update((id(own), own) for own in self._generators)
+        outside = current_graph()
+
+        def stand_in(generator):
+            if id(generator) not in stand_ins:
+                number = first + len(known)
+                known.append(generator)
+                self._others.append(generator)
+                self._make(number + 1)
+                # Not in a loop or a function inside, which would draw the same again and again.
+                with tf.init_scope() if eagerly else outside.as_default():
+                    self._reset(number, counter)
+                own = self._generators[number]
+                stand_ins.update({id(generator): own, id(own): own})
+            return _checked(stand_ins[id(generator)], generator)
+
+        eagerly, count = tf.executing_eagerly(), operation_count()
+        with (
+            drawing_from(sources, self._generators[:first]),
+            generators_from(stand_in),
+            seeds_from(self._new_seeds()),
+        ):
+            yield
+        if not eagerly:
+            states = [generator.state.handle for generator in self._generators]
+            check_draws(outside.get_operations()[count:], self._seeds, states)
+
+    def _new_seeds(self):
+        """Function from the seed of an operation to two secret ones, of 62 bits each.
 
         Otherwise the numbers would follow from a global seed or one of a layer, which may be known:
-        settings are public. Anew for each trace: a resumed run begins to count at zero.
+        settings are public. Anew for each trace: a resumed run begins to count at zero. What has
+        the same seed draws the same, as an image and its mask may have to.
         """
+        self._contexts += 1
+        secret = secrets.token_bytes(32)
         if self._insecure_seed is not None:
-            return self._insecure_seed
-        return secrets.randbelow(2**31 - 1)
+            secret = f"{self._insecure_seed} {self._contexts}".encode()
+        unnamed = itertools.count()
+
+        def seeds(op_seed):
+            name = f"number {next(unnamed)}" if op_seed is None else f"seed {op_seed}"
+            words = hashlib.shake_256(b"operations" + secret + name.encode()).digest(2 * _WORD)
+            found = tuple(int(x) for x in np.frombuffer(words, np.uint64) >> np.uint64(2))
+            if not tf.executing_eagerly():  # nothing checks eager steps
+                self._seeds.add(found)
+            return found
+
+        return seeds
+
+    def _reset(self, number, counter):
+        # The lower word counts what is drawn within the update.
+        self._generators[number].reset_from_key_counter(self._keys[number], counter)
 
     def _layers(self):
         views = [x for x in self._augmentations if isinstance(x, keras.layers.Layer)]
@@ -112,20 +166,25 @@ class LayerDraws:
         views, layers = self._layers()
         return held_generators([*views, *layers])
 
-    def _made_for(self, sources, held):
-        """The generators of `sources`, made unless they are there, as are the keys of both."""
+    def _make(self, count):
+        """Makes variables for so many generators and their keys, unless there are enough."""
+        words = hashlib.shake_256(b"random layers" + self._secret).digest(_WORD * count)
+        keys = np.frombuffer(words, np.int64)
         with tf.init_scope():
-            self._make(len(sources), len(sources) + len(held))
-        return self._generators[: len(sources)]
+            for number in range(len(self._generators), count):
+                state = np.zeros(3, np.int64)
+                self._generators.append(tf.random.Generator.from_state(state, "philox"))
+                # A variable, not a constant, so that the key is no part of any traced graph.
+                key = tf.Variable(keys[number], trainable=False, name="layer_key")
+                self._keys.append(key)
 
-    def _make(self, generators, keys):
-        """Makes variables for so many generators and keys, unless there are enough."""
-        while len(self._generators) < generators:
-            state = np.zeros(3, np.int64)
-            self._generators.append(tf.random.Generator.from_state(state, "philox"))
-        if keys and (self._keys is None or self._keys.shape[0] < keys):
-            words = hashlib.shake_256(b"random layers" + self._secret).digest(_WORD * keys)
-            # A variable, not a constant, so that the key is no part of any traced graph.
-            self._keys = tf.Variable(
-                np.frombuffer(words, np.int64), trainable=False, name="layer_keys"
-            )
+
+def _checked(stand_in, generator):
+    if not is_philox(generator):
+        raise refusal(
+            "every tf.random.Generator of the model and its augmentations",
+            "to work by Philox",
+            int(generator.algorithm),
+            'Make it with alg="philox", TensorFlow\'s default.',
+        )
+    return stand_in

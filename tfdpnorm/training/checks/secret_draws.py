@@ -1,0 +1,36 @@
+"""Whether all that a graph of a training step draws is what the run lets it draw."""
+
+from tfdpnorm.audit.row_independence.proof.draws import is_draw
+from tfdpnorm.keras_compat.functions import leaf_operations
+
+
+def check_draws(operations, seeds, states):
+    """Refuses random operations with other seeds and generators than those of the run.
+
+    They are in functions that were traced before, outside of the step, or made by hand. Their seeds
+    may be known, and the numbers belong to places in a lot: whoever knows the numbers can tell by
+    them whether an example is there.
+
+    Args:
+        operations: `tf.Operation`s of the graph that is traced.
+        seeds: Set of the pairs of seeds that operations may have.
+        states: List of the handles of the states of generators that may be drawn from.
+
+    Raises:
+        ValueError: naming the first operation.
+    """
+    known = {id(handle) for handle in states}
+    for op, handles in leaf_operations(operations):
+        if handles and (is_draw(op.type) or op.type.startswith("Rng")):
+            secret = all(id(handle) in known for handle in handles)
+        elif is_draw(op.type) and "seed" in op.node_def.attr:
+            secret = (op.get_attr("seed"), op.get_attr("seed2")) in seeds
+        else:
+            continue
+        if not secret:
+            raise ValueError(
+                f"Expected random numbers that the training step makes secret, got {op.name!r} "
+                f"({op.type}) with a seed or a generator of its own, as in a function that was "
+                "traced before. Take the decorator tf.function off the function that draws; it "
+                "becomes part of the step anyway."
+            )
