@@ -279,8 +279,8 @@ MUTANTS = (
         "tfdpnorm/training/step/layer_draws.py",
         (
             (
-                "            seeds_from(self._new_seeds()),\n",
-                "            seeds_from(self._new_seeds()) if not eagerly else contextlib.nullcontext(),\n",
+                "seeds_from(self._new_seeds()),",
+                "contextlib.nullcontext() if eagerly else seeds_from(self._new_seeds()),",
             ),
         ),
         "An eager step draws by a seed of the user's.",
