@@ -133,3 +133,109 @@ def test_what_has_no_gradient_by_the_weights_may_be_read(leave):
         assert proof.holds, proof.obstacle
         inputs = keras.Input((4,))
         assert_equals_the_loop(keras.Model(inputs, model(inputs)))
+
+
+def by_its_inputs(layer):
+    """A model whose outputs hold its gradient by its inputs, as those of physics do."""
+
+    class Differentiates(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = layer, layers.Dense(1)
+
+        def call(self, x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                outputs = self.last(self.inner(x))
+            return (
+                outputs
+                + tf.reduce_sum(tape.gradient(outputs, x), [*range(1, x.shape.rank)])[:, tf.newaxis]
+            )
+
+    return Differentiates()
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (layers.Dense(3, "tanh"), (4,)),
+        (layers.PReLU(), (4,)),
+        (layers.LayerNormalization(), (4,)),
+        (keras.Sequential([layers.Conv1D(3, 2), layers.Flatten()]), (5, 2)),
+        (layers.LSTM(3), (5, 2)),
+        (layers.LSTM(3), (60, 2)),
+        (layers.GRU(3, reset_after=False), (60, 2)),
+        (Leaves(lambda x, w, outputs: outputs), (4,)),
+    ],
+    ids=["dense", "prelu", "layer_norm", "convolution", "lstm", "loop", "gru_loop", "no_rule"],
+)
+def test_a_gradient_by_inputs_is_refused(layer, shape):
+    """What it depends on reads the weights past the z's."""
+    with pytest.raises(ValueError, match="or by a tf.GradientTape within the model or the loss"):
+        proof_of(by_its_inputs(layer), (6, *shape))
+
+
+def test_a_gradient_by_inputs_in_the_loss_is_refused():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3, "tanh"), layers.Dense(1)])
+
+    @tf.function(autograph=False)
+    def clipped_sum(x, y, weight, mask):
+        def loss_fn(x, y, weight):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                predictions = model(x, training=True)
+            penalty = tf.reduce_sum(tape.gradient(predictions, x) ** 2, 1)
+            return penalty * weight, predictions
+
+        rows = (x, y, weight, mask)
+        return book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0).gradients
+
+    with pytest.raises(ValueError, match="or by a tf.GradientTape within the model or the loss"):
+        clipped_sum(tf.ones([6, 4]), tf.ones([6, 1]), tf.ones(6), tf.ones(6))
+
+
+def test_a_gradient_without_weights_may_be_read():
+    """Of what comes after them: of an activation, for instance."""
+
+    class Penalised(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = layers.Dense(3), layers.Dense(1)
+
+        def call(self, x):
+            z = self.first(x)
+            with tf.GradientTape() as tape:
+                tape.watch(z)
+                outputs = tf.tanh(z) ** 3
+            return self.last(outputs + tape.gradient(outputs, z))
+
+    with double_precision():
+        model = Penalised()
+        proof = proof_of(model)
+        assert proof.holds, proof.obstacle
+        inputs = keras.Input((4,))
+        assert_equals_the_loop(keras.Model(inputs, model(inputs)))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda left: tf.stop_gradient(left),
+        lambda left: tf.argmax(left, 1)[:, tf.newaxis],
+        lambda left: tf.cast(left > 0.3, tf.int32),
+    ],
+    ids=["stopped", "argmax", "compared"],
+)
+def test_what_is_read_without_a_gradient_may_be_left(read):
+    class ReadsSo(Reads):
+        def call(self, x):
+            outputs = self.leaves(self.first(x))
+            left = tf.cast(read(self.leaves.left), x.dtype)
+            return self.last(outputs + tf.reduce_sum(left, 1, True))
+
+    with double_precision():
+        model = ReadsSo(lambda x, w, outputs: x @ w)
+        proof = proof_of(model)
+        assert proof.holds, proof.obstacle
+        inputs = keras.Input((4,))
+        assert_equals_the_loop(keras.Model(inputs, model(inputs)))

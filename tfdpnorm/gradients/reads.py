@@ -45,18 +45,23 @@ class Reads:
                 )
 
     def check_returned(self, tap):
-        """Refuses a call if others read what it computes from weights and does not return.
+        """Refuses a call if others read what it computes from weights before its z's.
 
-        They may find it in an attribute of the layer. Checked in graphs only.
+        They may find it in an attribute of the layer. So does the backward pass of a
+        `tf.GradientTape` within the model or the loss: what comes of it depends on the weights in
+        another way than by the z's. Checked in graphs only.
 
         Args:
             tap: The `Tap` of the call.
         """
         owned = [v for v, layers in self._owners.values() if tap.layer in layers]
-        found = read_past(*tap.operations, owned, tap.watched)
+        returned = tf.nest.flatten(tap.returned, expand_composites=True)
+        may_pass = [*tap.watched, *filter(tf.is_tensor, returned)]
+        found = read_past(*tap.operations, owned, may_pass, cut=tap.rule.runs_own_call)
         if found:
             raise refusal_of_engine(
                 f"Expected what layer {tap.layer.name!r} computes from its weights to be read as "
-                f"what its call returns, got a read of {found[0].name!r}, as of an attribute",
+                f"what its call returns, got a read of {found[0].name!r}, as of an attribute, "
+                "or by a tf.GradientTape within the model or the loss",
                 'Return it, or use engine="per_example".',
             )

@@ -32,6 +32,7 @@ class Tap:
         remembered: What the rule remembered.
         watched: List of the z's that the rule watched.
         operations: `operation_count` before and after the call.
+        returned: Structure of tensors that the call gave.
     """
 
     def __init__(self, layer, rule, rows_per_example):
@@ -40,7 +41,7 @@ class Tap:
         self.rows_per_example = rows_per_example
         self.remembered = None
         self.watched = []
-        self.operations = None
+        self.operations = self.returned = None
 
 
 class Taps:
@@ -110,8 +111,7 @@ class Taps:
             with self._reads.by(None):
                 yield self
             for tap in self.calls:
-                if tap.rule.watches_outputs:
-                    self._reads.check_returned(tap)
+                self._reads.check_returned(tap)
 
     def _tapped(self, layer, rule, call, tape):
         outside = current_graph()
@@ -138,7 +138,7 @@ class Taps:
                 outputs, tap.remembered = tap.rule.forward(
                     layer, call, watch, inputs, *args, **kwargs
                 )
-            tap.operations = (first, operation_count())
+            tap.operations, tap.returned = (first, operation_count()), outputs
             self.calls.append(tap)
             return outputs
 

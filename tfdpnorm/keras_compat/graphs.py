@@ -120,16 +120,17 @@ def read_since(count, arguments):
     return [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given and _may_vary(t)]
 
 
-def read_past(first, last, variables, passed):
+def read_past(first, last, variables, passed, cut):
     """Returns tensors by which others than given operations read variables, past given tensors.
 
-    Only where gradients pass on: not by integers or `tf.stop_gradient`. Nothing in eager mode.
+    Only where gradients pass on: not by integers, for instance. Nothing in eager mode.
 
     Args:
         first: `operation_count` before the operations.
         last: `operation_count` after them.
         variables: The variables that the operations read.
         passed: The tensors by which others may read them.
+        cut: Whether no gradient passes `tf.stop_gradient` in the operations.
     """
     if tf.executing_eagerly():
         return []
@@ -141,9 +142,16 @@ def read_past(first, last, variables, passed):
     may_pass, found = {t.name for t in passed}, set()
     for op in operations[first:last]:
         reads = any(id(t) in handles or t.name in found for t in op.inputs)
-        if reads and op.type != "StopGradient":
+        if reads and not (cut and op.type == "StopGradient"):
             found |= {t.name for t in op.outputs if _has_gradient(t)} - may_pass
-    return [t for op in operations[last:] for t in op.inputs if t.name in found]
+    return [
+        tensor
+        for op in operations[last:]
+        for tensor in op.inputs
+        if tensor.name in found
+        and op.type != "StopGradient"
+        and any(map(_has_gradient, op.outputs))
+    ]
 
 
 def _has_gradient(tensor):

@@ -23,7 +23,7 @@ class BroadcastOutputRule(Rule):
         rows: How many copies to make: a number, or a scalar tensor.
     """
 
-    watches_outputs = True
+    runs_own_call = True
 
     def __init__(self, rows):
         self._rows = rows

@@ -22,7 +22,7 @@ class FallbackRule(Rule):
     """
 
     splits_by_size = True
-    watches_outputs = True
+    runs_own_call = True
 
     def applies(self, layer):
         return not any(isinstance(x, PublicMomentsLayer) for x in sublayers(layer))

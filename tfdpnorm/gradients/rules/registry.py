@@ -13,8 +13,9 @@ class Rule:
 
     # Whether it splits what it remembered by size: whatever has as many entries as there are rows.
     splits_by_size = False
-    # Whether its z's are all that the layer returns. What else it computes may then not be read.
-    watches_outputs = False
+    # Whether `forward` runs the layer's own call, in which `tf.stop_gradient` means what it says. A
+    # rule may stop gradients that it computes by itself.
+    runs_own_call = False
 
     def applies(self, layer):
         """Whether the rule covers `layer` as it is configured."""

@@ -5,7 +5,12 @@ alone or with others that leave its first axis where it is, until each path meet
 [R, T, ...] whose axis of R entries lies before its own, or on its own axis of size 1, or is
 broadcast to such a shape. Then [R, T, ...], R copies of u, in its place give the same values from
 there on: that is what broadcasting means.
+
+Python sees another shape, and may make constants or other operations of it. So the pass with the
+copies has to have the operations and constants of the pass without.
 """
+
+import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.proof.registry import static_shape
 from tfdpnorm.audit.row_independence.proof.rules.elementwise import OPERATIONS
@@ -19,6 +24,30 @@ def operations_until(tensor):
         if op is tensor.op:
             break
     return names
+
+
+def computed_alike(kept, others, layers):
+    """Whether two forward passes have the same operations and constants, but for some layers' own.
+
+    Args:
+        kept: `tfdpnorm.gradients.BookKept` of the first pass.
+        others: That of the second.
+        layers: The layers that give copies in one of them.
+    """
+    return _operations(kept, layers) == _operations(others, layers)
+
+
+def _operations(kept, layers):
+    """What a pass is made of, a list: types of operations, and the values of constants."""
+    own = {id(layer) for layer in layers}
+    left_out = {i for tap in kept.calls if id(tap.layer) in own for i in range(*tap.operations)}
+    operations = enumerate(kept.losses.graph.get_operations())
+    forward = operations_until(kept.losses)
+    return [
+        (op.type, tf.get_static_value(op.outputs[0]).tobytes() if op.type == "Const" else None)
+        for i, op in operations
+        if i not in left_out and op.name in forward
+    ]
 
 
 def is_broadcast(tensor, rows, forward):

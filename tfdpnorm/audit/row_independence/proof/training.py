@@ -15,7 +15,11 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.proof.broadcast import is_broadcast, operations_until
+from tfdpnorm.audit.row_independence.proof.broadcast import (
+    computed_alike,
+    is_broadcast,
+    operations_until,
+)
 from tfdpnorm.audit.row_independence.proof.proof import (
     Claim,
     check_specs,
@@ -25,6 +29,7 @@ from tfdpnorm.audit.row_independence.proof.proof import (
 )
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE
 from tfdpnorm.gradients import Clipping, book_keeping
+from tfdpnorm.gradients.refusals import refusal_of_engine
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
@@ -163,7 +168,7 @@ def prove_traced(trace, examples, public=(), several_batches=True):
     Raises:
         ValueError: as `tfdpnorm.gradients.book_keeping`.
     """
-    broadcast = ()
+    broadcast, first = (), None
     while True:
         kept = []
         try:
@@ -178,8 +183,20 @@ def prove_traced(trace, examples, public=(), several_batches=True):
             proof = prove_pass(function.graph, kept[1], examples, public, several_batches)
             found = tuple(layer for layer in proof.broadcast_layers if layer not in broadcast)
             if not found:
+                _check_computed_alike(first or kept[0], kept[0], broadcast)
                 return replace(proof, broadcast_layers=broadcast), function, broadcast
+        first = first or kept[0]
         broadcast += found
+
+
+def _check_computed_alike(first, last, broadcast):
+    if not computed_alike(first, last, broadcast):
+        names = [layer.name for layer in broadcast]
+        raise refusal_of_engine(
+            f"Expected a model that does the same with one output of {names} for all examples as "
+            "with a copy for each, got one that takes numbers from its shape",
+            'Take them from elsewhere, or use engine="per_example".',
+        )
 
 
 def prove_pass(graph, kept, examples, public=(), several_batches=True):
