@@ -48,7 +48,7 @@ def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
 def test_a_model_that_is_known_to_have_learnt_from_private_data_is_warned_of(tmp_path):
     model = trunk()
     model.set_weights([w + 2 for w in model.get_weights()])  # as no other test's are
-    remember(weight_digests(model.get_weights()), "They are of a private run.")
+    remember(weight_digests(model.get_weights()), ["They are of a private run."])
     with pytest.warns(UserWarning, match="of model 'trunk': They are of a private run"):
         FeatureExtractor(model, pixels=Pixels(12), folder=tmp_path)
 

@@ -88,6 +88,42 @@ MUTANTS = (
         tests_in("tests/training/test_marks.py", "test_what_was_frozen_was_not_trained"),
     ),
     Mutant(
+        "earlier-runs-lost-through-frozen-weights",
+        "tfdpnorm/privacy/marks.py",
+        (('        _add(_said, part["weights"], part["said"])\n', "        pass\n"),),
+        "A run that froze what another has trained hides that one from the runs after it.",
+        tests_in(
+            "tests/training/test_marks.py", "test_a_run_is_named_through_one_that_left_its_weights"
+        ),
+    ),
+    Mutant(
+        "marks-of-a-part-of-the-model",
+        "tfdpnorm/convert/exported.py",
+        (("mark = trained_by.mark(model)", "mark = trained_by.mark()"),),
+        "The mark of an exported model says nothing of a trunk that was outside of the run.",
+        tests_in("tests/training/test_marks.py", "test_a_mark_is_of_the_whole_model_in_its_file"),
+    ),
+    Mutant(
+        "what-a-run-began-with-forgotten-in-its-process",
+        "tfdpnorm/training/weights_of_run.py",
+        (("(*self._ledger.foreign, *self.unrecorded, _PRIVATELY)", "(_PRIVATELY,)"),),
+        "A third run in the process of the second says nothing of the first.",
+        tests_in(
+            "tests/training/test_marks.py",
+            "test_what_a_run_of_this_process_began_with_is_not_forgotten",
+        ),
+    ),
+    Mutant(
+        "all-runs-are-one",
+        "tfdpnorm/privacy/marks.py",
+        (("run[1] if run else sentence", '"" if run else sentence'),),
+        "Of several earlier runs the statement names the first alone.",
+        tests_in(
+            "tests/training/test_marks.py",
+            "test_a_run_is_named_once_however_many_files_it_is_of",
+        ),
+    ),
+    Mutant(
         "frozen-private-weights-forgotten",
         "tfdpnorm/experiments/runs/build.py",
         (("for sentence in data.foreign:", "for sentence in ():"),),

@@ -227,7 +227,7 @@ MUTANTS = (
     Mutant(
         "copies-of-trained-weights",
         "tfdpnorm/training/weights_of_run.py",
-        (("            remember(changed, _PRIVATELY)", "            pass"),),
+        (("            remember(changed, (", "            print(changed, ("),),
         "A clone of a privately trained model is trained again, and the first epsilon is unsaid.",
         tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
     ),

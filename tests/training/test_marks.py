@@ -87,10 +87,88 @@ def test_a_third_run_names_both(tmp_path):
     trained(tmp_path / "1.keras", convert="frozen").save(tmp_path / "2.keras")
     marks._said.clear()
     third = made_private(tmp_path / "2.keras", convert="frozen")
-    assert [s.split(" they are of ")[1].split(",")[0] for s in third.ledger.foreign] == [
-        "1.keras",
-        "2.keras",
-    ]
+    assert files_named(third) == ["1.keras", "2.keras"]
+
+
+def in_a_new_process():
+    marks._said.clear()
+    marks._met.clear()
+
+
+def files_named(private):
+    return [s.split(" they are of ")[1].split(",")[0] for s in private.ledger.foreign]
+
+
+def with_new_head(path):
+    """The body of a saved model, which is not trained, and a layer that nobody has trained."""
+    body = convert.load_model(path)
+    body = keras.Model(body.inputs, body.get_layer("first").output)
+    body.trainable = False
+    return keras.Sequential([keras.Input((6,)), *body.layers[1:], layers.Dense(3, name="last")])
+
+
+@pytest.mark.parametrize("thawed", [True, False])
+def test_a_run_is_named_through_one_that_left_its_weights(path, tmp_path, thawed):
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    in_a_new_process()
+    trained(with_new_head(tmp_path / "1.keras")).save(path)
+    in_a_new_process()
+    third = with_new_head(path)
+    third.layers[0].trainable = thawed
+    assert files_named(made_private(third)) == ["1.keras"]
+    in_a_new_process()
+    assert files_named(made_private(convert.load_model(path))) == ["1.keras", path.name]
+
+
+def test_a_mark_is_of_the_whole_model_in_its_file(tmp_path):
+    """Of which the run may have trained a part, on what the rest gave for each image."""
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    in_a_new_process()
+    whole = with_new_head(tmp_path / "1.keras")
+    head = keras.Sequential([keras.Input((8,)), whole.layers[-1]])
+    private = made_private(head)
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(np.tile(X, 2)[:, :8], Y, verbose=0)
+    convert.export(whole, tmp_path / "export", X[:4], int8=False, trained_by=private)
+    for name in ("model.keras", "saved_model"):
+        in_a_new_process()
+        third = made_private(with_new_head(tmp_path / "export" / name))
+        assert files_named(third) == ["1.keras"]
+
+
+def test_a_run_is_named_once_however_many_files_it_is_of(tmp_path):
+    first, names = trained(model(), convert="frozen"), ("a.keras", "a.h5", "a_folder")
+    for name in names:
+        first.save(tmp_path / name)
+    trained(model(), convert="frozen").save(tmp_path / "another.keras")
+    in_a_new_process()
+    for name in names:
+        loaded = convert.load_model(tmp_path / name)
+    assert files_named(made_private(loaded)) == ["a.keras"]
+    another = convert.load_model(tmp_path / "another.keras")
+    loaded.get_layer("last").set_weights(another.get_layer("last").get_weights())
+    assert files_named(made_private(loaded)) == ["a.keras", "another.keras"]
+
+
+def test_marks_of_before_are_read(path):
+    """They have no list of what earlier runs left, and name them for all that is trained."""
+    private = trained(model(), convert="frozen")
+    private.save(path)
+    mark = {**private.mark(), "before": ["Weights that come from elsewhere: of old."]}
+    del mark["earlier"]
+    marks.write_mark(path, mark)
+    in_a_new_process()
+    sentences = made_private(path, convert="frozen").ledger.foreign
+    assert sentences[0] == mark["before"][0] and "they are of " + path.name in sentences[1]
+
+
+def test_what_a_run_of_this_process_began_with_is_not_forgotten(tmp_path):
+    trained(model(), convert="frozen").save(tmp_path / "1.keras")
+    in_a_new_process()
+    second = trained(tmp_path / "1.keras", convert="frozen")
+    statement = made_private(second.model).privacy_statement()
+    assert "they are of 1.keras" in statement
+    assert "another private model had trained them" in statement
 
 
 def test_a_run_of_this_process_is_named_beside_a_file(tmp_path):

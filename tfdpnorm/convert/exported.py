@@ -79,8 +79,10 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
     served = served_model(model)
     rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
-    trained_by = model if trained_by is None and hasattr(model, "mark") else trained_by
-    mark = None if trained_by is None else trained_by.mark()
+    if trained_by is None:
+        mark = model.mark() if hasattr(model, "mark") else None
+    else:
+        mark = trained_by.mark(model)
     found = []
 
     def add(kind, path, outputs, tolerance, by):

@@ -2,7 +2,9 @@
 
 Whoever trains such a file further spends more on the same weights, and both epsilons add up for
 the examples that both runs saw. A mark says so in the file itself, and lists digests of the weights
-that were trained: a copy, or a part, of the model is known again.
+that were trained: a copy, or a part, of the model is known again. Weights that the run left as an
+earlier one had trained them are listed beside what is known of that one, so that each file of a
+chain of runs names all that its weights are of.
 
 **A mark guards against mistakes.** Files of weights alone, and files that something else than this
 library has loaded, are not noticed.
@@ -11,6 +13,7 @@ library has loaded, are not noticed.
 import hashlib
 import json
 import pathlib
+import re
 import zipfile
 
 import numpy as np
@@ -23,6 +26,7 @@ _EXTRA = "assets.extra"  # of a SavedModel
 _LONGEST_COMMENT = 2**16 - 1  # bytes, of a ZIP archive; JSON is ASCII
 _FEWEST_DIFFERENT = 4  # numbers, of all weights together if each is smaller than that
 _SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
+_RUN = re.compile("which the private run ([0-9a-f]{12}) trained")  # in what is said of a mark
 
 # What the marks say that were read in this process, by the digests of weights.
 _said = {}
@@ -30,15 +34,17 @@ _said = {}
 _met = {}
 
 
-def mark_of(ledger, trained, *, foreign=()):
+def mark_of(ledger, trained, *, saved=(), foreign=()):
     """Returns the mark of a private run, a dict that JSON can hold.
 
     Args:
         ledger: Its `PrivacyLedger`.
         trained: Arrays of the weights that it trained, or that were computed from such.
+        saved: Arrays of all weights of the model that the mark is for.
         foreign: Sentences on weights from elsewhere that the ledger could not take.
     """
     holds = ledger.guarantee_holds
+    own = set(weight_digests(trained))
     return {
         "epsilon": ledger.epsilon() if holds else None,
         "delta": ledger.plan.delta,
@@ -46,8 +52,11 @@ def mark_of(ledger, trained, *, foreign=()):
         "updates": ledger.updates,
         "no_guarantee_because": list(ledger.no_guarantee_because),
         "excluded": list(ledger.excluded),
-        "before": list(dict.fromkeys((*ledger.foreign, *foreign))),
-        "weights": sorted(set(weight_digests(trained))),
+        "before": list(_once((*ledger.foreign, *foreign))),
+        "weights": sorted(own),
+        "earlier": _by_what_is_said(
+            {digest: said for digest, said in _known(saved).items() if digest not in own}
+        ),
     }
 
 
@@ -81,20 +90,20 @@ def read_mark(path):
     if text is None:
         return None
     mark = json.loads(text)
-    sentences = (*mark["before"], _sentence(pathlib.Path(path).name, mark))
-    for digest in mark["weights"]:
-        _said[digest] = tuple(dict.fromkeys((*_said.get(digest, ()), *sentences)))
+    for part in mark.get("earlier", ()):  # Marks of older versions have none.
+        _add(_said, part["weights"], part["said"])
+    _add(_said, mark["weights"], (*mark["before"], _sentence(pathlib.Path(path).name, mark)))
     return mark
 
 
-def remember(digests, sentence):
+def remember(digests, sentences):
     """Remembers what is to be said of weights if they are met again, where no mark says more.
 
     Args:
         digests: As `weight_digests` gives them.
-        sentence: For `said_of`.
+        sentences: For `said_of`.
     """
-    _met.update(dict.fromkeys(digests, sentence))
+    _add(_met, digests, sentences)
 
 
 def said_of(weights):
@@ -103,10 +112,7 @@ def said_of(weights):
     Args:
         weights: Arrays.
     """
-    digests = weight_digests(weights) if _said or _met else ()
-    # Weight by weight: one may be as a file had it, and the next one trained since.
-    known = (_said.get(d, (_met[d],) if d in _met else ()) for d in digests)
-    return tuple(dict.fromkeys(sentence for of_one in known for sentence in of_one))
+    return _once(sentence for said in _known(weights).values() for sentence in said)
 
 
 def weight_digests(weights):
@@ -121,6 +127,36 @@ def weight_digests(weights):
     weights = [np.ascontiguousarray(array) for array in weights]
     digests = [_digest(array) for array in weights if _tells(array)]
     return digests or _of_all([array for array in weights if array.dtype.kind == "f"])
+
+
+def _known(weights):
+    """What is known of weights, by digest; of those alone of which something is, in their order."""
+    digests = weight_digests(weights) if _said or _met else ()
+    # Weight by weight: one may be as a file had it, and the next one trained since.
+    known = {digest: _said.get(digest) or _met.get(digest) for digest in digests}
+    return {digest: said for digest, said in known.items() if said}
+
+
+def _add(table, digests, sentences):
+    for digest in digests:
+        table[digest] = _once((*table.get(digest, ()), *sentences))
+
+
+def _once(sentences):
+    """Sentences without repetition: the files of one run may have names of their own."""
+    first = {}
+    for sentence in sentences:
+        run = _RUN.search(sentence)
+        first.setdefault(run[1] if run else sentence, sentence)
+    return tuple(first.values())
+
+
+def _by_what_is_said(known):
+    """What is known by digest as a list for JSON, the same sentences once."""
+    parts = {}
+    for digest, said in known.items():
+        parts.setdefault(said, []).append(digest)
+    return [{"said": list(said), "weights": sorted(digests)} for said, digests in parts.items()]
 
 
 def _text(path):
@@ -149,8 +185,11 @@ def _is_mark(comment):
 
 def _sentence(name, mark):
     of = f"{mark['updates']} updates on {mark['num_examples']} examples"
+    # By the digests that the file shows anyway: all files of a run at one time have them.
+    run = hashlib.sha256(json.dumps(mark["weights"]).encode()).hexdigest()[:12]
     first = (
-        f"Weights that come from elsewhere: they are of {name}, which a private run trained by {of}"
+        f"Weights that come from elsewhere: they are of {name}, which the private run {run} trained"
+        f" by {of}"
     )
     if mark["epsilon"] is None:
         return f"{first}, without a guarantee: {'; '.join(mark['no_guarantee_because'])}."

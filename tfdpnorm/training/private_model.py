@@ -458,10 +458,20 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.ledger, excluded=self._kept.remarks(), foreign=self.weights_of_run.unrecorded
         )
 
-    def mark(self):
-        """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`."""
+    def mark(self, saved=None):
+        """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`.
+
+        Args:
+            saved: The Keras model in the file, if this one is a part of it.
+        """
         weights = self.weights_of_run
-        return mark_of(self.ledger, weights.trained(), foreign=weights.unrecorded)
+        saved = self.model if saved is None else saved
+        return mark_of(
+            self.ledger,
+            weights.trained(),
+            saved=[v.numpy() for v in saved.weights] if saved.built else (),
+            foreign=weights.unrecorded,
+        )
 
     def finish(self):
         """Ends the run for good, and deletes the secret key that is kept with it.

@@ -121,7 +121,7 @@ class WeightsOfRun:
         """Remembers the weights that were trained, so that copies of them are known again."""
         if self._touched:
             changed = set(weight_digests(self.trained())) - self._begun
-            remember(changed, _PRIVATELY)
+            remember(changed, (*self._ledger.foreign, *self.unrecorded, _PRIVATELY))
 
     def _unfrozen(self):
         layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]

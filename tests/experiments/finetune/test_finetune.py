@@ -15,6 +15,7 @@ from tfdpnorm.experiments.runs import export, finetune
 from tfdpnorm.experiments.runs.export import check_export, export_finetuned
 from tfdpnorm.experiments.runs.finetune import MODELS_DIR, deployed_model
 from tfdpnorm.experiments.search.spec import search_spec
+from tfdpnorm.privacy import marks
 from tfdpnorm.privacy.selection import NumberOfRuns
 
 
@@ -255,11 +256,19 @@ def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     assert run(spec, tmp_path / "new").model.ledger.foreign == ()
 
 
-def test_what_was_trained_before_and_is_frozen_now_is_named(tmp_path, model_path, public_set):
+def test_what_was_trained_before_and_is_frozen_now_is_named(
+    tmp_path, model_path, public_set, monkeypatch
+):
     path, _ = exported_head(tmp_path, model_path, trainable="last:3")
-    spec = small_spec(path, trainable="head", image_size=None, steps=1)
-    (said,) = run(spec, tmp_path).model.ledger.foreign
+    new_head = dict(trainable="head", image_size=None, steps=1)
+    path, second = exported_head(tmp_path / "second", path, **new_head)
+    (said,) = second.model.ledger.foreign
     assert "they are of model.keras" in said
+    # As in another process, by what the second file says of the trunk.
+    monkeypatch.setattr(marks, "_said", {})
+    monkeypatch.setattr(marks, "_met", {})
+    third = run(small_spec(path, **new_head), tmp_path / "third")
+    assert third.model.ledger.foreign == (said,)
 
 
 def test_heads_that_cannot_be_begun_with(tmp_path, model_path):
