@@ -308,6 +308,17 @@ MUTANTS = (
         tests_in("tests/training/test_noticed_searches.py", "test_the_best_model_names_the_trials"),
     ),
     Mutant(
+        "trials-before-a-search-went-on-unsaid",
+        "tfdpnorm/training/noticed_searches.py",
+        (("if name not in seen]", "if not name]"),),
+        "What some trials of a search have spent passes for what all of them have.",
+        tests_in(
+            "tests/training/test_noticed_searches.py",
+            "test_a_search_that_goes_on_names_the_trials_before",
+            "test_trials_whose_oracle_is_elsewhere_are_known_by_their_folder",
+        ),
+    ),
+    Mutant(
         "retraining-after-a-search-unnoticed",
         "tfdpnorm/training/private_model.py",
         (("            declare_earlier_searches(self.ledger)\n", "            pass\n"),),

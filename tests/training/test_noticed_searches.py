@@ -1,6 +1,7 @@
 """Keras Tuner's own tuners on private models: their trials are named where nobody pays for them."""
 
 import re
+import types
 import weakref
 
 import keras_tuner
@@ -26,7 +27,7 @@ def no_search_before(monkeypatch):
 def search(build, private, data, cross_entropy, tmp_path):
     """Returns a function that runs a plain random search of two trials and returns its tuner."""
 
-    def run(**fit):
+    def run(trials=2, **fit):
         def build_private(hp):
             model = private(build())
             rate = hp.Choice("learning_rate", [0.1, 0.2, 0.3])
@@ -34,7 +35,7 @@ def search(build, private, data, cross_entropy, tmp_path):
             return model
 
         tuner = keras_tuner.RandomSearch(
-            build_private, "val_accuracy", max_trials=2, directory=str(tmp_path), seed=1
+            build_private, "val_accuracy", max_trials=trials, directory=str(tmp_path), seed=1
         )
         other = (data[0] + 1, data[1])
         tuner.search(*data, validation_data=other, epochs=1, verbose=0, **fit)
@@ -80,6 +81,40 @@ def test_the_best_model_names_the_trials(search, data, monkeypatch):
     text = tuner.get_best_models(1)[0].privacy_statement()
     assert "epsilon = 0" not in text and "no epsilon can be stated" in text
     assert "of a search of Keras Tuner left them, 'untitled_project', with trials 0, 1" in text
+
+
+def spent_by(text):
+    return float(re.search(r"spent epsilon ([\d.]+) at delta", text)[1])
+
+
+@needs_keras_tuner
+def test_a_search_that_goes_on_names_the_trials_before(search, data):
+    """Another tuner has made them: of this process, as here, or of another one."""
+    first = search(trials=1)
+    whole = spent_by(first.get_best_models(1)[0].privacy_statement())
+    tuner = search(trials=2)
+    (noticed,) = (s for t, s in noticed_searches._searches.items() if t is tuner)
+    text = noticed.in_words()
+    assert text.startswith("RandomSearch chose by val_accuracy between trials 0, 1. What was spent")
+    assert "on trial 0 is not known here" in text and "they have spent" not in text
+    assert "trial 1 alone spent" in text and spent_by(text) == whole
+    # The trials of the first tuner are others' too, since.
+    assert (
+        "What was spent on trial 1 is not known here"
+        in next(s for t, s in noticed_searches._searches.items() if t is first).in_words()
+    )
+    retrained = tuner.hypermodel.build(tuner.get_best_hyperparameters(1)[0])
+    retrained.fit(*data, verbose=0, epochs=1)
+    assert text in retrained.privacy_statement()
+
+
+def test_trials_whose_oracle_is_elsewhere_are_known_by_their_folder(tmp_path):
+    for name in ("0", "1", "02"):
+        (tmp_path / f"trial_{name}").mkdir()
+        (tmp_path / f"trial_{name}" / "trial.json").write_text("{}")
+    worker = types.SimpleNamespace(oracle=object(), project_dir=str(tmp_path))
+    text = noticed_searches.NoticedSearch(worker).in_words()
+    assert "What was spent on trials 0, 1, 02 is not known here" in text
 
 
 @pytest.mark.slow

@@ -16,38 +16,59 @@ _searches = weakref.WeakKeyDictionary()  # The `NoticedSearch` of each tuner, wh
 
 
 class NoticedSearch:
-    """The trials of a search, as far as this process has seen them.
+    """The trials of a search: those that this tuner has trained, and the names of all.
+
+    A search goes on where another process, or another tuner in this one, has left it.
 
     Args:
-        tuner: What Keras Tuner calls it.
-        objective: Name of what its trials are compared by.
+        tuner: The tuner of Keras Tuner.
 
     Attributes:
+        tuner: Name of its class.
+        objective: Name of what its trials are compared by.
         ledgers: List of pairs (trial, `PrivacyLedger`), one for each training.
     """
 
-    def __init__(self, tuner, objective):
-        self.tuner, self.objective = tuner, objective
+    def __init__(self, tuner):
+        self.tuner = type(tuner).__name__
+        # Not the tuner, which would then live as long as it is a key of `_searches`: for ever.
+        self._oracle = getattr(tuner, "oracle", None)
+        self._folder = getattr(tuner, "project_dir", None)
+        objective = getattr(self._oracle, "objective", None)
+        self.objective = getattr(objective, "name", "a score")
         self.ledgers = []
 
     def in_words(self):
         """Returns what the trials have spent together, and that the choice is not covered."""
-        names = ", ".join(dict.fromkeys(name for name, _ in self.ledgers))
-        text = f"{self.tuner} chose by {self.objective} between trials {names}"
+        seen = list(dict.fromkeys(name for name, _ in self.ledgers))
+        unseen = [name for name in self._all_trials() if name not in seen]
+        text = f"{self.tuner} chose by {self.objective} between {_listed([*seen, *unseen])}"
+        if unseen:
+            text += (
+                f". What was spent on {_listed(unseen)} is not known here, nor what was spent "
+                "elsewhere on the others"
+            )
         ledgers = [ledger for _, ledger in self.ledgers]
         deltas = {ledger.plan.delta for ledger in ledgers}
         if len(deltas) == 1 and all(ledger.guarantee_holds for ledger in ledgers):
             (delta,) = deltas
             parts = [part for ledger in ledgers for part in ledger.spent()]
             epsilon = ceil_text(composed_epsilon(parts, delta, "rdp"))
+            who = f"{_listed(seen)} alone" if unseen else "they have"
             text += (
-                f". If all were trained on the same data, they have spent epsilon {epsilon} at "
+                f". If all were trained on the same data, {who} spent epsilon {epsilon} at "
                 f"delta {delta!r} together, by Renyi DP"
             )
         return (
             f"{text}. That adds to this epsilon, and none covers a choice by validation data that "
             "are private and not noised."
         )
+
+    def _all_trials(self):
+        """The names of all trials, also of those that others have trained in the same folder."""
+        # A worker of Keras Tuner's distributed mode asks for trials, and does not have them.
+        known = getattr(self._oracle, "trials", ())
+        return dict.fromkeys((*known, *_trials_in(self._folder)))
 
 
 class NoticedTrial:
@@ -92,11 +113,10 @@ class TrialOfAnotherProcess:
 
     def in_words(self):
         """As `NoticedTrial`."""
-        names = sorted(path.parent.name for path in self._folder.parent.glob("trial_*/trial.json"))
-        names = [name.removeprefix("trial_") for name in names]
         return (
             f"Trial {self._folder.name.removeprefix('trial_')} of a search of Keras Tuner left "
-            f"them, {self._folder.parent.name!r}, with trials {', '.join(names)}. What these have "
+            f"them, {self._folder.parent.name!r}, with "
+            f"{_listed(_trials_in(self._folder.parent))}. What these have "
             "spent is not known here and adds to this epsilon, and none covers a choice by "
             "validation data that are private and not noised."
         )
@@ -128,9 +148,18 @@ def noticed_trial(callbacks):
     for callback in callbacks:
         tuner, trial = getattr(callback, "tuner", None), getattr(callback, "trial", None)
         if type(callback).__module__.split(".")[0] == _PACKAGE and None not in (tuner, trial):
-            objective = getattr(getattr(tuner, "oracle", None), "objective", None)
-            search = _searches.setdefault(
-                tuner, NoticedSearch(type(tuner).__name__, getattr(objective, "name", "a score"))
-            )
+            search = _searches.setdefault(tuner, NoticedSearch(tuner))
             return NoticedTrial(search, str(trial.trial_id))
     return None
+
+
+def _trials_in(folder):
+    """The names of the trials that Keras Tuner has written down in the folder of a search."""
+    files = pathlib.Path(folder).glob("trial_*/trial.json") if folder else ()
+    return [path.parent.name.removeprefix("trial_") for path in files]
+
+
+def _listed(names):
+    # More trials may have longer names: "2", then "03".
+    listed = ", ".join(sorted(names, key=lambda name: (len(name), name)))
+    return f"trials {listed}" if len(names) > 1 else f"trial {listed}"
