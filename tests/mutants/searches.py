@@ -11,6 +11,7 @@ _PRIVACY_TESTS = ("tests/privacy/test_search.py",)
 _TUNER_TESTS = "tests/tuning/test_private_random_search.py"
 _KILLED_TESTS = "tests/tuning/test_killed_search.py"
 _DISTRIBUTED_TESTS = "tests/tuning/test_distributed_search.py"
+_ELSEWHERE_TESTS = "tests/tuning/test_search_elsewhere.py"
 
 MUTANTS = (
     Mutant(
@@ -107,6 +108,54 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_a_search_without_its_secret_is_refused"),
     ),
     Mutant(
+        "search-goes-on-with-other-rows",
+        _FOLDER,
+        (("            self._check_rows(self.ledger, rows)\n", ""),),
+        "Rows that have scored one trial train another, where a program splits without a seed.",
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_others_are_refused"),
+    ),
+    Mutant(
+        "workers-with-other-rows",
+        _FOLDER,
+        (("            self._check_rows(ledger, rows)\n", "            pass\n"),),
+        "A worker trains on rows that score the trials of another one.",
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_a_worker_with_others_is_refused"),
+    ),
+    Mutant(
+        "digest-of-rows-without-the-secret",
+        _FOLDER,
+        (('rows_digest(rows, self._derived("rows"))', 'rows_digest(rows, b"rows")'),),
+        "Whoever sees the ledger of a search can try out which rows were private.",
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_the_digest_is_keyed_by_the_secret"),
+    ),
+    Mutant(
+        "copies-of-searches-unsaid",
+        _FOLDER,
+        (("                self.ledger.exclude(_COPY)\n", "                pass\n"),),
+        "Two copies of a search have a winner each, and each states the epsilon of one.",
+        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_a_copy_and_its_winner_say_so"),
+    ),
+    Mutant(
+        "winner-of-a-copy-unsaid",
+        _FOLDER,
+        (
+            (
+                "            for sentence in self.ledger.excluded:\n"
+                "                own.exclude(sentence)\n",
+                "",
+            ),
+        ),
+        "The winner that was trained before the search was copied does not say so.",
+        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_a_winner_of_before_says_so"),
+    ),
+    Mutant(
+        "composed-trials-of-a-copy-unsaid",
+        _TUNER,
+        (("run_dir, callbacks, excluded)", "run_dir, callbacks)"),),
+        "The trials of a copy of a composed search state the epsilon of one search.",
+        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_all_trials_of_a_composed_search_say_so"),
+    ),
+    Mutant(
         "voids-of-other-trials-forgotten",
         _FOLDER,
         (
@@ -134,7 +183,7 @@ MUTANTS = (
     Mutant(
         "workers-of-another-search",
         _TUNER,
-        (("            self._folder.check_same_search()\n", ""),),
+        (("            self._folder.check_same_search(rows)\n", ""),),
         "A worker with another budget trains trials of the search.",
         tests_in(_DISTRIBUTED_TESTS, "test_workers_share_the_trials_and_one_may_die"),
     ),
@@ -169,7 +218,7 @@ MUTANTS = (
     Mutant(
         "trials-know-no-search",
         "tfdpnorm/tuning/hypermodel.py",
-        (("        private.ledger.record_search(**trial.search.entry())\n", ""),),
+        (("        trial.declare(private.ledger)\n", ""),),
         "The winner of a user's own model states the epsilon of its own training.",
         tests_in("tests/tuning/test_documented_search.py", "test_the_documented_search"),
     ),

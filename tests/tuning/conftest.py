@@ -80,7 +80,7 @@ class FakeHyperModel(PrivateHyperModel):
             ledger.resume(ledger.updates, same_randomness=True)
         else:
             ledger = create_ledger(path, plan)
-        ledger.record_search(**trial.search.entry())
+        trial.declare(ledger)
         return FakePrivate(ledger, hp.get("right"))
 
 

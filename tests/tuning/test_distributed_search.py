@@ -13,6 +13,7 @@ import pytest
 from tests.tuning.distributed_search import TRIALS
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.tuning import distributed
+from tfdpnorm.tuning.rows import rows_of_search
 
 
 @pytest.fixture
@@ -105,13 +106,13 @@ def test_the_chief_may_die(tmp_path, start, tuner, draw):
     check_search(tmp_path, tuner, draw)
 
 
-def test_one_process_goes_on_with_what_a_chief_began(tmp_path, run, tuner, draw, monkeypatch):
+def test_one_process_goes_on_with_what_a_chief_began(run, tuner, data, draw, monkeypatch):
     draw(TRIALS)
     monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
     monkeypatch.setenv("KERASTUNER_ORACLE_PORT", "1")
     monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
     chief = tuner()
-    with chief._folder.opened():
+    with chief._folder.opened(rows_of_search(data.x, data.y, data.other, {})):
         chief.save()
         begun = chief.oracle.create_trial("a")
         assert read_ledger(chief._folder.path / "ledger.jsonl").trials == (0,)
@@ -127,7 +128,7 @@ def test_one_process_goes_on_with_what_a_chief_began(tmp_path, run, tuner, draw,
 def test_a_trial_is_in_the_ledger_before_it_is_handed_out(tuner, draw, monkeypatch):
     draw(TRIALS)
     made = tuner()
-    with made._folder.opened():
+    with made._folder.opened(()):
         monkeypatch.setattr(made._folder.ledger, "record_trial", _full_disk)
         with pytest.raises(OSError, match="full"):
             made.oracle.create_trial("a")

@@ -112,7 +112,7 @@ def test_the_number_of_trials_is_drawn_once(tuner, run, tmp_path):
     numbers = set()
     for _ in range(3):
         made = tuner()
-        with made._folder.opened() as folder:
+        with made._folder.opened(()) as folder:
             numbers.add((folder.number_of_trials(), folder.seed_of("0000", "right")))
     assert len(numbers) == 1
     key = tmp_path / FOLDER / "secret.key"

@@ -11,7 +11,8 @@ from tfdpnorm import files
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.ledger_file import check_same_run
 from tfdpnorm.training.resume import secret_key
-from tfdpnorm.training.resume.run_folder import LEDGER
+from tfdpnorm.training.resume.run_folder import LEDGER, may_be_copy, note_place
+from tfdpnorm.tuning.rows import rows_digest
 
 RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
 
@@ -19,6 +20,11 @@ _NOTICE = (
     "This folder holds the trials of a search that is accounted as releasing the best of them\n"
     "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
     f"Release what is in {WINNER}/, and nothing besides.\n"
+)
+_COPY = (
+    "What other copies of the search that made this run release: the folder of the search was in "
+    "another place before, and from there it may go on as well. What this and the others release "
+    "adds up, and no ledger counts all of it."
 )
 
 
@@ -29,6 +35,11 @@ class SearchFolder:
     0600, decides the number of trials and their settings: they are the same after a crash, and a
     folder without it is refused, since another number would be another search. Nobody may know it:
     a search whose number of trials is known has no such epsilon.
+
+    The ledger has a digest of the rows of the search, under the secret, and other rows are refused:
+    with another split, one trial would be trained on what has scored another. It also says where
+    its file lies; in another place, the search and its trials say that there may be copies
+    (see `RunFolder`).
 
     Args:
         path: Folder, made if absent.
@@ -44,11 +55,15 @@ class SearchFolder:
         self.ledger = None
 
     @contextlib.contextmanager
-    def opened(self):
+    def opened(self, rows):
         """Context in which this process, and no other, has the search.
 
+        Args:
+            rows: What it is trained and scored on, as `rows_of_search` gives it.
+
         Raises:
-            ValueError: if the folder holds another search, or one without its secret.
+            ValueError: if the folder holds another search, one of other rows, or one without its
+                secret.
             BlockingIOError: if another process has it.
         """
         files.make_folder(self.path, "the folder of the search")
@@ -65,9 +80,15 @@ class SearchFolder:
             self._check_no_trials()
             self._key = secret_key.new_key(self.path)
         settings = {**self._settings, "secret": hashlib.sha256(self._key).hexdigest()}
-        open_ledger = reopen_ledger if exists else create_ledger
-        self.ledger = open_ledger(self.path / LEDGER, self._plan, settings)
+        if exists:
+            settings |= _kept_settings(read_ledger(self.path / LEDGER), "rows")
+            self.ledger = reopen_ledger(self.path / LEDGER, self._plan, settings)
+        else:
+            settings["rows"] = self._digest_of(rows)
+            self.ledger = create_ledger(self.path / LEDGER, self._plan, settings)
         try:
+            self._check_rows(self.ledger, rows)
+            self._note_place()
             self.ledger.record_search(**self._search.entry())
             if not self._search.is_composed:
                 files.write_whole(self.path / NOTICE, _NOTICE)
@@ -75,16 +96,22 @@ class SearchFolder:
         finally:
             self.ledger.close()
 
-    def check_same_search(self):
+    def check_same_search(self, rows):
         """Checks that the search that another process has opened is this one.
 
+        Args:
+            rows: As for `opened`.
+
         Raises:
-            ValueError: if it differs in its budget, its settings or what is searched.
+            ValueError: if it differs in its budget, its settings, its rows or what is searched.
             OSError: if its ledger is not in the folder.
         """
         ledger = read_ledger(self.path / LEDGER)
-        secret = {"secret": ledger.settings.get("secret")}  # of the process that opened it
-        check_same_run(ledger, self._plan, {**self._settings, **secret})
+        kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
+        check_same_run(ledger, self._plan, {**self._settings, **kept})
+        self._key = secret_key.read_key(self.path)
+        if self._key is not None:  # It is gone if the search has just ended.
+            self._check_rows(ledger, rows)
         if ledger.search != self._search:
             raise ValueError(
                 f"Expected the search that the chief has opened, {ledger.search}, got "
@@ -96,6 +123,12 @@ class SearchFolder:
         """Whether all trials were made, and the winner is known."""
         ledger = self.path / LEDGER
         return ledger.exists() and read_ledger(ledger).is_finished
+
+    @property
+    def excluded(self):
+        """What the guarantee of each trial does not cover on account of the search: a tuple."""
+        ledger = self.path / LEDGER
+        return read_ledger(ledger).excluded if ledger.exists() else ()
 
     def finish(self, best):
         """Ends the search for good, and deletes its secret.
@@ -149,12 +182,33 @@ class SearchFolder:
                     own.void(f"of another trial of its search, {reason}")
                 for sentence in other.foreign:
                     own.declare_foreign(f"In another trial of its search. {sentence}")
+            for sentence in self.ledger.excluded:
+                own.exclude(sentence)
         finally:
             own.close()
         for path in (*run.rglob("*"), run):
             os.utime(path)  # When it was trained would tell which of the trials it was.
         os.rename(run, self.winner)
         files.flush(self.path)
+
+    def _check_rows(self, ledger, rows):
+        """Refuses rows that are not those that the search began with."""
+        known = ledger.settings.get("rows")
+        if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
+            raise ValueError(
+                f"Expected the rows that the search in {self.path} began with, got others: its "
+                "training or validation rows, their labels or their order differ, so that what "
+                "has scored one trial may train another. Give the same ones, with a seed for what "
+                "splits or shuffles them, or name another folder; what was spent here adds to what "
+                "another search on the same data spends."
+            )
+
+    def _note_place(self):
+        """Says that there may be copies, if the ledger is not where it was."""
+        if may_be_copy(self.ledger):
+            if self.ledger.place is not None or self.ledger.trials:
+                self.ledger.exclude(_COPY)
+            note_place(self.ledger)
 
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
@@ -165,3 +219,11 @@ class SearchFolder:
 
     def _derived(self, *names):
         return hashlib.blake2b(repr(names).encode(), key=self._key, digest_size=32).digest()
+
+    def _digest_of(self, rows):
+        return rows_digest(rows, self._derived("rows"))
+
+
+def _kept_settings(ledger, *names):
+    """Those of the settings of a ledger that it has: ledgers of earlier versions have no rows."""
+    return {name: ledger.settings[name] for name in names if name in ledger.settings}

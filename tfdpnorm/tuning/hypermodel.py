@@ -36,17 +36,25 @@ class SearchTrial(NamedTuple):
         delta: Of its guarantee.
         run_dir: Folder of the trial's run, from which it is resumed.
         callbacks: List of Keras callbacks, this trial's own.
+        excluded: Sentences on what the guarantee does not cover on account of the search.
     """
 
     search: SearchPlan
     delta: float
     run_dir: object
     callbacks: list
+    excluded: tuple = ()
 
     def noise_multiplier(self, settings):
         """The noise multiplier for the lots in `settings`, arguments of `make_private`."""
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
+
+    def declare(self, ledger):
+        """Tells the ledger of the trial's run of the search."""
+        ledger.record_search(**self.search.entry())
+        for sentence in self.excluded:
+            ledger.exclude(sentence)
 
 
 class PrivateHyperModel(keras_tuner.HyperModel):
@@ -97,7 +105,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
             resume=True,
             **settings,
         )
-        private.ledger.record_search(**trial.search.entry())
+        trial.declare(private.ledger)
         private.compile(**_compiled_with(model))
         return private
 

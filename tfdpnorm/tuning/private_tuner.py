@@ -29,6 +29,7 @@ from tfdpnorm.tuning.hypermodel import (
     checked_settings,
 )
 from tfdpnorm.tuning.oracles import SCORE, random_values
+from tfdpnorm.tuning.rows import rows_of_search
 from tfdpnorm.tuning.scores import score_of
 
 _EPOCHS = "tuner/epochs"  # How long Hyperband wants a trial to be.
@@ -120,7 +121,8 @@ class PrivateTuner(keras_tuner.Tuner):
 
         Raises:
             ValueError: if a validation example is a training example, the folder holds another
-                search, or a callback asks private questions of its own or writes trials down.
+                search or one of other rows, or a callback asks private questions of its own or
+                writes trials down.
             BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
                 mode, the same trial.
         """
@@ -134,12 +136,13 @@ class PrivateTuner(keras_tuner.Tuner):
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)
         self._check_public_rows(keras_tuner.HyperParameters())
+        rows = rows_of_search(x, y, validation_data, fit_arguments)
         if is_worker():
             self.oracle.get_space()  # Waits for the chief, who opens the folder before it answers.
-            self._folder.check_same_search()
+            self._folder.check_same_search(rows)
             super().search(x, y, verbose=0, **fit_arguments)
             return
-        with self._folder.opened():
+        with self._folder.opened(rows):
             if pathlib.Path(self._get_tuner_fname()).exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
             self.save()
@@ -239,7 +242,8 @@ class PrivateTuner(keras_tuner.Tuner):
         if _EPOCHS in trial.hyperparameters.values:
             callbacks.append(StopAfterEpochs(trial.hyperparameters.values[_EPOCHS]))
         run_dir = self.run_dir_of(trial)
-        return SearchTrial(self.search_plan, self.budget.delta, run_dir, callbacks)
+        delta, excluded = self.budget.delta, self._folder.excluded
+        return SearchTrial(self.search_plan, delta, run_dir, callbacks, excluded)
 
     def _end(self):
         """After the last trial."""

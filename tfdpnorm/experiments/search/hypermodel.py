@@ -82,7 +82,7 @@ class CellHyperModel(PrivateHyperModel):
             echo=lambda text: None,
             callbacks=trial.callbacks,
         )
-        run.model.ledger.record_search(**trial.search.entry())
+        trial.declare(run.model.ledger)
         return run
 
     def _trial_spec(self, chosen, **more):

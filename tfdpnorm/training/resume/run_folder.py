@@ -80,8 +80,7 @@ class RunFolder:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
         if self.checkpoint is not None:
             self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
-        place = place_of(self.path / LEDGER)
-        is_copy = self.ledger.place != place
+        is_copy = may_be_copy(self.ledger)
         self.key, is_old = None, insecure_seed is not None
         if self._has_ended():
             self.finish()
@@ -94,7 +93,7 @@ class RunFolder:
                 self.ledger.exclude(_COPY.format(updates=known))
         if is_copy:
             # Last: a process that dies before this leaves a copy, which draws another key.
-            self.ledger.record_place(*place)
+            note_place(self.ledger)
 
     def save(self, model, variables, callbacks=(), training=None):
         """Writes a checkpoint, whole or not at all, and removes old ones.
@@ -220,6 +219,16 @@ class RunFolder:
                     stacklevel=5,
                 )
         return secret_key.new_key(self.path), False
+
+
+def may_be_copy(ledger):
+    """Whether a `LedgerFile` is not where it was last: its folder may have been copied."""
+    return ledger.place != place_of(ledger.path)
+
+
+def note_place(ledger):
+    """Notes in a `LedgerFile` where it is, for `may_be_copy`."""
+    ledger.record_place(*place_of(ledger.path))
 
 
 def place_of(file):

@@ -1,0 +1,190 @@
+"""A search that goes on with other rows is refused; one in another place says so."""
+
+import shutil
+
+import keras_tuner
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.tuning.conftest import FakeHyperModel
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.privacy import PrivacyBudget, create_ledger, privacy_statement, read_ledger
+from tfdpnorm.tuning import ComposedSearch, folder
+from tfdpnorm.tuning.folder import LEDGER, SearchFolder
+from tfdpnorm.tuning.private_tuner import PrivateTuner
+from tfdpnorm.tuning.rows import rows_digest, rows_of_search
+
+FOLDER = "private_search"
+COPIES = "other copies of the search"
+
+
+def killed_in(trial):
+    def before(number, hp):
+        if number == trial:
+            raise KeyboardInterrupt
+
+    return FakeHyperModel(before)
+
+
+def _by_number(self, number=1):
+    """The trials whatever their scores: the first one has won."""
+    return sorted(self.oracle.trials.values(), key=lambda trial: trial.trial_id)[:number]
+
+
+@pytest.fixture
+def begun(tuner, run, draw):
+    """A search of four trials that was killed in its third, and is made again by `tuner`."""
+    draw(4)
+    with pytest.raises(KeyboardInterrupt):
+        run(tuner(killed_in(3)))
+
+
+class TestRows:
+    @pytest.mark.parametrize("changed", ["split", "labels", "order", "scored", "scored labels"])
+    def test_others_are_refused(self, begun, tuner, data, changed):
+        x, y, (other_x, other_y) = data.x.copy(), data.y.copy(), data.other
+        other_x, other_y = other_x.copy(), other_y.copy()
+        if changed == "split":
+            x[0], other_x[0] = data.other[0][0], data.x[0]
+        elif changed == "labels":
+            y[7] = (y[7] + 1) % 10
+        elif changed == "order":
+            x, y = x[::-1], y[::-1]
+        elif changed == "scored":
+            other_x[0] += 1
+        else:
+            other_y[0] = (other_y[0] + 1) % 10
+        made = tuner()
+        with pytest.raises(ValueError, match="rows that the search in .* began with, got others"):
+            made.search(x, y, validation_data=(other_x, other_y), verbose=0)
+        assert made.hypermodel.trained == []
+        # Nothing was spent, and the ledger is free for the right ones.
+        made.search(data.x, data.y, validation_data=data.other, verbose=0)
+        assert len(made.hypermodel.trained) == 2
+
+    def test_the_same_ones_in_other_clothes_go_on(self, begun, tuner, data):
+        lots = poisson_batches(data.x, data.y, expected_batch_size=100)
+        other = (tf.constant(data.other[0]), data.other[1])
+        made = tuner()
+        made.search(lots, validation_data=other, verbose=0)
+        assert len(made.hypermodel.trained) == 2
+
+    def test_a_search_of_an_earlier_version_goes_on(self, tuner, run, draw, data, monkeypatch):
+        def create_without(path, plan, settings):
+            return create_ledger(path, plan, {k: v for k, v in settings.items() if k != "rows"})
+
+        draw(2)
+        with monkeypatch.context() as patched:
+            patched.setattr(folder, "create_ledger", create_without)
+            with pytest.raises(KeyboardInterrupt):
+                run(tuner(killed_in(2)))
+        data.x[0] += 0.5
+        assert len(run(tuner()).hypermodel.trained) == 1
+
+    def test_a_worker_with_others_is_refused(self, begun, tuner, data):
+        seen = tuner()._folder
+        rows = rows_of_search(data.x, data.y, data.other, {})
+        seen.check_same_search(rows)
+        with pytest.raises(ValueError, match="got others"):
+            seen.check_same_search(rows_of_search(data.x + 1, data.y, data.other, {}))
+        (seen.path / "secret.key").unlink()  # The search has just ended.
+        seen.check_same_search(rows)
+
+    def test_a_digest_is_of_all_and_under_a_key(self):
+        x, texts = np.arange(6.0).reshape(2, 3), np.array([b"a", b"b"], object)
+        rows = {"a": x, "b": (texts, None, [1, 2], "text")}
+        digests = [
+            rows_digest(rows, b"key"),
+            rows_digest(rows, b"another"),
+            rows_digest({**rows, "a": x + 1}, b"key"),
+            rows_digest({**rows, "a": x.astype(np.float32)}, b"key"),
+            rows_digest({**rows, "a": x.reshape(3, 2)}, b"key"),
+            rows_digest({**rows, "b": (texts[::-1], None, [1, 2], "text")}, b"key"),
+            rows_digest({**rows, "b": (texts, None, [2, 1], "text")}, b"key"),
+        ]
+        assert len(set(digests)) == len(digests)
+        again = {"a": tf.constant(x), "b": (texts.copy(), None, [1, 2], "text")}
+        assert rows_digest(again, b"key") == digests[0]
+        # What is no array has no rows that could be looked at, and another address each time.
+        sets = [tf.data.Dataset.from_tensor_slices(x) for _ in range(2)]
+        assert rows_digest(sets[0], b"key") == rows_digest(sets[1], b"key")
+
+    def test_the_digest_is_keyed_by_the_secret(self, tuner, run, draw, tmp_path):
+        """Else whoever sees it could try out which rows they are."""
+        draw(0)
+        found = set()
+        for name in ("a", "b"):
+            run(tuner(project_name=name))
+            found.add(read_ledger(tmp_path / name / LEDGER).settings["rows"])
+        assert len(found) == 2
+
+
+class TestCopies:
+    def test_a_copy_and_its_winner_say_so(self, begun, tuner, run, tmp_path):
+        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
+        copy = run(tuner(directory=str(tmp_path / "elsewhere")))
+        assert len(copy.hypermodel.trained) == 2
+        assert COPIES in str(read_ledger(copy._folder.winner / LEDGER).excluded)
+        (best,) = copy.get_best_models()
+        text = privacy_statement(best.ledger)
+        assert text.count(COPIES) == 1 and "trial_" not in text
+        # The first one lies where it did, and cannot know.
+        (best,) = run(tuner()).get_best_models()
+        assert COPIES not in str(best.ledger.excluded)
+
+    def test_a_winner_of_before_says_so(self, begun, tuner, run, tmp_path, monkeypatch):
+        """Its ledger was complete when the folder was copied."""
+        monkeypatch.setattr(PrivateTuner, "get_best_trials", _by_number)
+        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
+        copy = run(tuner(directory=str(tmp_path / "elsewhere")))
+        assert not copy._folder.run_dir("0000").exists()
+        assert COPIES in str(read_ledger(copy._folder.winner / LEDGER).excluded)
+
+    def test_a_copy_that_was_killed_again_still_says_so(self, begun, tuner, run, tmp_path):
+        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
+        where = dict(directory=str(tmp_path / "elsewhere"))
+        with pytest.raises(KeyboardInterrupt):
+            run(tuner(killed_in(2), **where))
+        (best,) = run(tuner(**where)).get_best_models()
+        assert str(best.ledger.excluded).count(COPIES) == 1
+
+    def test_a_folder_that_was_moved_is_no_copy(self, begun, tuner, run, tmp_path):
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / FOLDER).rename(tmp_path / "elsewhere" / FOLDER)
+        (best,) = run(tuner(directory=str(tmp_path / "elsewhere"))).get_best_models()
+        assert COPIES not in str(best.ledger.excluded)
+
+    def test_a_search_that_was_killed_before_it_knew_its_place(self, tuner, run, draw, monkeypatch):
+        def dies(self):
+            raise KeyboardInterrupt
+
+        draw(1)
+        with monkeypatch.context() as patched:
+            patched.setattr(SearchFolder, "_note_place", dies)
+            with pytest.raises(KeyboardInterrupt):
+                run(tuner())
+        (best,) = run(tuner()).get_best_models()
+        assert COPIES not in str(best.ledger.excluded)
+
+    def test_all_trials_of_a_composed_search_say_so(self, run, tmp_path):
+        def composed(where, hypermodel):
+            return ComposedSearch(
+                hypermodel,
+                oracle=keras_tuner.oracles.RandomSearchOracle(
+                    keras_tuner.Objective("score", "max"), max_trials=3, seed=1
+                ),
+                trials=3,
+                budget=PrivacyBudget(3.0, 1e-5),
+                directory=str(where),
+                project_name=FOLDER,
+            )
+
+        with pytest.raises(KeyboardInterrupt):
+            run(composed(tmp_path, killed_in(2)))
+        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
+        copy = run(composed(tmp_path / "elsewhere", FakeHyperModel()))
+        for number in (1, 2):  # as they were left
+            ledger = read_ledger(copy._folder.run_dir(number) / LEDGER)
+            assert COPIES in str(ledger.excluded)
+        assert all(COPIES in str(m.ledger.excluded) for m in copy.get_best_models(3))
