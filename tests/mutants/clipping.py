@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "reads-by-others-unchecked",
-        "tfdpnorm/gradients/taps.py",
+        "tfdpnorm/gradients/reads.py",
         (("if reader not in layers:", "if False:"),),
         "What another layer or the loss makes of a variable has no part in norm and sum.",
         ("tests/gradients/test_tied_weights.py",),

@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant(
         "printed-noise-less-than-claimed",
         _PRINTED,
-        (("copies = [v + zeta *", "copies = [v + 0.9 * zeta *"),),
+        (("assign(mean + zeta *", "assign(mean + 0.9 * zeta *"),),
         "Algorithm 1 as printed has less noise than printed.",
         _PRINTED_TESTS,
     ),

@@ -477,9 +477,23 @@ MUTANTS = (
     Mutant(
         "leaves-by-an-attribute",
         "tfdpnorm/gradients/taps.py",
-        (("if tap.rule.watches_outputs:", "if False:"),),
+        (("                self._reads.check_returned(tap)\n", "                pass\n"),),
         "A gradient lacks what others read in an attribute of the layer.",
         ("tests/gradients/test_reads.py",),
+    ),
+    Mutant(
+        "stopped-by-a-rule",
+        "tfdpnorm/gradients/reads.py",
+        (("cut=tap.rule.runs_own_call", "cut=True"),),
+        "A gradient by the inputs of an LSTM lacks what it owes to the recurrent kernel.",
+        ("tests/gradients/test_reads.py",),
+    ),
+    Mutant(
+        "shape-of-copies",
+        "tfdpnorm/audit/row_independence/proof/training.py",
+        (("    if not computed_alike(first, last, broadcast):", "    if False:"),),
+        "Embeddings of positions are divided by the number of rows where it should be of places.",
+        ("tests/audit/row_independence/proof/test_copies.py",),
     ),
     Mutant(
         "leaves-in-a-list",
