@@ -15,6 +15,13 @@ _ELSEWHERE_TESTS = "tests/tuning/test_search_elsewhere.py"
 
 MUTANTS = (
     Mutant(
+        "winner-tells-of-others",
+        "tfdpnorm/training/callbacks/private_validation.py",
+        (("        if ledger.search is not None:\n            return\n", ""),),
+        "What the winner says of other answers tells that there were other trials.",
+        ("tests/tuning/test_private_random_search.py",),
+    ),
+    Mutant(
         "search-costs-one-trial",
         _SEARCH,
         (

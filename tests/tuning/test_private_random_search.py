@@ -40,6 +40,18 @@ def test_the_winner_has_the_epsilon_of_the_search(tuner, run, draw, tmp_path):
     assert hp.values == made.get_best_trials()[0].hyperparameters.values
 
 
+def test_the_winner_says_the_same_whatever_the_number_of_trials(tuner, run, draw):
+    said = []
+    for count in (1, 4):
+        draw(count)
+        (best,) = run(tuner(project_name=f"search{count}")).get_best_models()
+        of = best.ledger
+        lines = [json.loads(line) for line in pathlib.Path(of.path).read_text().splitlines()]
+        kinds = [line["kind"] for line in lines]
+        said.append((kinds, of.excluded, of.foreign, of.established, of.no_guarantee_because))
+    assert said[0] == said[1]
+
+
 def test_the_score_is_noised_and_paid_for(tuner, run, draw, data):
     draw(12)
     made = run(tuner())

@@ -295,7 +295,13 @@ class PrivateValidation(keras.callbacks.Callback):
         return answer
 
     def _declare_other_runs(self, ledger):
-        """Says in both ledgers, each of which counts its own answers, that there is another."""
+        """Says in both ledgers, each of which counts its own answers, that there is another.
+
+        Not of the trials of a search, which counts them all: from what the winner's says, nobody
+        may learn how many there were.
+        """
+        if ledger.search is not None:
+            return
         path = getattr(ledger, "path", None)
         if self._first_ledger is None:
             self._first_ledger = weakref.ref(ledger), path
