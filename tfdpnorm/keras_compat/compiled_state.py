@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.optimizers import optimizer_variables
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.walk import modules_inside, sublayers
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def compiled_state_at_zero(model):
 
 def _kept(model):
     models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
-    metrics = [x for x in model.submodules if isinstance(x, keras.metrics.Metric)]
+    metrics = [x for x in modules_inside(model) if isinstance(x, keras.metrics.Metric)]
     for each in models:
         metrics += each.metrics
         optimizer = getattr(each, "optimizer", None)

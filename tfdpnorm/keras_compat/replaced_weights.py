@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfdpnorm.keras_compat.exchange import exchanged
 from tfdpnorm.keras_compat.precision import is_cast_by_keras
+from tfdpnorm.keras_compat.walk import modules_inside
 
 # Where Keras and TensorFlow track the variables: never replaced, and no layer reads them there.
 _TRACKING = {"_trainable_weights", "_non_trainable_weights"}
@@ -32,7 +33,7 @@ def replaced(layer, variables, draws):
     """
     missing = {id(v): v for v in variables}
     with contextlib.ExitStack() as stack:
-        for module in (layer, *layer.submodules):
+        for module in (layer, *modules_inside(layer)):
 
             def draw(variable, module=module):
                 missing.pop(id(variable), None)

@@ -4,6 +4,9 @@ Private part: `_flatten_layers`, the one walk that Keras 2 and 3 share and that 
 held in lists and dicts; the public `model.layers` is one level deep.
 """
 
+import collections.abc
+
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import is_functional
@@ -21,6 +24,37 @@ def direct_sublayers(layer):
     """
     found = layer._flatten_layers(recursive=False, include_self=False)
     return [x for x in found if not isinstance(x, keras.layers.InputLayer)]
+
+
+def modules_inside(module):
+    """Returns every `tf.Module` in attributes of `module`, of modules in these, and so on; a list.
+
+    Layers and metrics are modules. Unlike `module.submodules` this sorts no dict by its keys: those
+    of the masks that a recurrent layer with `recurrent_dropout` keeps are graphs.
+    """
+    found, seen = [], {id(module)}
+    waiting = list(vars(module).values())
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, tf.Module):
+            found.append(value)
+            waiting += vars(value).values()
+        else:
+            waiting += _held_in(value)
+    return found
+
+
+def _held_in(value):
+    """What a list, tuple, dict or the like holds; nothing for anything else."""
+    if isinstance(value, collections.abc.Mapping):
+        return list(value.values())
+    if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    # Classes of attrs, and others that say to TensorFlow what they hold.
+    return tf.nest.flatten(value) if tf.nest.is_nested(value) else []
 
 
 def own_weights(layer):

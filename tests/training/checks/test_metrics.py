@@ -37,8 +37,8 @@ def cross_entropy(y, predictions):
     return keras.losses.sparse_categorical_crossentropy(y, predictions, from_logits=True)
 
 
-def made(model):
-    settings = {"num_examples": N, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
+def made(model, **settings):
+    settings |= {"num_examples": N, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
     return make_private(model, noise_multiplier=1.0, l2_norm_clip=1.0, **settings)
 
 
@@ -110,6 +110,15 @@ def test_metrics_that_keep_it_to_themselves_are_fine(options):
 
     metrics = ["accuracy", Sum(), Sum(plain=True), of_python, keras.metrics.Mean()]
     private = trained(metrics[:-1], weighted_metrics=[ACCURACY(name="weighted")], **options)
+    assert private.ledger.updates == 2 and private.ledger.guarantee_holds
+
+
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_models_that_keep_masks_by_graph_are_trained(engine):
+    steps = [keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2, recurrent_dropout=0.5)]
+    private = made(keras.Sequential([*steps, layers.Dense(2)]), engine=engine, validate=False)
+    private.compile("sgd", cross_entropy, metrics=[ACCURACY()])
+    private.fit(X, Y, verbose=0)
     assert private.ledger.updates == 2 and private.ledger.guarantee_holds
 
 

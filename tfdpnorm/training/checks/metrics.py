@@ -5,6 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.changed_state import changed_by, readers_before
 from tfdpnorm.keras_compat.graphs import current_graph, operation_count
+from tfdpnorm.keras_compat.walk import modules_inside
 from tfdpnorm.training.checks.callbacks import FREE
 
 
@@ -18,7 +19,7 @@ def check_metrics_are_outside(metrics, model):
     Raises:
         ValueError: naming the first of them.
     """
-    inside = {id(x) for x in model.submodules}
+    inside = {id(x) for x in modules_inside(model)}
     for metric in tf.nest.flatten(metrics):
         if isinstance(metric, keras.metrics.Metric) and id(metric) in inside:
             raise ValueError(
