@@ -86,7 +86,7 @@ MUTANTS = (
     Mutant(
         "statistics-count-padding",
         _NOISED,
-        (("counted = tf.cast((mask > 0) & (weight != 0)", "counted = tf.cast((weight != 0)"),),
+        (("counted = tf.cast((mask > 0) & _any", "counted = tf.cast(_any"),),
         "Padding rows move the running averages.",
         tests_in(
             "tests/training/step/test_noised_statistics.py",

@@ -219,6 +219,20 @@ def test_without_noise_averages_are_exact(engine, rows, compiled, one_lot, data,
             np.testing.assert_allclose(average, wanted, rtol=1e-4, atol=1e-6)
 
 
+def test_rows_count_where_any_of_their_steps_has_a_weight(private, no_noise):
+    inputs = keras.Input((2, 3))
+    model = keras.Model(inputs, NoisedBatchNormalization(momentum=0.0)(inputs))
+    trained = private(model, expected_batch_size=40, steps=1, **no_noise)
+    trained.compile("sgd", "mse")
+    x = np.random.default_rng(0).normal(size=(40, 2, 3)).astype(np.float32)
+    weights = np.zeros((40, 2))
+    weights[:30, 1] = 0.5
+    trained.fit(x, x, sample_weight=weights, verbose=0)
+    layer = model.layers[1]
+    for average, total in zip(averages_of(layer), reference_sums(layer, x[:30]), strict=True):
+        np.testing.assert_allclose(average, total / 40, rtol=1e-4, atol=1e-6)
+
+
 def test_rows_are_normalised_by_what_was_there_before_the_update(
     compiled, one_lot, data, no_noise, cross_entropy
 ):

@@ -37,8 +37,8 @@ class NoisedStatistics:
     that is noise of z_g = z / sqrt(1 - s) and z_s = z sqrt(n / s), see `PrivacyPlan`. The
     factors are undone after the noise.
 
-    Rows that are padding or have a sample weight of 0 add nothing. Sums are divided by the
-    *expected* lot size: where many weights are 0, averages lean to 0.
+    Rows that are padding, or have a sample weight of 0 (at every step), add nothing. Sums are
+    divided by the *expected* lot size: where many weights are 0, averages lean to 0.
 
     Args:
         model: A Keras model. Its layers are fixed here; nothing is done where it has none.
@@ -141,7 +141,7 @@ class NoisedStatistics:
 
         def physical_sums(k):
             x, y, weight, mask = tf.nest.map_structure(lambda t: t[k], tuple(lot))
-            counted = tf.cast((mask > 0) & (weight != 0), tf.float64)
+            counted = tf.cast((mask > 0) & _any_weight(weight), tf.float64)
             return [
                 tf.tensordot(counted, tf.cast(of_rows, tf.float64), axes=1)
                 for of_rows in row_moments(x, y, weight, mask)
@@ -193,6 +193,11 @@ class NoisedStatistics:
                     "TimeDistributed. Use GroupNormalization or LayerNormalization there."
                 )
             yield of_layer[0].mean, of_layer[0].second_moment
+
+
+def _any_weight(weight):
+    """Whether a row has a weight other than 0, [P], of weights [P, ...]: of rows or of steps."""
+    return tf.reduce_any(weight != 0, list(range(1, weight.shape.rank)))
 
 
 def _all_layers(model):
