@@ -509,6 +509,19 @@ def test_frozen_layers_release_nothing(compiled, data):
     np.testing.assert_array_equal(averages(model), before)
 
 
+def test_layers_that_are_frozen_later_stay_as_they_are(compiled, data, cross_entropy):
+    model = network()
+    trained = compiled(model, steps=2)
+    still, moving = noised(model)
+    still.trainable = False
+    trained.compile("sgd", cross_entropy)
+    before = [[average.numpy() for average in averages_of(layer)] for layer in (still, moving)]
+    trained.fit(*data, verbose=0)
+    assert trained.plan.statistics_queries == 4 and trained.ledger.updates == 2
+    np.testing.assert_array_equal(averages_of(still), before[0])
+    assert np.any(averages_of(moving) != np.array(before[1]))
+
+
 def test_a_layer_in_two_places_is_refused(compiled, data):
     layer, inputs = NoisedBatchNormalization(), keras.Input((5,))
     outputs = layer(keras.layers.Dense(5)(layer(inputs)))

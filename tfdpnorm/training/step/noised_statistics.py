@@ -45,7 +45,8 @@ class NoisedStatistics:
         plan: `tfdpnorm.privacy.PrivacyPlan`, with the queries and their share.
 
     Attributes:
-        layers: The layers that take part.
+        layers: The layers that take part. Those that are frozen later do so too, but their running
+            averages stay as they are.
     """
 
     def __init__(self, model, plan):
@@ -88,7 +89,10 @@ class NoisedStatistics:
         )
 
     def update_averages(self, released):
-        """Moves the layers' running averages.
+        """Moves the running averages of the layers that are not frozen by now.
+
+        What was planned for the others is noised all the same, and left unused: the plan, which
+        the ledger accounts for, stays that of `make_private`.
 
         Args:
             released: List of tensors, noised: what `joined` gave, with its factors undone.
@@ -97,7 +101,9 @@ class NoisedStatistics:
         sums = iter(released[len(released) - count :])
         lot_size = self._plan.expected_batch_size
         for layer in self.layers:
-            layer.update_averages(*(next(sums) / lot_size for _ in range(QUERIES_PER_LAYER)))
+            moments = [next(sums) / lot_size for _ in range(QUERIES_PER_LAYER)]
+            if layer.trainable:
+                layer.update_averages(*moments)
 
     def _averages(self):
         return [
