@@ -152,6 +152,26 @@ def test_overlap_ignores_the_sign_of_zero():
         check_public_batch(np.array([[-0.0, 1.0], [2.0, 2.0]]), np.array([[0.0, 1.0]]))
 
 
+def test_rows_of_several_inputs_are_compared_together():
+    flags = np.arange(100).reshape(-1, 1) % 2
+    private = {"x": PRIVATE, "flag": flags}
+    public = {"flag": flags[:10], "x": PUBLIC}
+    check_public_batch(public, private)
+    assert unlike_public(private, public).all()
+    public["x"] = np.concatenate([PUBLIC[:-2], PRIVATE[[1, 0]]])  # with its own flag 0, and 1
+    with pytest.raises(ValueError, match=r"got 1 of 10 public .* first row\(s\) \[9\] of public_x"):
+        check_public_batch(public, {"x": PRIVATE, "flag": np.ones_like(flags)})
+    assert np.flatnonzero(~unlike_public(private, public)).size == 0
+    public["flag"] = 1 - public["flag"]
+    assert np.flatnonzero(~unlike_public(private, public)).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("public", [(PUBLIC,), (PUBLIC, PUBLIC[:5])])
+def test_other_numbers_of_arrays_or_of_rows_are_refused(public):
+    with pytest.raises(ValueError, match=r"Expected a public array for each of 2 private one\(s\)"):
+        check_public_batch(public, (PRIVATE, PRIVATE))
+
+
 @pytest.mark.parametrize("of_public, of_private", [("f4", "f8"), ("f8", "f4"), ("i4", "i8")])
 def test_what_equals_a_public_row_is_left_out(of_public, of_private):
     private = np.arange(24).reshape(8, 3) / (1 if of_private == "i8" else 7)

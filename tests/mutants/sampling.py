@@ -190,7 +190,7 @@ MUTANTS = (
     Mutant(
         "public-rows-among-private-accepted",
         "tfdpnorm/data/public.py",
-        (("overlap = _shared_rows(public, private)", "overlap = []"),),
+        (("overlap = arrays.shared_rows(publics, privates)", "overlap = []"),),
         "Rows that are private, too, are used without any protection.",
         ("tests/data/test_public_batches.py",),
     ),

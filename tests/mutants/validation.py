@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "validation-rows-unchecked",
         "tfdpnorm/training/callbacks/private_validation.py",
-        (("shared = shared_rows(ours, theirs)", "shared = []"),),
+        (("shared = arrays.shared_rows(ours, theirs)", "shared = []"),),
         "Training examples are asked about, and only the validation examples pay.",
         tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
     ),
@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         "public-rows-as-validation-rows",
         "tfdpnorm/training/rows_of_run.py",
-        (("    if public_batch is not None:\n        tf.nest", "    if False:\n        tf.nest"),),
+        (("    if public_batch is not None:\n        check", "    if False:\n        check"),),
         "Public rows are asked about as private validation examples.",
         tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
     ),

@@ -1,5 +1,7 @@
 """Arrays with a row for each example: the checks of what a user passes, by a name for errors."""
 
+import hashlib
+
 import numpy as np
 
 # Rows looked at together, so that a check needs little memory beside a large data set.
@@ -151,3 +153,42 @@ def row_bytes(array, dtype):
             rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
         for row in rows:
             yield row.tobytes()
+
+
+def joint_digests(leaves, dtypes):
+    """Yields a digest of each row of several arrays [N, ...] together, as `bytes`.
+
+    Args:
+        leaves: List of arrays.
+        dtypes: What each is converted to first, see `row_bytes`.
+    """
+    parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+    for row in zip(*parts, strict=True):
+        yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
+
+
+def shared_rows(ours, theirs):
+    """Numbers of the rows of `ours` that are rows of `theirs`, ascending.
+
+    Args:
+        ours: List of arrays [M, ...]: a row is what they have at one place, together.
+        theirs: List of arrays [N, ...] of the same shapes.
+    """
+    dtypes = compared_as(ours, theirs)
+    known = list(joint_digests(ours, dtypes))
+    wanted = set(known)
+    found = {digest for digest in joint_digests(theirs, dtypes) if digest in wanted}
+    return [row for row, digest in enumerate(known) if digest in found]
+
+
+def compared_as(ours, theirs):
+    """The dtypes in which two lists of arrays are compared, a list.
+
+    Of two floats the narrower one, so that a copy kept in higher precision is recognised.
+    """
+    return [
+        min(a.dtype, b.dtype, key=lambda d: d.itemsize)
+        if a.dtype.kind == b.dtype.kind == "f"
+        else np.result_type(a, b)
+        for a, b in zip(ours, theirs, strict=True)
+    ]

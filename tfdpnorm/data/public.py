@@ -140,20 +140,68 @@ def check_public_batch(public_x, private_x):
     """Raises unless a public batch can serve beside the private rows.
 
     It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
-    row that equals a private one: training uses the public rows without any protection. The check
-    does not recognise an example that was altered in the least (noise, crop, other scale).
+    row that equals a private one: training uses the public rows without any protection. Of several
+    inputs, a row is all of them together. The check does not recognise an example that was altered
+    in the least (noise, crop, other scale).
 
     Args:
-        public_x: array [M, ...].
-        private_x: array [N, ...].
+        public_x: array [M, ...], or dict or tuple of such arrays.
+        private_x: array [N, ...], or the same structure of such arrays.
 
     Raises:
         TypeError: if the kinds of number differ, or are not booleans, integers or floats.
         ValueError: for every other fault. The error gives the count and public numbers of rows that
             are also private; it is for the data's curator, not for publication.
     """
-    public = arrays.numeric_array(public_x, "public_x")
-    private = np.asarray(private_x)
+    publics = tf.nest.flatten(arrays.map_leaves(arrays.numeric_array, public_x, "public_x"))
+    privates = _leaves(private_x)
+    if len(publics) != len(privates) or len({len(public) for public in publics}) > 1:
+        raise ValueError(
+            f"Expected a public array for each of {len(privates)} private one(s), with as many "
+            f"rows each, got {len(publics)} with {[len(public) for public in publics]} rows. Pass "
+            "the same rows of each input."
+        )
+    for public, private in zip(publics, privates, strict=True):
+        _check_alike(public, private)
+    overlap = arrays.shared_rows(publics, privates)
+    if overlap:
+        raise ValueError(
+            f"Expected public rows that are not private, got {len(overlap)} of "
+            f"{len(publics[0])} public row(s) that are also in private_x, first row(s) "
+            f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
+            "`split_public` and leave out what equals them: keep = unlike_public(private_x, "
+            "public_x)."
+        )
+
+
+def unlike_public(private_x, public_x):
+    """Tells which private rows equal no public one.
+
+    Texts that differ may be equal as a network gets them: split off at random, one may be public
+    and its twin private. Such twins are as public as the row itself, and are left out. Each private
+    row is judged by itself, so that a guarantee for those that are left is one for all.
+
+    Args:
+        private_x: array [N, ...], or dict or tuple of such arrays, of which a row is all together.
+        public_x: array [M, ...] of the same shape and kind of number, or a structure of such.
+
+    Returns:
+        bool [N].
+    """
+    publics, privates = _leaves(public_x), _leaves(private_x)
+    dtypes = arrays.compared_as(publics, privates)
+    taken = set(arrays.joint_digests(publics, dtypes))
+    rows = arrays.joint_digests(privates, dtypes)
+    return np.fromiter((row not in taken for row in rows), bool, len(privates[0]))
+
+
+def _leaves(x):
+    """List of the arrays in nested dicts and tuples, in the order of `tf.nest`."""
+    return tf.nest.flatten(arrays.map_leaves(lambda leaf, _: np.asarray(leaf), x, "x"))
+
+
+def _check_alike(public, private):
+    """Raises where one array [M, ...] of a public batch does not suit its private one [N, ...]."""
     if public.shape[1:] != private.shape[1:]:
         raise ValueError(
             f"Expected public rows shaped as the private ones, got public_x "
@@ -170,53 +218,6 @@ def check_public_batch(public_x, private_x):
         raise ValueError(
             f"Expected public_x with at least {_LEAST_ROWS} rows, got {len(public)}: {_WHY_TWO}."
         )
-    overlap = _shared_rows(public, private)
-    if overlap:
-        raise ValueError(
-            f"Expected public rows that are not private, got {len(overlap)} of "
-            f"{len(public)} public row(s) that are also in private_x, first row(s) "
-            f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
-            "`split_public` and leave out what equals them: keep = unlike_public(private_x, "
-            "public_x)."
-        )
-
-
-def unlike_public(private_x, public_x):
-    """Tells which private rows equal no public one.
-
-    Texts that differ may be equal as a network gets them: split off at random, one may be public
-    and its twin private. Such twins are as public as the row itself, and are left out. Each private
-    row is judged by itself, so that a guarantee for those that are left is one for all.
-
-    Args:
-        private_x: array [N, ...].
-        public_x: array [M, ...] of the same shape and kind of number.
-
-    Returns:
-        bool [N].
-    """
-    public, private = np.asarray(public_x), np.asarray(private_x)
-    dtype = _compared_as(public, private)
-    taken = set(arrays.row_bytes(public, dtype))
-    rows = arrays.row_bytes(private, dtype)
-    return np.fromiter((row not in taken for row in rows), bool, len(private))
-
-
-def _shared_rows(public, private):
-    """Numbers of the public rows that equal some private row, ascending."""
-    dtype = _compared_as(public, private)
-    by_bytes = {}
-    for row, content in enumerate(arrays.row_bytes(public, dtype)):
-        by_bytes.setdefault(content, []).append(row)
-    found = {content for content in arrays.row_bytes(private, dtype) if content in by_bytes}
-    return sorted(row for content in found for row in by_bytes[content])
-
-
-def _compared_as(public, private):
-    """The narrower float, so that a copy kept in higher precision is recognised."""
-    both = (public.dtype, private.dtype)
-    narrower = public.dtype.kind == "f"
-    return min(both, key=lambda d: d.itemsize) if narrower else np.result_type(*both)
 
 
 def _chosen(available, size, seed):

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.training.callbacks.judging import shared_rows
+from tfdpnorm.data.arrays import shared_rows
 
 
 class RowsOfRun:
@@ -66,7 +66,7 @@ def check_validation_rows(validation, trained, public_batch):
     for x in trained:
         validation.check_training_data(x)
     if public_batch is not None:
-        tf.nest.map_structure(check_public_batch, public_batch, validation.x)
+        check_public_batch(*(tuple(tf.nest.flatten(x)) for x in (public_batch, validation.x)))
 
 
 def _check_public_validation(data, batches):

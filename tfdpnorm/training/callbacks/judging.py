@@ -1,10 +1,6 @@
-"""Which validation examples a model answers correctly, and which of them are training examples."""
-
-import hashlib
+"""Which validation examples a model answers correctly."""
 
 import numpy as np
-
-from tfdpnorm.data.arrays import row_bytes
 
 
 def class_numbers(y):
@@ -44,22 +40,3 @@ def right_class(labels, predictions, from_logits):
             "whether class 1 begins at 0 or at 0.5 cannot be told from numbers."
         )
     return (scores[:, 0] > (0.0 if from_logits else 0.5)) == (labels == 1)
-
-
-def shared_rows(ours, theirs):
-    """Numbers of the rows of `ours` that are rows of `theirs`, both lists of arrays [N, ...]."""
-    # The narrower float, so that a copy kept in higher precision is recognised.
-    dtypes = [
-        min(a.dtype, b.dtype, key=lambda d: d.itemsize)
-        if a.dtype.kind == b.dtype.kind == "f"
-        else np.result_type(a, b)
-        for a, b in zip(ours, theirs, strict=True)
-    ]
-
-    def digests(leaves):
-        parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
-        for row in zip(*parts, strict=True):
-            yield hashlib.blake2b(b"".join(row), digest_size=16).digest()
-
-    known = set(digests(theirs))
-    return [row for row, digest in enumerate(digests(ours)) if digest in known]

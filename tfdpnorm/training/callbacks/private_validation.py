@@ -20,7 +20,7 @@ from tfdpnorm.privacy import (
     PrivacyLedger,
     calibrate_noise_multiplier,
 )
-from tfdpnorm.training.callbacks.judging import class_numbers, right_class, shared_rows
+from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 
 NAME_PREFIX = "private_val_"
 _OTHER_RUNS = (
@@ -162,7 +162,7 @@ class PrivateValidation(keras.callbacks.Callback):
                 f"{shapes[0]}: whether they are training rows too cannot be told. Bring both to "
                 "one shape, or pass disjoint=False, which charges the training examples as well."
             )
-        shared = shared_rows(ours, theirs)
+        shared = arrays.shared_rows(ours, theirs)
         if shared:
             raise ValueError(
                 f"Expected validation rows that are no training rows, got {len(shared)} of "
