@@ -46,6 +46,12 @@ def test_what_keras_could_not_weigh_is_refused(weights, y, words):
         weights_by_class(weights, y, None)
 
 
+@pytest.mark.parametrize("weight", [-0.5, np.nan, np.inf, -np.inf, 1e39])
+def test_weights_that_are_none_are_refused_by_class(weight):
+    with pytest.raises(ValueError, match=r"^Expected class_weight >= 0 and finite.*got \{2: \S+\}"):
+        weights_by_class({0: 1.0, 1: 0, 2: weight}, LABELS, None)
+
+
 def test_the_statement_says_what_they_are_presumed_not_to_show(private, build, data):
     trained = private(build(), steps=1)
     trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
