@@ -95,6 +95,10 @@ def test_a_rate_that_a_callback_sets(data, private, cross_entropy):
         ({"optimizer": "adam"}, "Expected plain SGD, got Adam"),
         ({"optimizer": keras.optimizers.SGD(0.1, momentum=0.9)}, r"SGD with \['momentum'\]"),
         ({"optimizer": keras.optimizers.SGD(0.1, clipnorm=1.0)}, "clipnorm"),
+        (
+            {"optimizer": keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=1)},
+            "ema_overwrite_frequency",
+        ),
         ({"optimizer": "sgd", "steps_per_execution": 2}, "steps_per_execution=1"),
     ],
 )

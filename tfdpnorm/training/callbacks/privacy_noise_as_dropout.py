@@ -10,7 +10,14 @@ from tfdpnorm.keras_compat.optimizers import next_learning_rate
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.layers import VariationalDropout
 
-_CHANGES_THE_UPDATE = ("momentum", "clipnorm", "clipvalue", "global_clipnorm")
+# The last one has Keras write averages over the weights, every so many updates.
+_CHANGES_THE_UPDATE = (
+    "momentum",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "ema_overwrite_frequency",
+)
 
 
 class PrivacyNoiseAsDropout(keras.callbacks.Callback):
