@@ -46,6 +46,7 @@ PASS = {
     arguments.nonnegative: [(0, 0.0), (-0.0, 0.0), (1e308, 1e308)],
     arguments.open_unit: [(0.5, 0.5), (1e-320, 1e-320), (np.float32(0.25), 0.25)],
     arguments.decay: [(0, 0.0), (1 - 2**-53, 1 - 2**-53)],
+    arguments.noise_multiplier: [(0, 0.0), (1e-100, 1e-100), (1e100, 1e100)],
     arguments.sampling_rate: [(1, 1.0), (1e-300, 1e-300)],
     arguments.boolean: [(True, True), (False, False)],
     arguments.scalar: [
@@ -86,6 +87,7 @@ FAIL = {
     arguments.nonnegative: [*NOT_FLOATS, *INFINITE, -1e-320, -1],
     arguments.open_unit: [*NOT_FLOATS, *INFINITE, 0, 1, 1.5, fractions.Fraction(2**60 - 1, 2**60)],
     arguments.decay: [*NOT_FLOATS, *INFINITE, -0.1, 1],
+    arguments.noise_multiplier: [*NOT_FLOATS, *INFINITE, -1, 5e-324, 1e-101, 1e101],
     arguments.sampling_rate: [*NOT_FLOATS, *INFINITE, 0, 1.0000001],
     arguments.boolean: [0, 1, 1.0, None, "True", np.True_, [], Unprintable()],
     arguments.scalar: [
@@ -144,6 +146,7 @@ def test_what_does_not_pass_gets_one_sentence(call, value):
         (arguments.within, {"least": 1, "most": 2}),
         (arguments.open_unit, {}),
         (arguments.decay, {}),
+        (arguments.noise_multiplier, {}),
         (arguments.sampling_rate, {}),
         (arguments.whole, {"at_least": 1}),
         (arguments.boolean, {}),

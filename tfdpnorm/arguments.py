@@ -8,6 +8,9 @@ import math
 import numbers
 from collections.abc import Collection
 
+# Accountants compute with squares of noise multipliers and their inverses.
+_NOISE_MULTIPLIERS = (1e-100, 1e100)
+
 
 def refusal(name, expected, value, remedy=""):
     """Returns the ValueError for an argument.
@@ -59,6 +62,16 @@ def nonnegative(name, value, *, remedy=""):
     number = real(name, value, expected, remedy)
     if number < 0 or math.isinf(number):
         raise refusal(name, expected, value, remedy)
+    return number
+
+
+def noise_multiplier(name, value, *, remedy=""):
+    """Returns `value` as a float: 0, or in a range whose squares and their inverses are floats."""
+    number = nonnegative(name, value, remedy=remedy)
+    least, most = _NOISE_MULTIPLIERS
+    if number and not least <= number <= most:
+        expected = f"to be 0 or in [{least:g}, {most:g}]"
+        raise refusal(name, expected, value, "Name a noise multiplier between 1e-3 and 1e6.")
     return number
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, dp_sgd_event, epsilon_of
+from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, accountants, dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.accountants import coarse_epsilon, pld_interval, rdp_of
 
 RATES = st.floats(1e-4, 0.4)
@@ -281,3 +281,28 @@ def test_a_mechanism_that_is_not_gaussian_is_not_bounded_as_if_it_were():
     assert np.all(both >= alone)
     whole = np.array([order.is_integer() for order in RDP_ORDERS])
     np.testing.assert_allclose(both[whole], (alone + rdp_of(gaussian))[whole])
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "words"),
+    [(0.02084, 0.0614, "lost to rounding"), (0.1, 1e-9, "lost to rounding")],
+)
+def test_what_pld_cannot_compute_is_said_in_words(rate, noise, words):
+    with pytest.raises(ValueError, match=f"^Expected settings that the .pld. .*{words}.*Take .rdp"):
+        epsilon(rate, noise, 1, "pld")
+    assert math.isfinite(epsilon(rate, noise, 1, "rdp"))
+
+
+def test_distributions_beyond_the_memory_are_refused(monkeypatch):
+    def needs_too_much(self, delta):
+        raise MemoryError("Unable to allocate 3.48 TiB")
+
+    monkeypatch.setattr(accountants.PLDAccountant, "get_epsilon", needs_too_much)
+    with pytest.raises(ValueError, match="got 7 update.* rate 0.1 .*does not fit into memory"):
+        epsilon(0.1, 1.0, 7, "pld")
+
+
+@pytest.mark.parametrize("noise", [1e-100, 1e100])
+def test_the_largest_and_the_least_noise_have_an_epsilon(noise):
+    found = epsilon(0.1, noise, 3)
+    assert found == 0 if noise > 1 else found > 1e199

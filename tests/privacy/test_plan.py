@@ -79,6 +79,8 @@ def test_delta_comes_from_exactly_one_place():
         ("noise_multiplier", -0.1),
         ("noise_multiplier", math.nan),
         ("noise_multiplier", math.inf),
+        ("noise_multiplier", 1e-200),
+        ("noise_multiplier", 1e200),
         ("delta", 0),
         ("delta", 1),
         ("delta", math.nan),

@@ -36,7 +36,7 @@ def dp_sgd_event(sampling_rate, noise_multiplier, updates):
         sampling_rate: Probability q with which each example enters a lot, in (0, 1]. With q = 1
             every lot is the whole data set and the event is the plain Gaussian one.
         noise_multiplier: Standard deviation of the noise on the sum of clipped gradients, divided
-            by the clipping norm; >= 0 and finite. Zero makes the event non-private.
+            by the clipping norm; 0, or from 1e-100 to 1e100. Zero makes the event non-private.
         updates: Number of optimizer updates, >= 0. Zero makes the event a no-op: nothing of the
             data has been released.
 
@@ -47,7 +47,7 @@ def dp_sgd_event(sampling_rate, noise_multiplier, updates):
         ValueError: if an argument is outside of its range.
     """
     sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
-    noise_multiplier = arguments.nonnegative("noise_multiplier", noise_multiplier)
+    noise_multiplier = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
     updates = arguments.updates("updates", updates, at_least=0)
     if updates == 0:
         return dp_accounting.NoOpDpEvent()
@@ -74,7 +74,7 @@ def epsilon_of(event, delta, accountant="rdp"):
         Epsilon >= 0, a float; infinite for a non-private event.
 
     Raises:
-        ValueError: if `delta` or `accountant` is outside of its range.
+        ValueError: if `delta` or `accountant` is outside of its range, or "pld" cannot compute it.
         dp_accounting.UnsupportedEventError: if the accountant does not know a part of `event`.
     """
     delta = arguments.open_unit("delta", delta)
@@ -84,10 +84,29 @@ def epsilon_of(event, delta, accountant="rdp"):
     estimate = coarse_epsilon(event, delta)
     if estimate == 0 or math.isinf(estimate):
         return estimate
-    updates = sum(count for _, _, count in _gaussian_parts(event))
-    interval = pld_interval(estimate, updates)
-    pld = PLDAccountant(value_discretization_interval=interval).compose(event)
-    return float(pld.get_epsilon(delta))
+    return _pld_epsilon(event, delta, estimate)
+
+
+def _pld_epsilon(event, delta, estimate):
+    parts = list(_gaussian_parts(event))
+    interval = pld_interval(estimate, sum(count for _, _, count in parts))
+    try:
+        pld = PLDAccountant(value_discretization_interval=interval).compose(event)
+        return float(pld.get_epsilon(delta))
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        # No other interval helps: where deltas are equal over a wide range, as with noise
+        # multipliers about 0.06, those that dp_accounting computes go up and down by rounding.
+        why = "is lost to rounding"
+        if isinstance(error, MemoryError):
+            why = "does not fit into memory"
+        got = "; ".join(
+            f"{count} update(s) at sampling rate {rate:.6g} and noise multiplier {noise:.6g}"
+            for rate, noise, count in parts
+        )
+        raise ValueError(
+            f'Expected settings that the "pld" accountant can compute, got {got}: their privacy '
+            f'loss distribution {why}. Take "rdp", whose epsilon is a bound as well.'
+        ) from None
 
 
 def rdp_of(event, orders=RDP_ORDERS):

@@ -61,7 +61,7 @@ def stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacenc
     """
     accountant = arguments.choice("accountant", accountant, ALL_ACCOUNTANTS)
     adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
-    noise = arguments.nonnegative("noise_multiplier", noise_multiplier)
+    noise = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
     updates = arguments.updates("updates", updates, at_least=1)
     because = ""
     if accountant in ACCOUNTANTS:

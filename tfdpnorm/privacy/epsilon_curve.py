@@ -51,7 +51,7 @@ class EpsilonCurve:
         accountant="rdp",
     ):
         self._sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
-        self._noise_multiplier = arguments.nonnegative("noise_multiplier", noise_multiplier)
+        self._noise_multiplier = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
         self._planned_updates = arguments.whole("planned_updates", planned_updates, at_least=1)
         self._delta = arguments.open_unit("delta", delta)
         self._accountant = arguments.choice("accountant", accountant, ACCOUNTANTS)

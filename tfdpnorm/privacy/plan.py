@@ -73,7 +73,7 @@ class PrivacyPlan:
                 "expected_batch_size", self.expected_batch_size
             ),
             "steps": arguments.updates("steps", self.steps, at_least=1),
-            "noise_multiplier": arguments.nonnegative(
+            "noise_multiplier": arguments.noise_multiplier(
                 "noise_multiplier",
                 self.noise_multiplier,
                 remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise.",

@@ -52,7 +52,7 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
         ValueError: if an argument is outside of its range.
     """
     rate = arguments.sampling_rate("sampling_rate", sampling_rate)
-    noise = arguments.nonnegative("noise_multiplier", noise_multiplier)
+    noise = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
     updates = arguments.updates("updates", updates, at_least=1)
     delta = arguments.open_unit("delta", delta)
     arguments.choice("accountant", accountant, ACCOUNTANTS)
