@@ -215,6 +215,7 @@ def test_values_that_are_not_finite(bad):
         (3.0, ValueError, "scalar"),
         ((1, 2), ValueError, "scalar"),
         ([[1, 2], [3]], ValueError, "unequal shapes"),
+        ([np.zeros((3, 2)), np.zeros(3)], ValueError, "inputs go in a tuple or a dict, not in a"),
         (np.array(["a", 1.0], object), TypeError, "hash_tokens"),
         (None, TypeError, "dtype object"),
         (np.zeros(3, complex), TypeError, "complex"),

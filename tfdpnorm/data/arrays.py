@@ -75,7 +75,8 @@ def numeric_array(value, name):
     except ValueError as error:
         raise ValueError(
             f"Expected {name} to be an array of shape [N, ...], got rows of "
-            f"unequal shapes ({error}). Pad them to one shape."
+            f"unequal shapes ({error}). Pad them to one shape. Several inputs go in a tuple or a "
+            "dict, not in a list."
         ) from None
     if array.dtype.kind not in "biuf":
         raise TypeError(
