@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import types
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tfdpnorm.experiments.ermis import cells as ermis
 from tfdpnorm.experiments.ermis import published
 from tfdpnorm.experiments.ermis.readings import NEAREST
 from tfdpnorm.experiments.report import tables, variational
+from tfdpnorm.experiments.runs import variational as runs
 from tfdpnorm.experiments.runs.data import load_experiment_data
 from tfdpnorm.experiments.runs.optimizers import PowerDecay, make_optimizer
 from tfdpnorm.experiments.sweep.runs import is_done
@@ -230,3 +232,8 @@ def test_rows_with_public_data_say_so():
 def test_digits_are_64_numbers_here(model):
     data = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, model=model))
     assert data.train_x.shape == (1437, 8, 8, 1) and 0.9 < data.train_x.max() <= 1
+
+
+def test_a_claim_is_named_as_the_target_that_was_asked_for():
+    spec = types.SimpleNamespace(calibrated_by="zcdp", epsilon=0.1)
+    assert "which claims epsilon 0.1: no guarantee" in runs._claimed(spec)

@@ -2,7 +2,6 @@
 
 from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import VariationalSpec
-from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout
 
 
@@ -49,5 +48,5 @@ class VariationalRun(PrivateRun):
 def _claimed(spec):
     return (
         f"the noise is that of the paper's {spec.calibrated_by}, which claims epsilon "
-        f"{ceil_text(spec.epsilon)}: no guarantee of that"
+        f"{spec.epsilon:.6g}: no guarantee of that"
     )
