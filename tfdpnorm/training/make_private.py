@@ -4,7 +4,6 @@ import dataclasses
 import warnings
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
@@ -24,6 +23,7 @@ from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
 from tfdpnorm.training.checks.own_steps import check_no_own_steps
 from tfdpnorm.training.checks.rehearsal import rehearsed_engine
 from tfdpnorm.training.checks.settings import (
+    arrays_of_public_batch,
     check_augmentation,
     check_budget_share,
     check_float32,
@@ -168,6 +168,8 @@ def make_private(
             another.
     """
     conversion, given = None, model
+    if not isinstance(public_batch, (type(None), str, SyntheticRows)):
+        public_batch = arrays_of_public_batch(public_batch, model)
     if convert is not None:
         model, conversion = _converted(model, convert, public_batch)
     _check_is_trainable_here(model)
@@ -288,7 +290,7 @@ def _converted(model, convert, public_batch):
     if isinstance(public_batch, (str, SyntheticRows)):
         public_batch = None  # They are made for the converted model, and tell nothing of this one.
     if public_batch is not None:
-        tf.nest.map_structure(lambda x: check_public_rows(np.asarray(x)), public_batch)
+        tf.nest.map_structure(check_public_rows, public_batch)
     return convert_model(model, **{"public_rows": public_batch, **given})
 
 
@@ -350,8 +352,8 @@ def _check(
     said_of_public_rows = None
     if isinstance(public_batch, (str, SyntheticRows)):
         public_batch, said_of_public_rows = synthetic_batch(model, public_batch)
+        public_batch = arrays_of_public_batch(public_batch, model)
     if public_batch is not None:
-        public_batch = tf.nest.map_structure(np.asarray, public_batch)
         tf.nest.map_structure(check_public_rows, public_batch)
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
     streams = Streams(model, public_batch, pull_back_weight, pull_back)

@@ -35,6 +35,7 @@ from tfdpnorm.training.checks.settings import (
     check_no_strategy,
     check_optimizer,
     check_same_variables,
+    check_something_trains,
     variable_names,
 )
 from tfdpnorm.training.course import course_of
@@ -316,6 +317,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         batches = checked_batches(self, self._streams, x, y, kwargs)
         if self._trained_since_compile is None:  # Only now it is built.
             self._trained_since_compile = self._trained_variables()
+        check_something_trains(self._trained_since_compile)
         callbacks = validations_first(callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")

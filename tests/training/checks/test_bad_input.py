@@ -80,6 +80,24 @@ class TestPublicBatch:
             trained.fit(*data, verbose=0)
         assert trained.ledger.updates == 0
 
+    @pytest.mark.parametrize("listed", [np.ndarray.tolist, list])
+    def test_lists_of_rows_are_arrays(self, listed, build, private, public):
+        made = private(build(norm="public_batch"), public_batch=listed(public.astype(float)))
+        np.testing.assert_array_equal(made._streams.public_batch, public.astype(float))
+
+    def test_lists_of_inputs_are_tuples(self, private, public, data, cross_entropy):
+        inputs = [keras.Input((5,)), keras.Input((2,))]
+        joined = PublicBatchNormalization()(keras.layers.Concatenate()(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(3)(joined))
+        trained = private(model, public_batch=[public, public[:, :2]], steps=1)
+        trained.compile("sgd", cross_entropy)
+        trained.fit([data[0], data[0][:, :2]], data[1], verbose=0)
+        assert trained.ledger.updates == 1
+
+    def test_lists_of_other_things_are_refused(self, build, private, public):
+        with pytest.raises(ValueError, match="^Expected public_batch with rows of one shape, got"):
+            private(build(norm="public_batch"), public_batch=[public[0], public[1, :3]])
+
     def test_mixed_statistics_modes(self, private, public):
         norms = [PublicBatchNormalization(statistics=mode) for mode in ("public", "example")]
         model = keras.Sequential([keras.Input((5,)), *norms, keras.layers.Dense(3)])
@@ -321,6 +339,16 @@ class TestData:
         batches = poisson_batches(*data, expected_batch_size=10)
         with pytest.raises(ValueError, match="inside of PoissonBatches"):
             trained.fit(batches, verbose=0, **{argument: np.ones(40)})
+
+    @pytest.mark.parametrize("kind", ["sequential", "subclassed"])
+    def test_nothing_to_train(self, kind, build, private, data, cross_entropy):
+        model = build(kind)
+        trained = private(model)
+        model.trainable = False
+        trained.compile("sgd", cross_entropy)
+        with pytest.raises(ValueError, match="^Expected a model with trainable variables, got one"):
+            trained.fit(*data, verbose=0)
+        assert trained.ledger.updates == 0
 
     def test_several_inputs_in_a_list(self, trained, data):
         with pytest.raises(ValueError, match="Expected x to hold 1 array.*, got 2"):

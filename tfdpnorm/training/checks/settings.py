@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.data import check_public_batch
+from tfdpnorm.data.arrays import map_leaves
+from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.optimizers import is_of_tensorflow_privacy, scales_losses
 
 
@@ -147,6 +149,34 @@ def check_augmentation(multiplicity, augmentation, mode):
         )
 
 
+def arrays_of_public_batch(public_batch, model):
+    """Returns a public batch as arrays [M, ...] in dicts and tuples.
+
+    A list holds the rows of one array; or arrays, for a model of as many inputs.
+
+    Args:
+        public_batch: As `make_private` gets it, but no synthetic rows.
+        model: The Keras model.
+
+    Raises:
+        ValueError: if the rows of an array are of unequal shapes.
+    """
+
+    def array(value, name):
+        try:
+            return np.asarray(value)
+        except ValueError:
+            raise ValueError(
+                f"Expected {name} with rows of one shape, got a {type(value).__name__} of others. "
+                "Several inputs go in a tuple or a dict of arrays."
+            ) from None
+
+    inputs = tf.nest.flatten(symbolic_inputs(model))
+    if isinstance(public_batch, list) and len(inputs) == len(public_batch) > 1:
+        public_batch = tuple(public_batch)
+    return map_leaves(array, public_batch, "public_batch")
+
+
 def check_public_rows(public_batch):
     """Refuses a public batch that has no moments, whatever the private data.
 
@@ -220,6 +250,22 @@ def check_same_variables(compiled, present):
             "Expected the trainable variables that the model was compiled with, got others: "
             f"{', '.join(map(repr, changed[:5]))} were frozen or thawed since. Call compile() of "
             "the private model again."
+        )
+
+
+def check_something_trains(trained):
+    """Refuses models of which all is frozen: an update would release nothing but noise.
+
+    Args:
+        trained: The `variable_names` of the model; None if it is not built.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if trained is not None and not trained:
+        raise ValueError(
+            "Expected a model with trainable variables, got one without any. Set trainable=True of "
+            "the layers that are to be trained, and call compile() of the private model again."
         )
 
 
