@@ -143,6 +143,35 @@ def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 
 
+class Masked(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.steps = layers.Embedding(9, 8, mask_zero=True)
+        self.norm, self.last = layers.BatchNormalization(), layers.LSTM(2)
+
+    def call(self, x):
+        return self.last(self.norm(self.steps(x)))
+
+
+def test_groups_of_masked_sequences_are_not_made():
+    steps = [layers.Embedding(9, 8, mask_zero=True), layers.BatchNormalization(), layers.LSTM(2)]
+    model = keras.Sequential([keras.Input((4,)), *steps])
+    converted, report = convert_model(model, "group")
+    (layer,) = report.not_converted
+    assert layer.after == "FrozenBatchNormalization" and 'batch_norm="layer" is for' in layer.note
+    rows = np.array([[1, 2, 0, 0]])
+    np.testing.assert_allclose(converted(rows), model(rows), rtol=1e-5)
+    assert not convert_model(model, "layer")[1].not_converted
+
+
+def test_groups_of_masked_sequences_in_ones_own_model_are_refused():
+    model = Masked()
+    model(np.ones([2, 4], int))
+    with pytest.raises(ValueError, match='^Expected a model whose .* and batch_norm="layer" does'):
+        convert_model(model, "group")
+    assert not convert_model(model, "layer")[1].not_converted
+
+
 def test_a_layer_that_is_always_in_training_is_frozen_and_named():
     inputs = keras.Input((6,))
     x = layers.BatchNormalization(name="norm")(layers.Dense(5)(inputs), training=True)

@@ -11,6 +11,7 @@ from tensorflow import keras
 
 from tfdpnorm.convert.converters import CannotConvertError, Replacement, register_converter
 from tfdpnorm.dtypes import at_least_float32
+from tfdpnorm.keras_compat.masks import is_called_with_a_mask
 from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization
 
@@ -24,7 +25,8 @@ def convert_batch_normalization(layer, settings):
         settings: `Settings`.
 
     Raises:
-        CannotConvertError: for normalisation over several axes, and outputs that would be constant.
+        CannotConvertError: for normalisation over several axes, outputs that would be constant, and
+            groups of inputs with a mask.
     """
     if not layer.trainable:
         return None
@@ -125,6 +127,11 @@ def _layered(layer, axis, settings):
 
 
 def _group_normalization(layer, axis, groups):
+    if is_called_with_a_mask(layer):
+        raise CannotConvertError(
+            "its inputs carry a mask, which Keras' GroupNormalization does not take "
+            '(batch_norm="layer" is for sequences)'
+        )
     # float32: under a half-precision policy Keras would take the moments of groups in that.
     wide = at_least_float32(layer.compute_dtype).name
     return keras.layers.GroupNormalization(

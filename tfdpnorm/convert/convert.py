@@ -162,7 +162,15 @@ def _build(copy, model, public_rows):
         rows = tf.nest.map_structure(_zeros, specs)
     else:
         rows = tf.nest.map_structure(lambda x: tf.convert_to_tensor(np.asarray(x)[:1]), rows)
-    copy(rows)
+    try:
+        copy(rows)
+    except Exception as error:  # of any layer's own code
+        why = files.reason(error).rstrip(".")
+        raise ValueError(
+            f"Expected a model whose converted copy runs, got {model.name!r}: {why}. Convert it "
+            "otherwise: where sequences carry masks, as of Embedding(mask_zero=True), "
+            '"group" does not run, and batch_norm="layer" does.'
+        ) from error
 
 
 def _zeros(spec):
