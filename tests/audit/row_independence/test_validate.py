@@ -46,6 +46,23 @@ def test_a_relu_that_rounding_switches_is_not_taken_for_a_dependence(turns, foun
     assert [finding.check for finding in audit.findings(model)] == found
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_that_are_rounding_alone_are_no_dependence(seed):
+    """Means over all positions of what is normalised over these are 0 whatever the inputs are."""
+    keras.utils.set_random_seed(seed)
+    steps = [layers.Conv2D(8, 3), layers.GroupNormalization(8), layers.GlobalAveragePooling2D()]
+    assert audit.findings(sequential(*steps, shape=(8, 8, 3))) == []
+
+
+def test_gradients_as_small_as_rounding_may_be_a_dependence():
+    def small(x):
+        return 1.0 + 1e-9 * tf.cast(tf.shape(x)[0], x.dtype) * x
+
+    assert [found.check for found in audit.findings(sequential(layers.Lambda(small)))] == [
+        "removal"
+    ]
+
+
 @pytest.mark.slow_cases(
     "gru-float64",
     "gru-mixed_bfloat16",

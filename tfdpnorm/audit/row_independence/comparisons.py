@@ -200,9 +200,10 @@ def _compare_rows(mode, before, rows, mask, first=None, quietly=False):
 
 
 def _moved_by_last_digits(mode, run, mask):
-    """How far gradients may move, relatively, by what changes last digits.
+    """How far gradients may move, relatively, by what changes last digits, and how far each does.
 
-    It is a few times as far as they move if the last digits of the inputs change.
+    The first is a few times as far as they move if the last digits of the inputs change. The second
+    is a list like that of `moved_gradients`: the least that any such change moves it.
 
     Args:
         mode: `Mode`.
@@ -216,11 +217,11 @@ def _moved_by_last_digits(mode, run, mask):
             return x
         return (x * (1 + _LAST_DIGITS * rng.choice([-1, 1], x.shape))).astype(x.dtype)
 
-    weights, moves = weights_of(mode.rows.count) * mask, [0.0]
+    weights, moves = weights_of(mode.rows.count) * mask, []
     for _ in range(REPEATS):
         rows = tf.nest.map_structure(nudged, mode.rows.base)
-        moves += differences.moved_gradients(run, mask, mode.run(rows, weights), mask)
-    return _FAR * max(moves)
+        moves.append(differences.moved_gradients(run, mask, mode.run(rows, weights), mask))
+    return _FAR * np.max(moves), np.min(moves, axis=0)
 
 
 def _compare_sum(mode, whole, parts, quietly=True):

@@ -19,6 +19,10 @@ _MOST_ROUNDING = 0.01
 # Where rounding switches a ReLU, gradients jump. What depends on the number of rows changes by
 # about as much as that does.
 _MOST_SWITCHING = 0.1
+# A gradient by an input is rounding alone if it is below the last digit of those by variables, and
+# if it becomes another one, by about its own size, with any change of last digits of the inputs.
+_LAST_DIGIT = 2.0**-23
+_ANOTHER = 0.5
 
 
 def of_other_rows(mode, before, after, mask, first=None):
@@ -153,7 +157,8 @@ def of_sizes(mode, one, other, switching):
         one: Pair of a `Run` and a boolean [n]: the rows that count, as many in both.
         other: The same for another number of rows.
         switching: Function that returns how far rounding may move gradients where it switches a
-            ReLU, relative to their size. It is asked of those that move by more than sums do.
+            ReLU, relative to their size, and a list like `moved_gradients` of how far it moves each
+            at least. It is asked of gradients that move by more than sums do.
 
     Returns:
         List of arguments for `Mode.find`.
@@ -163,15 +168,41 @@ def of_sizes(mode, one, other, switching):
     def sizes(before, after):
         return _moved_rows(before, mask, after, rows)
 
-    found, of_values = [], sizes(before.values, after.values)
+    found, of_values, limit = [], sizes(before.values, after.values), mode.other_shape
     if max(of_values, default=0) > mode.other_shape:
         found.append(("removal", _ANY_SIZE, f"{mode.gives} that change {_by(of_values)} {_SIZE}"))
     of_gradients = moved_gradients(before, mask, after, rows)
-    change = max(of_gradients)
-    if change > mode.other_shape and change > min(switching(), _MOST_SWITCHING):
+    if max(of_gradients) > mode.other_shape:
+        limit, moves = switching()
+        telling = ~_is_rounding(before, mask, after, rows, moves)
+        of_gradients = [size for size, tells in zip(of_gradients, telling, strict=True) if tells]
+        limit = max(mode.other_shape, min(limit, _MOST_SWITCHING))
+    if max(of_gradients) > limit:
         got = f"gradients of {mode.gives} that change {_by(of_gradients)} {_SIZE}"
         found.append(("removal", _ANY_SIZE, got))
     return found
+
+
+def _is_rounding(before, mask, after, rows, moves):
+    """Which entries of `moved_gradients` are of gradients that are 0 but for rounding, [entries].
+
+    So it is where a constant is normalised: a channel by its own moments, and then averaged over.
+    """
+    floor = _LAST_DIGIT * max(map(_largest, before.by_variables), default=0.0)
+    pairs = zip(before.by_inputs, after.by_inputs, moves, strict=False)
+    found = [
+        move >= _ANOTHER
+        and _largest(of_rows(mask, a)) <= floor
+        and _largest(of_rows(rows, b)) <= floor
+        for a, b, move in pairs
+    ]
+    return np.array([*found, False])  # never that by all variables
+
+
+def _largest(gradient):
+    """The largest absolute value; NaN and infinity count as that."""
+    with np.errstate(invalid="ignore"):
+        return float(np.max(np.abs(gradient), initial=0.0))
 
 
 def moved_gradients(before, mask, after, rows):
