@@ -146,11 +146,9 @@ def by_its_inputs(layer):
         def call(self, x):
             with tf.GradientTape() as tape:
                 tape.watch(x)
-                outputs = self.last(self.inner(x))
-            return (
-                outputs
-                + tf.reduce_sum(tape.gradient(outputs, x), [*range(1, x.shape.rank)])[:, tf.newaxis]
-            )
+                outputs = self.inner(x)
+            slopes = tape.gradient(outputs, x)
+            return self.last(outputs) + tf.reduce_sum(tf.reshape(slopes, [len(x), -1]), 1, True)
 
     return Differentiates()
 

@@ -192,7 +192,7 @@ MUTANTS = (
         _TUNER,
         (("            self._folder.check_same_search(rows)\n", ""),),
         "A worker with another budget trains trials of the search.",
-        tests_in(_DISTRIBUTED_TESTS, "test_workers_share_the_trials_and_one_may_die"),
+        tests_in(_DISTRIBUTED_TESTS, "test_a_worker_of_another_search_is_refused"),
     ),
     Mutant(
         "any-number-of-composed-trials",

@@ -11,8 +11,8 @@ import keras_tuner
 import pytest
 
 from tests.tuning.distributed_search import TRIALS
-from tfdpnorm.privacy import read_ledger
-from tfdpnorm.tuning import distributed
+from tfdpnorm.privacy import PrivacyBudget, read_ledger
+from tfdpnorm.tuning import distributed, private_tuner
 from tfdpnorm.tuning.rows import rows_of_search
 
 
@@ -123,6 +123,18 @@ def test_one_process_goes_on_with_what_a_chief_began(run, tuner, data, draw, mon
     assert len(trials) == TRIALS
     (same,) = (trial for trial in trials if trial.trial_id == begun.trial_id)
     assert same.hyperparameters.values == begun.hyperparameters.values
+
+
+@pytest.mark.parametrize("other", ["epsilon", "rows"])
+def test_a_worker_of_another_search_is_refused(run, tuner, data, draw, monkeypatch, other):
+    draw(TRIALS)
+    chief = tuner()
+    with chief._folder.opened(rows_of_search(data.x, data.y, data.other, {})):
+        worker = tuner(budget=PrivacyBudget(2.0 if other == "epsilon" else 3.0, 1e-5))
+        validation = data.other if other == "epsilon" else tuple(x[::-1] for x in data.other)
+        monkeypatch.setattr(private_tuner, "is_worker", lambda: True)
+        with pytest.raises(ValueError, match="epsilon is 3.0 there and 2.0 here|got others: its"):
+            run(worker, validation_data=validation)
 
 
 def test_a_trial_is_in_the_ledger_before_it_is_handed_out(tuner, draw, monkeypatch):
