@@ -43,7 +43,9 @@ def test_each_mutant_fits_the_source_and_changes_it(one):
     for test in one.tests:
         file, *names = test.partition("[")[0].split("::")
         text = (run.ROOT / file).read_text("utf-8")
-        assert all(re.search(rf"(def|class) {name}\b", text) for name in names)
+        for name in names:
+            (found,) = re.findall(rf"^((?: *@.*\n)*) *(?:def|class) {name}\b", text, re.MULTILINE)
+            assert "@pytest.mark.slow\n" not in found  # the command runs quick tests alone
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.harm.endswith(".")
 
 
