@@ -287,6 +287,13 @@ MUTANTS = (
         ("tests/training/step/test_secret_draws.py",),
     ),
     Mutant(
+        "seeds-that-xla-ignores",
+        "tfdpnorm/training/checks/secret_draws.py",
+        (("if by_xla or within_xla:", "if False:"),),
+        "With jit_compile, Dropout draws the same in every process.",
+        ("tests/training/step/test_secret_draws.py",),
+    ),
+    Mutant(
         "seeds-of-before",
         "tfdpnorm/training/step/layer_draws.py",
         (("        if not eagerly:\n            states", "        if False:\n            states"),),

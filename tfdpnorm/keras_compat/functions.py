@@ -6,6 +6,7 @@ for inputs of given shapes.
 """
 
 import contextlib
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
@@ -94,14 +95,27 @@ def leaf_operations(operations):
         operations: `tf.Operation`s of a graph that is being traced.
 
     Yields:
-        Pairs of an operation and the handles of the resources that it is given, a list. A handle is
-        the eager tensor that `variable.handle` is, or a tensor of the graph where it is not known
-        of what it is.
+        `Leaf`s.
     """
-    yield from _leaves(operations, {})
+    yield from _leaves(operations, {}, False)
 
 
-def _leaves(operations, given):
+class Leaf(NamedTuple):
+    """An operation that calls no function.
+
+    Attributes:
+        op: The `tf.Operation`.
+        handles: List: the handles of the resources that it is given. A handle is the eager tensor
+            that `variable.handle` is, or a tensor of the graph where it is not known of what it is.
+        by_xla: Whether it is in a function that is called with jit_compile=True.
+    """
+
+    op: tf.Operation
+    handles: list
+    by_xla: bool
+
+
+def _leaves(operations, given, by_xla):
     for op in operations:
         names = called_functions(op)
         inputs = list(op.inputs)[1:] if op.type in _CONDITION_FIRST else list(op.inputs)
@@ -112,9 +126,10 @@ def _leaves(operations, given):
                 for inside, outside in zip(graph.inputs, inputs, strict=False)
                 if inside.dtype == tf.resource
             }
-            yield from _leaves(graph.get_operations(), inner)
+            compiled = _XLA in op.node_def.attr and op.get_attr(_XLA)
+            yield from _leaves(graph.get_operations(), inner, by_xla or compiled)
         if not names:
-            yield op, handles_of(op, given)
+            yield Leaf(op, handles_of(op, given), by_xla)
 
 
 def handles_of(op, given=None):
@@ -143,5 +158,6 @@ def _outside(tensor, given):
     return tensor
 
 
+_XLA = "_XlaMustCompile"
 _CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
 _function_attributes = {}  # by type of operation

@@ -206,7 +206,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
         penalty = regularization_loss(self.model)
-        with self._layer_draws.of_update(self.update_count):
+        by_xla = bool(self.jit_compile or tf.config.optimizer.get_jit())
+        with self._layer_draws.of_update(self.update_count, by_xla):
             clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:

@@ -190,6 +190,66 @@ def test_a_function_that_was_traced_before_is_refused(draw):
         numbers(LayerDraws(model, ()), model)
 
 
+def private_model(layer, engine):
+    private = make_private(
+        keras.Sequential([keras.Input((6,)), layer, keras.layers.Dense(2)]),
+        num_examples=40,
+        expected_batch_size=10,
+        steps=3,
+        l2_norm_clip=1.0,
+        noise_multiplier=2.0,
+        delta=1e-5,
+        engine=engine,
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile("sgd", loss, jit_compile=True)
+    return private
+
+
+@pytest.mark.parametrize(
+    ("layer", "engine"),
+    [
+        (lambda: keras.layers.Lambda(lambda x: x + tf.random.normal(tf.shape(x))), "book_keeping"),
+        (lambda: keras.layers.Dropout(0.5), "per_example"),
+    ],
+    ids=["users", "dropout"],
+)
+def test_xla_does_not_look_at_seeds(layer, engine):
+    """It draws the same numbers in every process."""
+    private = private_model(layer(), engine)
+    with pytest.raises(ValueError, match="draws the same in every process with jit_compile=True"):
+        private.fit(np.ones([40, 6], "float32"), np.arange(40) % 2, verbose=0)
+    assert private.ledger.updates == 0
+
+
+def test_a_function_that_xla_compiles_within_a_step_does_not_either():
+    model = Holds(tf.function(lambda x: x + tf.random.normal([4, 50]), jit_compile=True))
+    with pytest.raises(ValueError, match="draws the same in every process with jit_compile=True"):
+        numbers(LayerDraws(model, ()), model)
+
+
+def test_generators_draw_by_the_key_under_xla():
+    found = []
+    for key in (b"one", b"one", b"other"):
+        model = keras.Sequential([keras.layers.Dropout(0.5), Holds(Jitter())])
+        draws = LayerDraws(model, (), key)
+
+        @tf.function(jit_compile=True)
+        def step(draws=draws, model=model):
+            with draws.of_update(tf.constant(0, tf.int64), by_xla=True):
+                return model(tf.ones([4, 50]), training=True)
+
+        found.append(step())
+    np.testing.assert_array_equal(found[0], found[1])
+    assert len({row.numpy().tobytes() for x in found[1:] for row in x}) == 8
+
+
+def test_generators_are_compiled():
+    private = private_model(keras.layers.Dropout(0.5), "book_keeping")
+    private.fit(np.ones([40, 6], "float32"), np.arange(40) % 2, verbose=0)
+    assert private.ledger.updates == 3
+
+
 def test_a_seed_by_hand_is_refused():
     model = Holds(lambda x: x + tf.raw_ops.RandomStandardNormal(shape=[50], dtype=tf.float32))
     with pytest.raises(ValueError, match="makes secret, got .*RandomStandardNormal"):

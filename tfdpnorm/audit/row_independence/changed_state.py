@@ -12,10 +12,10 @@ def changed_by(operations):
         operations: `tf.Operation`s of a graph that is being traced.
 
     Returns:
-        List of pairs (operation, handle), with handles as in `leaf_operations`.
+        List of pairs (operation, handle), with handles as in `Leaf`.
     """
     leaves = leaf_operations(operations)
-    return [(op, handle) for op, handles in leaves if may_change_state(op) for handle in handles]
+    return [(leaf.op, h) for leaf in leaves if may_change_state(leaf.op) for h in leaf.handles]
 
 
 def readers_before(handles, count):

@@ -79,11 +79,12 @@ class LayerDraws:
     # AutoGraph would convert it in a function of the user's.
     @as_written
     @contextlib.contextmanager
-    def of_update(self, update):
+    def of_update(self, update, by_xla=False):
         """Context in which all that is random draws what belongs to an update.
 
         Args:
             update: Scalar int64, the number of the update.
+            by_xla: Whether the step is compiled with jit_compile=True.
 
         Raises:
             ValueError: in a graph, at the end, for random numbers from elsewhere.
@@ -121,7 +122,7 @@ class LayerDraws:
             yield
         if not eagerly:
             states = [generator.state.handle for generator in self._generators]
-            check_draws(outside.get_operations()[count:], self._seeds, states)
+            check_draws(outside.get_operations()[count:], self._seeds, states, by_xla)
 
     def _new_seeds(self):
         """Function from the seed of an operation to two secret ones, of 62 bits each.
