@@ -10,8 +10,6 @@ Python sees another shape, and may make constants or other operations of it. So 
 copies has to have the operations and constants of the pass without.
 """
 
-import tensorflow as tf
-
 from tfdpnorm.audit.row_independence.proof.registry import static_shape
 from tfdpnorm.audit.row_independence.proof.rules.elementwise import OPERATIONS
 
@@ -44,7 +42,7 @@ def _operations(kept, layers):
     operations = enumerate(kept.losses.graph.get_operations())
     forward = operations_until(kept.losses)
     return [
-        (op.type, tf.get_static_value(op.outputs[0]).tobytes() if op.type == "Const" else None)
+        (op.type, op.get_attr("value").SerializeToString() if op.type == "Const" else None)
         for i, op in operations
         if i not in left_out and op.name in forward
     ]
