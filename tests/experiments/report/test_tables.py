@@ -348,7 +348,7 @@ def test_plot_of_curves_is_the_mean_over_runs(make_record, tmp_path, drawn):
     assert axes.lines[1].get_xydata().tolist() == [[1.0, 20.0], [2.0, 30.0]]
 
 
-def test_plot_of_training_is_the_mean_over_runs_at_places_that_all_have(
+def test_plot_of_training_is_the_mean_over_runs_or_has_a_line_for_each(
     make_record, tmp_path, drawn
 ):
     def run(network, *points):
@@ -357,12 +357,17 @@ def test_plot_of_training_is_the_mean_over_runs_at_places_that_all_have(
 
     records = [
         run("b", (2, 10.0), (4, 20.0)),
-        run("b", (2, 30.0), (3, 99.0), (4, 40.0)),
+        run("b", (2, 30.0), (4, 40.0)),
         run("a", (8, 50.0)),
+        run("c", (2, 10.0), (4, 20.0)),
+        run("c", (3, 30.0), (4, 40.0)),  # resumed, and evaluated elsewhere
     ]
     path = tmp_path / "t.png"
     assert is_png(plots.plot_training(records, path, "title", networks=("a", "b")))
     (axes,) = drawn
-    assert labels(axes) == ["a (1 run)", "b (2 runs)"]
+    assert labels(axes) == ["a (1 run)", "b (2 runs)", "c (2 runs, a line each)"]
     assert axes.lines[0].get_xydata().tolist() == [[4.0, 50.0]]
+    assert axes.lines[2].get_xydata().tolist() == [[1.0, 10.0], [2.0, 20.0]]
+    assert axes.lines[3].get_xydata().tolist() == [[1.5, 30.0], [2.0, 40.0]]
+    assert axes.lines[2].get_color() == axes.lines[3].get_color() != axes.lines[1].get_color()
     assert axes.lines[1].get_xydata().tolist() == [[1.0, 20.0], [2.0, 30.0]]

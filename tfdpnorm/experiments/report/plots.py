@@ -147,6 +147,8 @@ def plot_weight_noise(records, path, title, networks=()):
 def plot_training(records, path, title, networks=()):
     """Draws test accuracy against the epoch, a line for each network: the mean over its runs.
 
+    Where the runs of a network were evaluated after different updates, each has a line of its own.
+
     Args:
         records: Records of one column of a table, whose "curve" has updates.
         path: File to write.
@@ -157,19 +159,24 @@ def plot_training(records, path, title, networks=()):
         The path.
     """
     figure, axes = figure_and_axes()
-    for (network, _), group in by_cell(records, networks).items():
-        values = collections.defaultdict(list)
-        for record in group:
-            for point in record["curve"]:
-                epoch = point["updates"] * record["sampling_rate"]
-                values[epoch].append(point["test_accuracy"])
-        # Seeds that were evaluated elsewhere would make the mean jump between them.
-        epochs = [epoch for epoch in sorted(values) if len(values[epoch]) == len(group)]
-        means = [statistics.mean(values[epoch]) for epoch in epochs]
-        runs = f" ({len(group)} runs)" if len(group) > 1 else " (1 run)"
-        axes.plot(epochs, means, marker="o", markersize=3, label=network + runs)
+    for index, ((network, _), group) in enumerate(by_cell(records, networks).items()):
+        runs = [_epochs_and_accuracies(record) for record in group]
+        said = f" ({len(runs)} run{'s' * (len(runs) > 1)})"
+        if len({epochs for epochs, _ in runs}) > 1:
+            said = f" ({len(runs)} runs, a line each)"
+        else:
+            runs = [(runs[0][0], np.mean([accuracies for _, accuracies in runs], axis=0))]
+        for run, (epochs, accuracies) in enumerate(runs):
+            label = network + said if run == 0 else None
+            axes.plot(epochs, accuracies, marker="o", markersize=3, color=f"C{index}", label=label)
     axes.set(xlabel="epoch", ylabel="test accuracy (%)", title=title)
     return saved(figure, axes, path)
+
+
+def _epochs_and_accuracies(record):
+    """Pair of tuples: the epochs after which a run was evaluated, and its test accuracies."""
+    points = [(p["updates"] * record["sampling_rate"], p["test_accuracy"]) for p in record["curve"]]
+    return tuple(zip(*points, strict=True)) if points else ((), ())
 
 
 def plot_curves(records, path, title):
