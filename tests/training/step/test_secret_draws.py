@@ -1,11 +1,15 @@
 """Nobody can compute what a step draws, whatever it draws from: not from files, nor from seeds."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import layers, make_private
+from tfdpnorm.keras_compat.functions import NoGraph
+from tfdpnorm.training.checks import secret_draws
 from tfdpnorm.training.step.layer_draws import LayerDraws
 
 
@@ -100,17 +104,7 @@ def test_a_generator_that_is_met_in_a_function_is_set_at_each_step():
 def test_a_step_leaves_the_states_of_generators_as_they_were():
     """They are saved with the weights: the key of the run in them would tell all numbers."""
     layer = layers.VariationalDropoutDense(8, noise="fixed", initial_log_alpha=3.0)
-    model = keras.Sequential([keras.Input((6,)), layer, keras.layers.Dense(2)])
-    private = make_private(
-        model,
-        num_examples=40,
-        expected_batch_size=10,
-        steps=3,
-        l2_norm_clip=1.0,
-        noise_multiplier=2.0,
-        delta=1e-5,
-    )
-    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private = private_model(layer, "book_keeping", jit_compile=False)
     before = layer._generator.state.numpy()
     private.fit(np.ones([40, 6], "float32"), np.arange(40) % 2, verbose=0)
     np.testing.assert_array_equal(layer._generator.state, before)
@@ -190,7 +184,7 @@ def test_a_function_that_was_traced_before_is_refused(draw):
         numbers(LayerDraws(model, ()), model)
 
 
-def private_model(layer, engine):
+def private_model(layer, engine, jit_compile=True):
     private = make_private(
         keras.Sequential([keras.Input((6,)), layer, keras.layers.Dense(2)]),
         num_examples=40,
@@ -202,7 +196,7 @@ def private_model(layer, engine):
         engine=engine,
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    private.compile("sgd", loss, jit_compile=True)
+    private.compile("sgd", loss, jit_compile=jit_compile)
     return private
 
 
@@ -261,6 +255,34 @@ def test_other_algorithms_are_refused():
     model = Holds(lambda x: x + generator.normal(tf.shape(x)))
     with pytest.raises(ValueError, match="to work by Philox, got 2"):
         numbers(LayerDraws(model, ()), model)
+
+
+def test_other_threads_draw_as_before():
+    """What prepares data, for instance: its numbers are not the run's, nor do they count."""
+    jitter, other = Jitter(), []
+
+    def elsewhere():
+        tf.random.set_seed(1)
+        other.append((jitter(tf.ones([3])).numpy(), tf.random.normal([3]).numpy()))
+
+    thread = threading.Thread(target=elsewhere)
+    with LayerDraws(Holds(jitter), ()).of_update(tf.constant(0, tf.int64)):
+        thread.start()
+        thread.join()
+    elsewhere_again = threading.Thread(target=elsewhere)
+    jitter.generators = Jitter().generators
+    elsewhere_again.start()
+    elsewhere_again.join()
+    np.testing.assert_array_equal(*other)
+
+
+def test_functions_that_nobody_can_look_into_are_refused(monkeypatch):
+    def unknown(operations):
+        raise NoGraph("the graph of function 'f' is not known")
+
+    monkeypatch.setattr(secret_draws, "leaf_operations", unknown)
+    with pytest.raises(ValueError, match="Expected functions .* the graph of function 'f' is not"):
+        numbers(LayerDraws(Holds(Jitter()), ()), Holds(Jitter()))
 
 
 def test_afterwards_all_draw_as_before():

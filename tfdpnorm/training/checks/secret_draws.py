@@ -1,7 +1,7 @@
 """Whether all that a graph of a training step draws is what the run lets it draw."""
 
 from tfdpnorm.audit.row_independence.proof.draws import is_draw
-from tfdpnorm.keras_compat.functions import leaf_operations
+from tfdpnorm.keras_compat.functions import NoGraph, leaf_operations
 
 
 def check_draws(operations, seeds, states, by_xla):
@@ -22,7 +22,7 @@ def check_draws(operations, seeds, states, by_xla):
         ValueError: naming the first operation.
     """
     known = {id(handle) for handle in states}
-    for op, handles, within_xla in leaf_operations(operations):
+    for op, handles, within_xla in _leaves(operations):
         if handles and (is_draw(op.type) or op.type.startswith("Rng")):
             secret = all(id(handle) in known for handle in handles)
         elif is_draw(op.type) and "seed" in op.node_def.attr:
@@ -42,3 +42,13 @@ def check_draws(operations, seeds, states, by_xla):
                 "traced before. Take the decorator tf.function off the function that draws; it "
                 "becomes part of the step anyway."
             )
+
+
+def _leaves(operations):
+    try:
+        return list(leaf_operations(operations))
+    except NoGraph as error:
+        raise ValueError(
+            "Expected functions that can be looked into for random numbers, got one of which "
+            f"{error}. Call its operations in the model itself."
+        ) from None
