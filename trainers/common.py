@@ -1,6 +1,5 @@
 """The flags of all training programs, and the way from flags to a run."""
 
-import dataclasses
 import os
 import sys
 
@@ -64,14 +63,29 @@ def define_private_run_flags():
     define_run_flags()
 
 
+def given(spec_class):
+    """Returns the settings of a spec that were given by flags, a dict.
+
+    Raises:
+        ValueError: for a precision that was given twice.
+    """
+    settings = spec_flags.given(spec_class)
+    if FLAGS.mixed_precision is None:
+        return settings
+    if "precision" in settings:
+        flag = "--mixed_precision" if FLAGS.mixed_precision else "--nomixed_precision"
+        raise ValueError(
+            f"Expected one flag for the precision, got {flag} and --precision="
+            f"{settings['precision']}. Leave one out."
+        )
+    from tfdpnorm.keras_compat.precision import half_precision
+
+    return {**settings, "precision": half_precision() if FLAGS.mixed_precision else "float32"}
+
+
 def train(spec):
     """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
     spec_flags.check_effect(spec)
-    if FLAGS.mixed_precision is not None:
-        from tfdpnorm.keras_compat.precision import half_precision
-
-        precision = half_precision() if FLAGS.mixed_precision else "float32"
-        spec = dataclasses.replace(spec, precision=precision)
     if FLAGS.resume and FLAGS.run_dir is None:
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}

@@ -27,7 +27,7 @@ def define_flags():
 
 def main():
     """Trains the cell that the flags describe."""
-    common.train(davody.spec(FLAGS.dataset, **spec_flags.given(ExperimentSpec)))
+    common.train(davody.spec(FLAGS.dataset, **common.given(ExperimentSpec)))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def define_flags():
 
 def main():
     """Trains the cell that the flags describe."""
-    settings = spec_flags.given(WeightNoiseSpec)
+    settings = common.given(WeightNoiseSpec)
     common.train(
         davody.weight_noise_spec(
             FLAGS.dataset,

@@ -92,7 +92,7 @@ def _check_flags():
 def main():
     """Trains the cell that the flags describe."""
     _check_flags()
-    settings = spec_flags.given(VariationalSpec)
+    settings = common.given(VariationalSpec)
     settings.pop("accountant", None)
     if FLAGS.accountant in CLAIMING_ACCOUNTANTS:
         settings["calibrated_by"] = FLAGS.accountant

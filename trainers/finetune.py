@@ -36,7 +36,7 @@ def define_flags():
 
 def main():
     """Trains the run that the flags describe."""
-    given = spec_flags.given(FinetuneSpec)
+    given = common.given(FinetuneSpec)
     if "model" not in given:
         raise ValueError("Expected --model, the path of a Keras model, got none.")
     if FLAGS.save_model is not None:

@@ -56,7 +56,7 @@ def define_flags():
 
 def main():
     """Trains the cell that the flags describe."""
-    settings = {**spec_flags.given(ExperimentSpec), "model": FLAGS.model}
+    settings = {**common.given(ExperimentSpec), "model": FLAGS.model}
     options = {name: FLAGS[name].value for name in _OPTIONS}
     cell = dict(scale_norm=FLAGS.scale_norm, options=options)
     if settings["norm"] == "batch":

@@ -60,7 +60,7 @@ def main():
         raise ValueError(
             f"Expected --cell to be one of {', '.join(known)}, got {FLAGS.cell!r}. Choose one."
         )
-    spec = search_spec(known[FLAGS.cell], seed=FLAGS.seed, **spec_flags.given(Search))
+    spec = search_spec(known[FLAGS.cell], seed=FLAGS.seed, **common.given(Search))
     if FLAGS.dry_run:
         print(_loaded(spec).describe())
         print("  Nothing was trained.")

@@ -43,14 +43,17 @@ def group_normalized(x, groups, gamma, beta, epsilon=1e-3):
     return out * gamma + beta
 
 
-def convolved(x, kernel):
-    """3x3, one position at a time, zeros around."""
-    height, width = x.shape[1:3]
-    padded = np.pad(x, [(0, 0), (1, 1), (1, 1), (0, 0)])
-    out = np.zeros((*x.shape[:3], kernel.shape[-1]))
-    for i in range(height):
-        for j in range(width):
-            out[:, i, j] = np.tensordot(padded[:, i : i + 3, j : j + 3], kernel, 3)
+def convolved(x, kernel, stride=1):
+    """Square images of an even size, one position at a time; zeros around, more at the end."""
+    size, positions = len(kernel), x.shape[1] // stride
+    around = (positions - 1) * stride + size - x.shape[1]
+    around = (max(around, 0) // 2, max(around, 0) - max(around, 0) // 2)
+    padded = np.pad(x, [(0, 0), around, around, (0, 0)])
+    out = np.zeros((len(x), positions, positions, kernel.shape[-1]))
+    for i in range(positions):
+        for j in range(positions):
+            window = padded[:, stride * i :, stride * j :][:, :size, :size]
+            out[:, i, j] = np.tensordot(window, kernel, 3)
     return out
 
 
@@ -71,9 +74,7 @@ def test_a_residual_block_by_hand(order, scale_norm, groups):
         input_shape=(16, 16, 3),
     )
     rng = np.random.default_rng(0)
-    for variable in model.trainable_variables:
-        if "kernel" not in variable.name:
-            variable.assign(rng.normal(1.0, 0.3, variable.shape))
+    drawn(model, rng)
     end = model.get_layer("residual1_scale_norm" if scale_norm else "residual1_add")
     begin = model.get_layer("conv2_pool").output
     x = rng.normal(size=(2, *begin.shape[1:]))
@@ -93,6 +94,80 @@ def test_a_residual_block_by_hand(order, scale_norm, groups):
     if scale_norm:
         expected = group_normalized(expected, groups, *end.get_weights())
     np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def drawn(model, rng):
+    """The model, with gains and biases unlike those that it begins with."""
+    for variable in model.trainable_variables:
+        if "kernel" not in variable.name:
+            variable.assign(rng.normal(1.0, 0.3, variable.shape))
+    return model
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+@pytest.mark.parametrize("scale_norm", [True, False])
+def test_a_wide_block_by_hand(scale_norm):
+    """The first one of the second group, which halves the positions."""
+    rng = np.random.default_rng(0)
+    shape = dict(groups=4, depth=10, width=1, input_shape=(8, 8, 3))
+    model = drawn(models.build("wide_resnet", norm="group", scale_norm=scale_norm, **shape), rng)
+    last = "scale_norm" if scale_norm else "add"
+    begin, end = (model.get_layer(f"group{g}_block1_{last}") for g in (1, 2))
+    x = rng.normal(size=(2, *begin.output.shape[1:]))
+    found = keras.Model(begin.output, end.output)(x.astype(np.float32)).numpy()
+
+    def activated(x, name):
+        return relu(group_normalized(x, 4, *model.get_layer(f"{name}_norm").get_weights()))
+
+    def standardized(x, name, stride=1):
+        weights = {v.name.split("/")[-1]: v.numpy() for v in model.get_layer(name).weights}
+        kernel = weights["kernel:0"].astype(np.float64)
+        size = np.prod(kernel.shape[:3])
+        kernel = (kernel - kernel.mean((0, 1, 2))) / np.sqrt(kernel.var((0, 1, 2)) * size)
+        return convolved(x, kernel * weights["gain:0"], stride) + weights["bias:0"]
+
+    name = "group2_block1"
+    path = standardized(activated(x, f"{name}_1"), f"{name}_conv1", 2)
+    path = standardized(activated(path, f"{name}_2"), f"{name}_conv2")
+    (kernel,) = model.get_layer(f"{name}_skip").get_weights()
+    expected = path + convolved(x, kernel, 2)
+    if scale_norm:
+        expected = group_normalized(expected, 4, *end.get_weights())
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    sizes = [model.get_layer(f"group{g}_block1_{last}").output.shape[1:] for g in (1, 2, 3)]
+    assert sizes == [(8, 8, 16), (4, 4, 32), (2, 2, 64)]
+    assert model.get_layer("last_relu").input.name.startswith("last_norm")
+
+
+@pytest.mark.parametrize("scale_norm", [True, False])
+def test_a_bottleneck_by_hand(scale_norm):
+    """The first one of ResNet-50's second stage, which halves the positions."""
+    rng = np.random.default_rng(0)
+    shape = dict(groups=4, width=4, input_shape=(64, 64, 3))
+    model = drawn(models.build("resnet50", norm="group", scale_norm=scale_norm, **shape), rng)
+    begin, end = (model.get_layer(f"{name}_relu") for name in ("stage1_block3", "stage2_block1"))
+    x = rng.normal(size=(2, *begin.output.shape[1:]))
+    found = keras.Model(begin.output, end.output)(x.astype(np.float32)).numpy()
+
+    def normalized(x, part, stride=1):
+        (kernel,) = model.get_layer(f"stage2_block1_{part}").get_weights()
+        weights = model.get_layer(f"stage2_block1_{part}_norm").get_weights()
+        return group_normalized(convolved(x, kernel.astype(np.float64), stride), 4, *weights)
+
+    path = relu(normalized(relu(normalized(x, "conv1")), "conv2", 2))
+    expected = normalized(path, "conv3") + normalized(x, "projection", 2)
+    if scale_norm:
+        weights = model.get_layer("stage2_block1_scale_norm").get_weights()
+        expected = group_normalized(expected, 4, *weights)
+    np.testing.assert_allclose(found, relu(expected), atol=2e-4)
+    sizes = [
+        model.get_layer(f"stage{stage}_block{blocks}_relu").output.shape[1:]
+        for stage, blocks in enumerate((3, 4, 6, 3), start=1)
+    ]
+    assert sizes == [(16, 16, 16), (8, 8, 32), (4, 4, 64), (2, 2, 128)]
 
 
 def test_nothing_is_pooled_from_2x2():

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
+_VALIDATION = "tests/training/callbacks/private_validation"
 _NOISE = "tfdpnorm/training/step/noise.py"
 _EXACT = "tfdpnorm/training/step/exact_noise.py"
 _HASH = "tfdpnorm/training/step/sum_hash.py"
@@ -245,6 +246,6 @@ MUTANTS = (
         "tfdpnorm/training/callbacks/private_validation.py",
         (("random.SystemRandom()", "random"),),
         "Whoever knows the global seed can subtract the noise of the answers.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestNoise"),
+        tests_in(f"{_VALIDATION}/test_noise.py", "TestNoise"),
     ),
 )

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
+_VALIDATION = "tests/training/callbacks/private_validation"
 _ROWS = "tfdpnorm/training/checks/rows.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
@@ -305,14 +306,14 @@ MUTANTS = (
         "tfdpnorm/audit/row_independence/predicting.py",
         (("        if not proof.holds:\n", "        if False:\n"),),
         "One validation example moves the count by more than the noise covers.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestRowsThatMeet"),
+        tests_in(f"{_VALIDATION}/test_count.py", "TestRowsThatMeet"),
     ),
     Mutant(
         "measured-on-training-rows",
         "tfdpnorm/training/callbacks/private_validation.py",
         (("        private.check_measured(self)\n", ""),),
         "Training examples answer for nothing, since they are taken for validation examples.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+        tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),
     Mutant(
         "updates-that-nobody-counted",

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
+_VALIDATION = "tests/training/callbacks/private_validation"
 _QUERIES = "tfdpnorm/privacy/queries.py"
 
 MUTANTS = (
@@ -68,21 +69,21 @@ MUTANTS = (
             ),
         ),
         "All answers but the first are given without an entry in the ledger.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+        tests_in(f"{_VALIDATION}/test_queries_in_ledger.py", "TestLedger"),
     ),
     Mutant(
         "query-without-noise",
         "tfdpnorm/training/callbacks/private_validation.py",
         (("answer = count + _whole_noise(self.noise_multiplier)", "answer = count"),),
         "Accuracy on private validation examples is released as it is.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestNoise"),
+        tests_in(f"{_VALIDATION}/test_noise.py", "TestNoise"),
     ),
     Mutant(
         "validation-rows-unchecked",
         "tfdpnorm/training/callbacks/private_validation.py",
         (("shared = arrays.shared_rows(ours, theirs)", "shared = []"),),
         "Training examples are asked about, and only the validation examples pay.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+        tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),
     Mutant(
         "answers-recorded-with-more-noise",
@@ -94,7 +95,7 @@ MUTANTS = (
             ),
         ),
         "The answers cost more than the ledger says.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+        tests_in(f"{_VALIDATION}/test_queries_in_ledger.py", "TestLedger"),
     ),
     Mutant(
         "answers-calibrated-for-fewer",
@@ -106,21 +107,21 @@ MUTANTS = (
             ),
         ),
         "The answers cost more than their budget.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestLedger"),
+        tests_in(f"{_VALIDATION}/test_queries_in_ledger.py", "TestLedger"),
     ),
     Mutant(
         "judgement-unchecked",
         "tfdpnorm/training/callbacks/private_validation.py",
         (("if right.dtype != bool or right.shape != (rows,):", "if right.shape != (rows,):"),),
         "A judgement that counts an example ten times is accepted.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestRefusals"),
+        tests_in(f"{_VALIDATION}/test_refusals.py", "TestRefusals"),
     ),
     Mutant(
         "public-rows-as-validation-rows",
         "tfdpnorm/training/rows_of_run.py",
         (("    if public_batch is not None:\n        check", "    if False:\n        check"),),
         "Public rows are asked about as private validation examples.",
-        tests_in("tests/training/callbacks/test_private_validation.py", "TestTrainingData"),
+        tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),
     Mutant(
         "callback-on-private-metric",

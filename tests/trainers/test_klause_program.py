@@ -78,10 +78,19 @@ def test_batch_normalisation_is_trained_without_privacy(spec_of):
     ],
 )
 def test_precision(main, monkeypatch, flags, precision):
+    """The record says of the precision what was trained: in the flags and in the scale."""
     seen = []
-    monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec.precision))
+    monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec))
     assert main("klause_scalenorm", "--epsilon=7.42", *flags).code == 0
-    assert seen == [precision]
+    assert [spec.precision for spec in seen] == [precision]
+    is_half = f"precision {precision} for float32" in seen[0].reduced
+    assert is_half == ("precision" in seen[0].reduced) == (precision != "float32")
+
+
+@pytest.mark.parametrize("flag", ["--mixed_precision", "--nomixed_precision"])
+def test_a_precision_given_twice_is_refused(main, flag):
+    result = main("klause_scalenorm", "--epsilon=7.42", "--precision=float32", flag)
+    assert result.code == 2 and f"got {flag} and --precision=float32" in result.err
 
 
 @pytest.mark.parametrize(

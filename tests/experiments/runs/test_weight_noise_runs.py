@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -83,6 +84,19 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
         model.train_on_batch(*next(batches))
     for ours, by_hand in zip(trained.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [dict(epochs=1.5), dict(steps=6, epochs=None)], ids=str)
+def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out, length):
+    """6 updates, 4 an epoch; the schedule ends with them."""
+    spec = noisy_spec(optimizer="sgd", learning_rate_schedule="cosine", **length)
+    result = cells.run_cell(spec, data=held_out, echo=silent)
+    optimizer = result.model.optimizer
+    assert int(optimizer.iterations) == result.record["updates"] == 6
+    # Of the last update, five sixths down a cosine.
+    expected = spec.learning_rate * (1 + math.cos(5 * math.pi / 6)) / 2
+    assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-4)
+    assert [point["epoch"] for point in result.curve] == [1, 2]
 
 
 def test_noise_is_on_in_testing(noisy_spec, held_out):

@@ -7,19 +7,20 @@ from tensorflow import keras
 from tfdpnorm.training import WeightAverage
 
 
+@pytest.mark.parametrize("limit", [0.5, 0.2])  # above and below that of the warm-up
 def test_average_follows_its_recurrence_and_is_applied_for_a_while(
-    build, private, data, public, cross_entropy, weight_trace
+    limit, build, private, data, public, cross_entropy, weight_trace
 ):
     model = build(norm="public_batch")
     trained = private(model, public_batch=public, steps=6)
     trained.compile(keras.optimizers.SGD(0.5), cross_entropy)
-    average, trace = WeightAverage(0.5), weight_trace()
+    average, trace = WeightAverage(limit), weight_trace()
     trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0, callbacks=[average, trace])
     trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0, callbacks=[average, trace])
 
     expected = trace.vectors[0]
     for update, now in enumerate(trace.vectors[1:], start=1):
-        decay = min(0.5, (1 + update) / (10 + update))
+        decay = min(limit, (1 + update) / (10 + update))
         expected = [decay * e + (1 - decay) * n for e, n in zip(expected, now, strict=True)]
     raw = [v.numpy() for v in model.trainable_variables]
     raw_prediction = trained.predict(data[0], verbose=0)

@@ -51,7 +51,7 @@ class NonPrivateRun(Run):
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.count_params():,} "
             f"parameters, norm {spec.norm}{self.noise()}\n"
             f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
-            f"{held_out:,} held out; {self._epochs} epochs of {self._epoch} updates, "
+            f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
             f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
             f"({spec.learning_rate_schedule}), seed {spec.seed}\n"
             f"  NO GUARANTEE: {self.reason}"
@@ -60,7 +60,7 @@ class NonPrivateRun(Run):
     def restore(self):
         """Compiles the model; Keras restores its backup when training begins."""
         self.model.compile(
-            optimizer=make_optimizer(self.spec, self._epochs * self._epoch),
+            optimizer=make_optimizer(self.spec, self._updates),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
@@ -68,10 +68,10 @@ class NonPrivateRun(Run):
             self.curve = self._backup.curve()
 
     def train(self):
-        """Trains for all epochs; returns how many examples went through the model."""
-        data, backup = self.data, self._backup
+        """Trains for all updates; returns how many examples went through the model."""
+        data, backup, last = self.data, self._backup, _LastUpdate(self._updates)
         held_out = None if data.validation_x is None else (data.validation_x, data.validation_y)
-        history = self.model.fit(
+        self.model.fit(
             batches(data, self.spec),
             epochs=self._epochs,
             steps_per_epoch=self._epoch,
@@ -79,12 +79,13 @@ class NonPrivateRun(Run):
             validation_batch_size=TEST_ROWS,
             verbose=0,
             callbacks=[
+                last,
                 _Progress(self._epochs, self.echo, self.curve),
                 *self.callbacks,
                 *([] if backup is None else backup.callbacks()),
             ],
         )
-        return len(history.epoch) * self._epoch * self.spec.batch_size
+        return last.made * self.spec.batch_size
 
     def measured(self):
         """Returns what the run reached."""
@@ -109,6 +110,24 @@ def batches(data, spec):
     rows = tf.data.Dataset.from_tensor_slices((data.train_x, data.train_y))
     rows = rows.shuffle(data.num_examples, seed=spec.seed).repeat()
     return rows.batch(spec.batch_size).prefetch(2)
+
+
+class _LastUpdate(keras.callbacks.Callback):
+    """Ends training at the last update, which may be amid the last epoch.
+
+    Attributes:
+        made: Updates of this process.
+    """
+
+    def __init__(self, updates):
+        super().__init__()
+        self._updates = updates
+        self.made = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.made += 1
+        if int(self.model.optimizer.iterations) >= self._updates:
+            self.model.stop_training = True
 
 
 class _Progress(keras.callbacks.Callback):

@@ -134,4 +134,8 @@ def search_spec(cell, **settings):
         "paper_value": None,
         "search": f"{tuner} over {settings['over']}, {covered}",
     }
+    precision = settings.get("precision", cell.precision)
+    if precision != cell.precision:  # What the cell says of its own would be false.
+        other = f"precision {precision} in place of the cell's {cell.precision}"
+        how["reduced"] = "; ".join(filter(None, [cell.reduced, other]))
     return spec_class(**{**fields, **how, **settings})

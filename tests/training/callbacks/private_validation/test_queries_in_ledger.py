@@ -1,0 +1,178 @@
+"""PrivateValidation: what the ledger says of its queries."""
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from tensorflow import keras
+
+from tests.training.callbacks.private_validation.queries import (
+    NAME,
+    gaussian_rdp_epsilon,
+)
+from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget
+from tfdpnorm.training.callbacks import private_validation
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+
+
+class TestLedger:
+    def test_the_query_is_written_before_the_noise_is_drawn(
+        self, build, private, fit, validation, monkeypatch
+    ):
+        trained = private(build(), steps=4)
+        seen = []
+
+        def draw(stddev):
+            seen.append((stddev, trained.ledger.queries, trained.ledger.answer(NAME)))
+            return -100  # far below 0, to see that nothing is clipped
+
+        monkeypatch.setattr(private_validation, "_whole_noise", draw)
+        history = fit(trained, [PrivateValidation(*validation, noise_multiplier=3.0)])
+        assert seen == [(3.0, 1, None)]
+        assert history[NAME][0] * 30 == pytest.approx(trained.ledger.answer(NAME))
+        assert -100 <= trained.ledger.answer(NAME) <= -70
+
+    @pytest.mark.slow_cases("pld")
+    @pytest.mark.parametrize("accountant", ["rdp", "pld"])
+    def test_queries_compose_as_gaussians(self, accountant, build, private, fit, validation):
+        budget = PrivacyBudget(epsilon=1.5, delta=1e-5)
+        trained = private(build(), steps=12, accountant=accountant)
+        training_alone = trained.plan.epsilon_after(12)
+        validate = PrivateValidation(*validation, budget=budget, queries=3)
+        fit(trained, [validate])
+        event = dp_accounting.SelfComposedDpEvent(
+            dp_accounting.GaussianDpEvent(validate.noise_multiplier), 3
+        )
+        if accountant == "rdp":
+            expected = gaussian_rdp_epsilon(validate.noise_multiplier, 3, 1e-5)
+            assert expected == pytest.approx(1.5, rel=2e-3)
+        else:
+            expected = PLDAccountant().compose(event).get_epsilon(1e-5)
+        spent = trained.ledger.validation_epsilon()
+        assert spent == pytest.approx(expected, rel=5e-3) and spent <= 1.5
+        assert trained.ledger.epsilon() == pytest.approx(training_alone)
+        assert trained.ledger.queries == 3
+
+    def test_examples_of_both_sets_pay_for_both(self, build, private, data, fit):
+        trained = private(build(), steps=8)
+        validate = PrivateValidation(*data, noise_multiplier=5.0, disjoint=False)
+        history = fit(trained, [validate])
+        assert trained.ledger.epsilon() > trained.plan.epsilon_after(8)
+        assert trained.ledger.validation_epsilon() == 0
+        assert history["epsilon"][-1] == pytest.approx(trained.ledger.epsilon())
+        assert trained.ledger.queries == 2 and "noisy answers" in trained.privacy_statement()
+
+    def test_an_answer_in_the_ledger_is_not_asked_for_again(
+        self, build, private, fit, validation, tmp_path
+    ):
+        class Killed(Exception):
+            pass
+
+        def kill(epoch, logs):
+            if epoch == 1:
+                raised.append(logs[NAME])
+                raise Killed
+
+        raised = []
+        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True)
+        validate = dict(noise_multiplier=6.0, queries=3)
+        killer = keras.callbacks.LambdaCallback(on_epoch_end=kill)
+        first = private(build(), **settings)
+        with pytest.raises(Killed):
+            fit(first, [PrivateValidation(*validation, **validate), killer])
+        first.ledger.close()
+        again = private(build(), **settings)
+        assert (again.ledger.position, again.ledger.queries) == (4, 2)
+        history = fit(again, [PrivateValidation(*validation, **validate)])
+        assert len(history[NAME]) == 2 and history[NAME][0] == raised[0]
+        assert (again.ledger.updates, again.ledger.queries) == (12, 3)
+        assert again.ledger.validation_epsilon() == pytest.approx(
+            gaussian_rdp_epsilon(6.0, 3, 1e-5)
+        )
+
+    def test_queries_that_a_resumption_used_up_are_missed_at_the_end(
+        self, build, private, fit, validation, tmp_path
+    ):
+        """Killed at 8 of 12 updates, and resumed at 6, in an epoch of the caller's own.
+
+        Epochs end at 4, 8, then 10 and 12. By themselves they would end at 8 and 12.
+        """
+
+        class Killed(Exception):
+            pass
+
+        def kill(epoch, logs):
+            if epoch == 1:
+                raise Killed
+
+        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True, checkpoint_every=3)
+        validate = dict(noise_multiplier=6.0, queries=3)
+        killer = keras.callbacks.LambdaCallback(on_epoch_end=kill)
+        first = private(build(), **settings)
+        with pytest.raises(Killed):
+            fit(first, [PrivateValidation(*validation, **validate), killer])
+        first.ledger.close()
+        again = private(build(), **settings)
+        assert (again.ledger.position, again.ledger.queries) == (6, 2)
+        with pytest.warns(UserWarning, match="3 times, as often as planned"):
+            history = fit(again, [PrivateValidation(*validation, **validate)], initial_epoch=1)
+        assert (again.ledger.updates, again.ledger.queries) == (12, 3)
+        assert len(history["loss"]) == 2 and len(history[NAME]) == 1
+
+
+class TestQueriesPlanned:
+    def test_more_than_planned_are_refused_before_anything_is_spent(
+        self, build, private, fit, validation
+    ):
+        trained = private(build(), steps=12)
+        with pytest.raises(BudgetExhaustedError, match="3 to come.*queries=.*every="):
+            fit(trained, [PrivateValidation(*validation, noise_multiplier=1.0, queries=2)])
+        assert (trained.ledger.updates, trained.ledger.queries) == (0, 0)
+        assert trained.ledger.validation_epsilon() == 0
+
+    @pytest.mark.slow
+    def test_earlier_fits_count(self, build, private, fit, validation):
+        trained = private(build(), steps=20)
+        validate = PrivateValidation(*validation, noise_multiplier=1.0, queries=4)
+        fit(trained, [validate], epochs=2)
+        fit(trained, [validate], epochs=3, initial_epoch=2)
+        with pytest.raises(BudgetExhaustedError, match="2 to come in this fit.* after 3 before"):
+            fit(trained, [validate])
+        assert (trained.ledger.updates, trained.ledger.queries) == (12, 3)
+        fit(trained, [validate], epochs=1)
+        assert trained.ledger.queries == 4
+
+
+class TestSeveralAnswers:
+    @pytest.fixture
+    def trained(self, build, private, data, cross_entropy):
+        def train():
+            model = private(build())
+            model.compile("sgd", cross_entropy)
+            model.fit(*data, steps_per_epoch=1, epochs=1, verbose=0)
+            return model
+
+        return train
+
+    def test_an_answer_is_of_the_weights_and_the_rows_that_it_was_asked_of(
+        self, trained, validation, no_noise
+    ):
+        model, (x, y) = trained(), validation
+        first = PrivateValidation(x, y, noise_multiplier=1.0)
+        before = first.measure(model)
+        assert first.measure(model) == before and model.ledger.queries == 1
+        model.set_weights([0 * w for w in model.get_weights()])
+        assert first.measure(model) == pytest.approx(np.mean(y == 0))
+        assert model.ledger.queries == 2
+        few = PrivateValidation(x[:5], y[:5], noise_multiplier=1.0)
+        assert few.measure(model) == pytest.approx(np.mean(y[:5] == 0))
+        assert model.ledger.queries == 3
+
+    def test_answers_in_several_runs_are_said_to_add_up(self, trained, validation):
+        first, second = trained(), trained()
+        callback = PrivateValidation(*validation, noise_multiplier=1.0)
+        callback.measure(first)
+        assert "for them the epsilons and the deltas add up" not in first.privacy_statement()
+        callback.measure(second)
+        for model in (first, second):
+            assert "for them the epsilons and the deltas add up" in model.privacy_statement()

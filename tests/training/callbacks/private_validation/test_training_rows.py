@@ -1,0 +1,106 @@
+"""PrivateValidation: rows that were trained on, or are public."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+
+
+class TestTrainingData:
+    def test_asked_outside_of_fit_they_are_checked_too(self, build, private, data, cross_entropy):
+        rows = PrivateValidation(*data, noise_multiplier=1.0)
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        rows.measure(trained)  # nothing has been trained on
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            trained.fit(*data, epochs=1, verbose=0)
+        assert trained.ledger.updates == 0
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        trained.fit(*data, epochs=1, verbose=0)
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            rows.measure(trained)
+        assert not trained.ledger.asked(rows.name)
+
+    def test_rows_of_earlier_and_later_fits_are_checked(self, build, private, data, cross_entropy):
+        x, y = data
+        asked = PrivateValidation(x + 1, y, noise_multiplier=1.0)
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        trained.fit(x + 2, y, steps_per_epoch=1, epochs=1, verbose=0)
+        trained.fit(x, y, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[asked])
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            trained.fit(x + 1, y, steps_per_epoch=1, epochs=1, verbose=0)
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            PrivateValidation(x + 2, y, noise_multiplier=1.0).measure(trained)
+        assert trained.ledger.updates == 2
+
+    def test_they_are_kept_as_they_were_given(self, data):
+        x, y = data[0] + 1, np.array(data[1])
+        callback = PrivateValidation(x, y, noise_multiplier=1.0)
+        x[:], y[:] = data[0], 0
+        callback.check_training_data(data[0])
+        assert callback.y.any()
+
+    def test_public_ones_are_checked_too(self, build, private, data, cross_entropy):
+        trained = private(build())
+        trained.compile("sgd", cross_entropy)
+        settings = {"validation_is_public": True, "verbose": 0, "epochs": 1}
+        x, y = data
+        for rows in (data, [x, y], (tf.constant(x), tf.constant(y)), (x[:, :, None], y)):
+            with pytest.raises(ValueError, match="Expected public validation_data .* got 40 of 40"):
+                trained.fit(*data, validation_data=rows, **settings)
+        stopping = keras.callbacks.EarlyStopping("val_loss")
+        rows = (x + 1, y)
+        trained.fit(*data, validation_data=rows, callbacks=[stopping], **settings)
+        statement = trained.privacy_statement()
+        assert "whose val_loss EarlyStopping acted on, are public was said to fit()" in statement
+
+    @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
+    def test_training_rows_are_refused(self, change, data, validation):
+        x = np.concatenate([validation[0], data[0][[3, 8]]])
+        x[0] = 0.0
+        callback = PrivateValidation(change(x), np.zeros(32, int), noise_multiplier=1)
+        with pytest.raises(ValueError, match=r"2 of 32 that are, .* \[30, 31\].*disjoint=False"):
+            callback.check_training_data(data[0])
+        with pytest.raises(ValueError, match=r"got 1 of 32 that are, .* \[0\]"):
+            callback.check_training_data(np.full((4, 5), -0.0, np.float32))
+
+    def test_a_copy_in_higher_precision_is_recognised(self):
+        x = np.random.default_rng(0).normal(size=(4, 5))
+        for ours, theirs in ((x, x.astype(np.float32)), (x.astype(np.float32), x)):
+            callback = PrivateValidation(ours, np.zeros(4, int), noise_multiplier=1)
+            with pytest.raises(ValueError, match="got 4 of 4"):
+                callback.check_training_data(theirs)
+
+    def test_fit_checks_them(self, build, private, data, fit):
+        trained = private(build())
+        with pytest.raises(ValueError, match="got 40 of 40"):
+            fit(trained, [PrivateValidation(*data, noise_multiplier=1)])
+        assert trained.ledger.updates == trained.ledger.queries == 0
+
+    def test_fit_checks_public_rows_too(self, build, private, public, fit):
+        trained = private(build(norm="public_batch"), public_batch=public)
+        callback = PrivateValidation(public, np.zeros(8, int), noise_multiplier=1)
+        with pytest.raises(ValueError, match="Expected public rows that are not private, got 8"):
+            fit(trained, [callback])
+        assert trained.ledger.updates == trained.ledger.queries == 0
+
+    def test_others_and_those_that_pay_are_not(self, data, validation):
+        PrivateValidation(*validation, noise_multiplier=1).check_training_data(data[0])
+        PrivateValidation(*data, noise_multiplier=1, disjoint=False).check_training_data(data[0])
+
+    def test_a_row_is_all_of_its_inputs(self, data, validation):
+        split = lambda x: {"a": x[:, :2], "b": x[:, 2:]}  # noqa: E731
+        half = np.concatenate([data[0][:30, :2], validation[0][:, 2:]], axis=1)
+        callback = PrivateValidation(split(half), validation[1], noise_multiplier=1)
+        callback.check_training_data(split(data[0]))
+        with pytest.raises(ValueError, match="got 30 of 30"):
+            callback.check_training_data(split(half))
+
+    def test_rows_of_other_shapes_cannot_be_compared(self, validation):
+        callback = PrivateValidation(*validation, noise_multiplier=1)
+        with pytest.raises(ValueError, match=r"\[\[4\]\], got \[\[5\]\]"):
+            callback.check_training_data(np.ones((3, 4)))
