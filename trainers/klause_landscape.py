@@ -4,7 +4,8 @@
 
 Takes two networks that `python -m trainers.klause_scalenorm --save_model=...` has trained, and
 measures the Hessian of their loss (trace, largest and smallest eigenvalue, negative ones) and the
-activations of their residual blocks. Records, table and plots go to --output_dir.
+activations of their residual blocks. Records, table and plots go to --output_dir. Figure 3, the
+course of training, comes from `python -m trainers.table --experiment=klause_table1 --curves`.
 Nothing here is private: the numbers depend on the training examples.
 """
 

@@ -47,7 +47,11 @@ def define_flags():
         f"Of resnet9: as in the authors' code, or as in the paper's text {own}.",
     )
     flags.DEFINE_integer("depth", None, f"Of wide_resnet: 16, 40, ... {own}.")
-    flags.DEFINE_integer("width", None, f"Of wide_resnet: factor of the channels {own}.")
+    flags.DEFINE_integer(
+        "width",
+        None,
+        f"Of wide_resnet: factor of the channels; of resnet50: channels of the first stage {own}.",
+    )
     spec_flags.define(
         ExperimentSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS
     )

@@ -9,6 +9,7 @@ from tfdpnorm.experiments.davody import cells as davody
 from tfdpnorm.experiments.parts import MULTIPLICITIES
 from tfdpnorm.experiments.registry import run_cell
 from tfdpnorm.experiments.runs.augmentation import augmentations
+from tfdpnorm.experiments.runs.private import PrivateRun
 from tfdpnorm.experiments.spec import ExperimentSpec
 from tfdpnorm.layers import RandomCropAndFlip
 
@@ -59,6 +60,16 @@ def test_other_counts_are_refused(tiny_spec, count):
 def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
     spec = tiny_spec(augmentation_multiplicity=count, views="random")
     assert isinstance(augmentations(count, (12, 12, 1), spec.views), RandomCropAndFlip)
+
+
+@pytest.mark.parametrize("views", ["moved", "random"])
+def test_a_run_is_made_with_its_kind_of_views(tiny_spec, tiny_data, views):
+    spec = tiny_spec(augmentation_multiplicity=5, views=views, physical_batch_size=8)
+    made = PrivateRun(spec, tiny_data).model._lot_gradients.views
+    assert made.count == 5
+    assert {isinstance(view, RandomCropAndFlip) for view in made.augmentations} == {
+        views == "random"
+    }
 
 
 @pytest.mark.slow

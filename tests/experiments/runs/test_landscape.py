@@ -1,9 +1,11 @@
 """Landscapes of small trained networks: records, table and plots."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.experiments.klause.landscape_settings import LandscapeSettings
@@ -66,6 +68,25 @@ def test_records(records, tmp_path):
     assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
 
 
+def test_eigenvalues_are_those_of_the_dense_hessian_of_the_rows_drawn():
+    """The smallest one depends on which labels are whose; the largest one hardly does."""
+    model, (x, y) = small_network(False), rows()
+    settings = dataclasses.replace(SETTINGS, seed=3, lanczos_steps=120, max_products=2)
+    record = measure_landscape("m", model, x, y, settings, source={})
+    drawn = np.random.default_rng(3).permutation(len(x))[:20]
+    weights = model.trainable_variables
+    with tf.GradientTape(persistent=True) as outer:
+        with tf.GradientTape() as inner:
+            outputs = model(x[drawn])
+            losses = keras.losses.sparse_categorical_crossentropy(y[drawn], outputs, True)
+            loss = tf.reduce_mean(losses)
+        gradient = tf.concat([tf.reshape(g, [-1]) for g in inner.gradient(loss, weights)], 0)
+    parts = [np.reshape(outer.jacobian(gradient, w), (len(gradient), -1)) for w in weights]
+    expected = np.linalg.eigvalsh(np.concatenate(parts, axis=1))
+    assert record["largest_eigenvalue"]["value"] == pytest.approx(expected[-1], rel=1e-3)
+    assert record["smallest_eigenvalue"]["value"] == pytest.approx(expected[0], rel=1e-3)
+
+
 def test_a_network_in_half_precision_is_measured_in_full(records):
     model = small_network(True, "mixed_bfloat16")
     record = measure_landscape("with", model, *rows(), SETTINGS, source={})
@@ -81,7 +102,10 @@ def test_table_and_plots(records, tmp_path):
     assert "| largest eigenvalue |" in text and "3,920.4" in text and "of 12 Ritz values" in text
     assert "--with_scale_norm" not in text  # these networks came from no file
     assert text.count("    python -m trainers.klause_landscape --rows=20 --tolerance=0.3 ") == 2
-    assert "| relative tolerance | 0.3 | 0.3 |" in text and "condition number" not in text
+    assert "| relative tolerance | 0.3 | 0.3 |" in text
+    conditions = " | ".join(f"{r['condition_number']:.1e}" for r in records)
+    assert f"| condition number | {conditions} | 2.1e-03 | 2.3e-03 |" in text
+    assert "do not compare condition numbers" in text
     far = dict(records[0]["trace"], value=123456.7, error=9876.5, converged=False)
     text = landscape_table(dict(records[0], trace=far), records[1])
     assert "| Hessian trace | 123,460 +- 9,900, tolerance not met | " in text

@@ -10,10 +10,12 @@ from tfdpnorm.experiments.klause.settings import (
     GROUPS,
     LENGTH_NOT_STATED,
     NON_PRIVATE,
+    NON_PRIVATE_EPOCHS,
     NORMS_TABLE,
     PAPER,
     private_settings,
 )
+from tfdpnorm.experiments.knobs import defaults_of
 from tfdpnorm.experiments.spec import ExperimentSpec, NonPrivateSpec
 from tfdpnorm.experiments.table_form import TableForm
 
@@ -45,10 +47,13 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
     settings = {"delta": paper.DELTA, **settled(ours, settings)}
-    settings.setdefault("reduced", _reduced(dataset, model, settings, PAPER[model]))
+    settings.setdefault("reduced", _reduced(dataset, model, settings))
     options = _options(model, norm, scale_norm, options)
-    # Epsilon at another delta, or another network, would not compare to the paper's figure.
-    as_in_the_paper = norm == "group" and settings["delta"] == paper.DELTA
+    # Epsilon at another delta, or another network, would not compare to the paper's figure. The
+    # order of layers may be that of the paper's text or that of the authors' code.
+    own = {name for name in options if name not in ("scale_norm", "groups", "order")}
+    as_in_the_paper = norm == "group" and options["groups"] == GROUPS[model] and not own
+    as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
     return ExperimentSpec(
@@ -70,7 +75,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
     settings = settled(NON_PRIVATE, settings)
-    settings.setdefault("reduced", _reduced(dataset, model, settings, {}))
+    settings.setdefault("reduced", _reduced_non_private(settings))
     options = _options(model, norm, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
     return NonPrivateSpec(
@@ -151,26 +156,43 @@ def _options(model, norm, scale_norm, options):
     return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
 
 
-def _reduced(dataset, model, settings, paper_settings):
+def _reduced(dataset, model, settings):
     """What is smaller than in the paper, or otherwise another, in words; "" for nothing."""
-    epochs, theirs = settings.get("epochs"), EPOCHS[dataset]
-    length = f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
+    theirs = EPOCHS[dataset]
     if model in LENGTH_NOT_STATED:
-        parts = [f"{length} for the length of De et al., which the paper does not repeat"]
-    elif epochs is None:
-        parts = [f"{length} for {theirs} epochs"]
+        parts = [
+            f"{_length(settings)} for the length of De et al., which the paper does not repeat"
+        ]
+    elif settings.get("epochs") == theirs:
+        parts = []
     else:
-        parts = [f"{length} for {theirs}"] if epochs != theirs else []
+        of_epochs = settings.get("epochs") is not None
+        parts = [f"{_length(settings)} for {theirs}{'' if of_epochs else ' epochs'}"]
     words = {
         "expected_batch_size": "expected lot",
         "augmentation_multiplicity": "views",
         "views": "kind of views",
     }
-    for name, value in paper_settings.items():
+    ours = {**defaults_of(ExperimentSpec), **settings}
+    for name, value in PAPER[model].items():
         # What the paper does not have changes none of the weights: the average is taken beside.
-        if value is not None and settings[name] != value:
-            parts.append(f"{words.get(name, name.replace('_', ' '))} {settings[name]} for {value}")
+        if value is not None and ours[name] != value:
+            parts.append(f"{words.get(name, name.replace('_', ' '))} {ours[name]} for {value}")
     return "; ".join(parts)
+
+
+def _reduced_non_private(settings):
+    """As `_reduced`; the paper states neither length nor rate, the authors' code does."""
+    parts = []
+    if settings.get("epochs") != NON_PRIVATE_EPOCHS:
+        parts = [f"{_length(settings)} for {NON_PRIVATE_EPOCHS} epochs in the authors' code"]
+    schedule = settings["learning_rate_schedule"]
+    return "; ".join([*parts, f"learning rate schedule {schedule} for halving on plateaus"])
+
+
+def _length(settings):
+    epochs = settings.get("epochs")
+    return f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
 
 
 def _network(dataset, model, norm, options, more):
@@ -233,7 +255,6 @@ def forms():
         **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
         "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
         "klause_table2": TableForm(summary="median", minutes=True),
-        "klause_norms": TableForm(summary="median", minutes=True),
         "klause_table4": TableForm(
             summary="best",
             paper=best,

@@ -43,6 +43,7 @@ TABLE4 = {
 HESSIAN_TRACE = (6637.3, 9045.7)
 LARGEST_EIGENVALUE = (2654.2, 3920.4)
 NEGATIVE_EIGENVALUES = (115, 119)
+CONDITION_NUMBER = (2.1e-3, 2.3e-3)
 # Without privacy and with batch normalisation.
 APPENDIX_B = {
     ("cifar10", "resnet9", True): {INF: 89.8},

@@ -18,6 +18,11 @@ _METHOD = (
     "Negative eigenvalues are counted among the Ritz values, and depend on how many there are. The "
     "paper does not say how many it had: "
 )
+_CONDITION = (
+    "The condition number is the smallest absolute Ritz value over the largest. Nearly all "
+    "eigenvalues are close to 0, and how close their common Ritz value comes is chance: do not "
+    "compare condition numbers. The paper does not say how it computed its own."
+)
 _ALIKE = "ours may be compared with each other, not with the paper's."
 _OTHERWISE = (
     "ours may not be compared with the paper's, **nor with each other, since {names} differ**."
@@ -55,6 +60,11 @@ def landscape_table(with_scale_norm, without):
                 lambda r: f"{r['negative_ritz_values']} of {len(r['ritz_values'])} Ritz values",
                 published.NEGATIVE_EIGENVALUES,
             ),
+            row(
+                "condition number",
+                lambda r: f"{r['condition_number']:.1e}",
+                [f"{x:.1e}" for x in published.CONDITION_NUMBER],
+            ),
             row("relative tolerance", lambda r: f"{r['flags']['tolerance']:g}"),
             row("rows", lambda r: f"{r['rows']:,}"),
             row("products with the Hessian", lambda r: f"{r['products']:,}"),
@@ -78,7 +88,8 @@ def _method(pair):
     names = [field.name for field in dataclasses.fields(LandscapeSettings)]
     first, second = (record["flags"] for record in pair)
     other = [name for name in names if first.get(name) != second.get(name)]
-    return _METHOD + (_OTHERWISE.format(names=", ".join(other)) if other else _ALIKE)
+    compared = _OTHERWISE.format(names=", ".join(other)) if other else _ALIKE
+    return f"{_METHOD}{compared}\n\n{_CONDITION}"
 
 
 def _command(flag, record):
