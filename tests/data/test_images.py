@@ -27,6 +27,7 @@ def test_a_folder(folder):
     train, test = load_labelled(str(folder), "train"), load_labelled(str(folder), "test")
     assert train.x.shape == (6, 4, 5, 3) and train.num_classes == 2 and train.name == "pets"
     np.testing.assert_array_equal(train.y, [0, 0, 0, 1, 1, 1])
+    assert train.class_names == test.class_names == ("cat", "dog")
     np.testing.assert_allclose(train.x[-1], 100 / 255, rtol=1e-6)
     assert test.x.shape == (2, 4, 5, 3) and test.y.tolist() == [0, 1]
     assert load_labelled(str(folder), "test", image_size=8).x.shape == (2, 8, 8, 3)

@@ -68,6 +68,7 @@ def test_real_texts(tfds_dir):
 def check_labels(examples, name, split):
     assert examples.y.dtype == np.int32 and examples.num_classes == CLASSES[name]
     assert set(examples.y.tolist()) == set(range(examples.num_classes))
+    assert len(set(examples.class_names)) == examples.num_classes
     official = OFFICIAL[name][split == "test"]
     assert len(examples) <= official
     assert examples.is_complete == (len(examples) == official)

@@ -60,7 +60,7 @@ def read(folder, split, kinds, num_classes, side=None):
             once they are shrunk, should the shorter side be longer.
 
     Returns:
-        A dict from feature to array [N, ...].
+        A dict from feature to array [N, ...], and the names of the classes, a tuple.
 
     Raises:
         DatasetCorruptError: if a file is missing, cut short or altered.
@@ -84,11 +84,12 @@ def read(folder, split, kinds, num_classes, side=None):
         columns = {key: np.asarray(value) for key, value in columns.items()}
         _check_size(builder, split)
         _check_features(builder.info.features, columns, kinds, num_classes)
+        class_names = tuple(builder.info.features["label"].names)
     except (MemoryError, tf.errors.ResourceExhaustedError):
         raise
     except Exception as error:  # TFDS, TensorFlow, JSON and the file system each raise their own.
         raise _corrupt(folder, split, _first_line(error)) from None
-    return columns
+    return columns, class_names
 
 
 def origin(folder):

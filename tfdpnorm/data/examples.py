@@ -19,9 +19,11 @@ class Examples:
             that is here, whether it is or not.
         origin: in words, what it was made from, should that not be the official source; "" if it is
             that, or nobody knows.
+        class_names: names of the classes by label, a tuple of strings; () if they are not known.
 
     Raises:
-        ValueError: if x and y differ in length, or a label is out of range.
+        ValueError: if x and y differ in length, a label is out of range, or there are not as many
+            names as classes.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Examples:
     num_classes: int
     is_complete: bool
     origin: str = ""
+    class_names: tuple = ()
 
     def __post_init__(self):
         if self.y.ndim != 1 or len(self.x) != len(self.y):
@@ -42,6 +45,11 @@ class Examples:
             raise ValueError(
                 f"Expected labels in [0, {self.num_classes}), got labels from "
                 f"{self.y.min()} to {self.y.max()}."
+            )
+
+        if self.class_names and len(self.class_names) != self.num_classes:
+            raise ValueError(
+                f"Expected {self.num_classes} class_names, got {len(self.class_names)}."
             )
 
     def __len__(self):
@@ -57,8 +65,35 @@ class Examples:
             split=self.split if split is None else split,
         )
 
+    def labelled_as(self, other):
+        """Returns the examples with the labels that their classes have in another set.
+
+        Where the names of the classes of either are not known, labels are taken to mean the same.
+
+        Args:
+            other: `Examples`.
+
+        Raises:
+            ValueError: if the names are known, and not the same in some order.
+        """
+        ours, theirs = self.class_names, other.class_names
+        if not (ours and theirs) or ours == theirs:
+            return self
+        if sorted(ours) != sorted(theirs):
+            raise ValueError(
+                f"Expected {self.name} to have the classes of {other.name}, such as "
+                f"{_shown(set(theirs) - set(ours) or theirs)}, got {_shown(ours)}."
+            )
+        label = np.array([theirs.index(name) for name in ours], np.int32)
+        return dataclasses.replace(self, y=label[self.y], class_names=theirs)
+
     def __repr__(self):
         return (
             f"Examples({self.name!r}, {self.split!r}, x={self.x.dtype}{list(self.x.shape)}, "
             f"num_classes={self.num_classes}, is_complete={self.is_complete})"
         )
+
+
+def _shown(names, most=4):
+    names = sorted(names)
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

@@ -60,7 +60,9 @@ def load_labelled(name, split, data_dir=None, *, image_size=None):
         )
     x = _read([file for file, _ in chosen], image_size)
     y = np.array([classes.index(label) for _, label in chosen], np.int32)
-    return Examples(path.stem, split, x, y, num_classes=len(classes), is_complete=True)
+    return Examples(
+        path.stem, split, x, y, len(classes), is_complete=True, class_names=tuple(classes)
+    )
 
 
 def _in_folder(folder):

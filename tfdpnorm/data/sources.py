@@ -86,7 +86,8 @@ def load_examples(name, split, data_dir=None, *, download=False):
     )
     if name == "digits":
         x, y = _digits.load(split)
-        return Examples(name, split, x, y, num_classes=10, is_complete=True)
+        digits = tuple("0123456789")
+        return Examples(name, split, x, y, num_classes=10, is_complete=True, class_names=digits)
 
     source = _TFDS_SOURCES[name]
     folder = _tfds.prepared_folder(
@@ -97,7 +98,9 @@ def load_examples(name, split, data_dir=None, *, download=False):
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
     tfds_split = source.test_split if split == "test" else split
-    columns = _tfds.read(folder, tfds_split, kinds, source.num_classes, side=source.side)
+    columns, class_names = _tfds.read(
+        folder, tfds_split, kinds, source.num_classes, side=source.side
+    )
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
     y = columns["label"].astype(np.int32)
     return Examples(
@@ -108,6 +111,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         num_classes=source.num_classes,
         is_complete=len(y) == getattr(source, split),
         origin=_tfds.origin(folder),
+        class_names=class_names,
     )
 
 

@@ -67,6 +67,10 @@ def _public(spec, train, public):
             "classes."
         )
     _check_enough(spec, len(public), spec.plateau_dataset)
+    try:
+        public = public.labelled_as(train)
+    except ValueError as error:
+        raise ValueError(f"{error} Name the folders of plateau_dataset as the classes.") from None
     rows = take_public_examples(public, spec.plateau_examples, seed=spec.seed)
     if is_text:
         return rows
