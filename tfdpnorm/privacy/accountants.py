@@ -25,6 +25,10 @@ _EXTRA_ORDERS = (76, 91, 108, 152, 181, 215, 304, 362, 431, 724, 1448, 2048)
 RDP_ORDERS = tuple(sorted({*map(float, RdpAccountant().orders), *map(float, _EXTRA_ORDERS)}))
 """Renyi orders of the "rdp" accountant: those of dp_accounting and a few higher ones."""
 
+# What the Fourier transforms of a composition may take from delta, by rounding, for each update: up
+# to 0.15 units of the last place of 1 were seen.
+_LOST_TO_ROUNDING = 64 * 2.0**-53
+
 # Enough to choose a discretisation interval or a starting point, at a quarter of the cost.
 COARSE_RDP_ORDERS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 14, 19, 25, 33, 45, 63, 128, 256, 512)
 
@@ -89,7 +93,8 @@ def epsilon_of(event, delta, accountant="rdp"):
 
 def _pld_epsilon(event, delta, estimate):
     parts = list(_gaussian_parts(event))
-    interval = pld_interval(estimate, sum(count for _, _, count in parts))
+    updates = sum(count for _, _, count in parts)
+    interval, delta = pld_interval(estimate, updates), delta_for_pld(delta, updates)
     try:
         pld = PLDAccountant(value_discretization_interval=interval).compose(event)
         return float(pld.get_epsilon(delta))
@@ -156,6 +161,26 @@ def rdp_to_epsilon(rdp, delta, orders=RDP_ORDERS):
 def coarse_epsilon(event, delta):
     """A valid but loose RDP epsilon from few orders: quick, for choosing where to look closer."""
     return rdp_to_epsilon(rdp_of(event, COARSE_RDP_ORDERS), delta, COARSE_RDP_ORDERS)
+
+
+def delta_for_pld(delta, updates):
+    """The delta that a PLD is asked for, so that its epsilon holds at `delta` in spite of rounding.
+
+    Args:
+        delta: 0 < delta < 1.
+        updates: How many mechanisms are composed, >= 1.
+
+    Raises:
+        ValueError: for a delta that rounding may take half of.
+    """
+    lost = _LOST_TO_ROUNDING * updates
+    if delta < 2 * lost:
+        raise ValueError(
+            f'Expected delta of at least {2 * lost:.2g} with the "pld" accountant and {updates:,} '
+            f"update(s), whose composition may lose {lost:.2g} of it to rounding, got {delta!r}. "
+            'Take "rdp", whose epsilon is a bound as well.'
+        )
+    return delta - lost
 
 
 def pld_interval(epsilon, updates):

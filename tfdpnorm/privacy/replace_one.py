@@ -24,6 +24,7 @@ from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.accountants import (
     RDP_ORDERS,
+    delta_for_pld,
     dp_sgd_event,
     pld_interval,
     rdp_of,
@@ -49,7 +50,7 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
         Epsilon >= 0, a float; infinite without noise.
 
     Raises:
-        ValueError: if an argument is outside of its range.
+        ValueError: if an argument is outside of its range, or "pld" cannot compute it.
     """
     rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     noise = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
@@ -64,6 +65,7 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
     interval = pld_interval(by_rdp, updates)
     # P and Q mirror each other: one distribution serves both directions.
     loss = PrivacyLossDistribution(_loss_pmf(rate, noise, interval))
+    delta = delta_for_pld(delta, updates)
     return float(loss.self_compose(updates).get_epsilon_for_delta(delta))
 
 

@@ -44,7 +44,8 @@ _ROUNDED_SUM = (
 )
 _KERNELS = (
     "Processors and kernels that do not compute as docs/exact_noise.md assumes: each operation "
-    "rounded as IEEE 754 says, and the numbers of an example from nothing but that example."
+    "rounded as IEEE 754 says, and the numbers of an example from nothing but that example and "
+    "its place in the lot."
 )
 _GRID_NUMBERS = 1e11
 _GENERATORS = {
@@ -156,9 +157,9 @@ def _guaranteed(ledger, foreign):
             "one person owns several of them, this epsilon does not cover them jointly."
         ),
         _item(
-            "Adjacency: zero-out. To remove an example means to replace it by nothing, to add one "
-            "is the reverse. The number of examples, the sampling rate and all settings below are "
-            "fixed and public."
+            "Adjacency: zero-out. To remove an example means to replace it by nothing, so that its "
+            "place stays empty in each lot that draws it; to add one is the reverse. The number of "
+            "examples, the sampling rate and all settings below are fixed and public."
         ),
         _item(_ATTACKER),
         _item(

@@ -136,9 +136,8 @@ def make_private(
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
             view of each row *by itself*: if one row changes the view of another, no guarantee
             holds. Or a list of K of them, one for each view. Random numbers are drawn for a row's
-            place in the lot, which the presence of another row moves: they must stay as secret as
-            the noise, and nobody may know a global seed that they follow from. Fixed views have
-            nothing to hide.
+            place in the lot, by secret seeds: those of a layer or of `set_random_seed` have no
+            effect in a step.
         validate: How per-example independence is made sure of. True: the model, its loss and its
             augmentation are run on a few made-up rows, to see whether one changes the gradient of
             another (`tfdpnorm.audit.validate`); and before the first update it is proved from the

@@ -12,23 +12,27 @@ constants, and the random numbers that an operation draws: they are drawn by pla
 number at a place of the result is the same whatever the examples are. The shape of a tensor that is
 free or of rows is free. "Agrees" is said of exact kernels: each entry of a result is computed from
 those entries of the inputs that the operation's definition names, in an order that does not depend
-on the others, nor on the entry's place. A run that raises an error has no result, and nothing is
-said of it; nor of a graph in which a tensor has another shape than a call of `set_shape` said.
+on the others; it may depend on the entry's place. A run that raises an error has no result, and
+nothing is said of it; nor of a graph in which a tensor has another shape than a call of `set_shape`
+said.
 
-A tensor of rows is also *equivariant*. For a permutation of the P examples, compare a run with one
-in which the examples of all arguments are permuted, and the random numbers of all draws that the
-proof counts as drawn for examples are permuted alike, along the axis that it counts them on. In the
-second run, each tensor of rows (axis, m, blocks) is that of the first one with its entries so
-permuted: for all blocks and all s below m, entry s of each example takes the place of entry s of
-the example that was there. Each free tensor is the same in both. So what is computed for an example
-does not depend on its place. A lot is laid out over physical batches, its examples one after the
-other: without one of them, all later ones lie one place further in front. Draws that are permuted
-are as likely as before, since they are drawn alike and apart from each other (see `draws`); so in
-law the examples that stay give what they gave. What this does not say: that two physical batches of
-a lot get the same function. What is drawn once for all rows of a batch, or changed from batch to
-batch, as a counter is, tells the batches apart, and moves with none of the examples. A counter also
-tells how many physical batches the lots had, which no noise covers. Such are noted
-(`Proof.batch_wide` and `Proof.written`), and stop the proof unless a lot is one physical batch.
+A tensor of rows is also *equivariant*, in exact arithmetic: kernels may round otherwise at another
+place. Zero-out adjacency does not need it, since the place of an example that is replaced by
+nothing stays empty; it is for examples that had never been counted. For a permutation of the P
+examples, compare a run with one in which the examples of all arguments are permuted, and the random
+numbers of all draws that the proof counts as drawn for examples are permuted alike, along the axis
+that it counts them on. In the second run, each tensor of rows (axis, m, blocks) is that of the
+first one with its entries so permuted: for all blocks and all s below m, entry s of each example
+takes the place of entry s of the example that was there. Each free tensor is the same in both. So
+what is computed for an example does not depend on its place. A lot is laid out over physical
+batches, its examples one after the other: without one of them, all later ones lie one place further
+in front. Draws that are permuted are as likely as before, since they are drawn alike and apart from
+each other (see `draws`); so in law the examples that stay give what they gave. What this does not
+say: that two physical batches of a lot get the same function. What is drawn once for all rows of a
+batch, or changed from batch to batch, as a counter is, tells the batches apart, and moves with none
+of the examples. A counter also tells how many physical batches the lots had, which no noise covers.
+Such are noted (`Proof.batch_wide` and `Proof.written`), and stop the proof unless a lot is one
+physical batch.
 
 Lemma. If the verdicts of an operation's inputs are true, so are those of its outputs. By induction
 over the graph all verdicts are true. For each family of operations the module of its rules says
