@@ -328,7 +328,7 @@ def test_pld_does_not_compose_deltas_that_rounding_takes(noise, updates, delta):
         ):
             epsilon_at(1, noise, updates, delta=delta, accountant="pld")
     exact = gaussian_epsilon(noise / math.sqrt(updates), 1.01 * least)
-    assert exact <= epsilon(1, noise, updates, "pld", 1.01 * least) <= 1.01 * exact
+    assert exact <= epsilon(1, noise, updates, "pld", 1.01 * least) <= 1.05 * exact
 
 
 @pytest.mark.parametrize("noise", [1e-100, 1e100])

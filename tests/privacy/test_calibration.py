@@ -54,7 +54,7 @@ def test_pld_spends_the_budget(epsilon, delta, rate, updates):
         (0.003, 1e-5, 0.01, 4000),
         (300.0, 1e-5, 0.01, 4000),
         (3000.0, 1e-5, 0.01, 4000),
-        (1.0, 1e-12, 0.01, 4000),
+        (1.0, 1e-10, 0.01, 4000),
         (1.0, 1e-6, 1e-4, 10),
         (0.1, 1e-6, 1.0, 1),
         # Near the thresholds of the discretisation rule, where the PLD's epsilon may jump.

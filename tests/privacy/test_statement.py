@@ -195,6 +195,35 @@ def test_validation_examples_have_a_guarantee_of_their_own():
     assert "anything but the noisy answers" in text and "does not protect" not in text
 
 
+def test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan():
+    def text(**settings):
+        for _ in range(3):
+            query = dict(noise_multiplier=20.0, examples=5000, **settings)
+            ledger.record_query("accuracy", **query)
+        return privacy_statement(ledger)
+
+    ledger, whole = ledger_of(4000), ledger_of(4000)
+    assert "that number was not fixed before" in text() and "decided when to stop" not in text()
+    ledger = ledger_of(4000)
+    said = text(queries_planned=40)
+    for _ in range(40):
+        whole.record_query("accuracy", noise_multiplier=20.0, examples=5000)
+    epsilon = ceil_text(whole.validation_epsilon())
+    assert "40 answers were planned. If the answers decided when to stop asking, " in said
+    assert f"state the epsilon of all of them instead: {epsilon} (rounded up)." in said
+    ledger.hold_to_plan("EarlyStopping looks at the answers")
+    assert "It is the epsilon of all 40 answers that were planned." in privacy_statement(ledger)
+    assert f"by the answers, with epsilon = {epsilon} (rounded" in privacy_statement(ledger)
+
+    ledger, whole = ledger_of(4000), ledger_of(4000)
+    said = text(queries_planned=40, disjoint=False)
+    for _ in range(40):
+        whole.record_query("accuracy", noise_multiplier=20.0, examples=5000, disjoint=False)
+    assert "planned for 4000 updates and 40 answers. If the decision to stop earlier" in said
+    assert f"whole plan instead: {ceil_text(whole.epsilon())} (rounded up)." in said
+    assert ledger.epsilon() < whole.epsilon()
+
+
 def test_answers_about_training_examples_are_included():
     ledger = ledger_of(4000)
     ledger.record_query("accuracy", noise_multiplier=20.0, examples=500, disjoint=False)

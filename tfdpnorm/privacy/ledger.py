@@ -199,9 +199,12 @@ class PrivacyLedger:
         """The number of noisy answers about validation examples that were asked for."""
         return self.queries_of(disjoint=True) + self.queries_of(disjoint=False)
 
-    def queries_of(self, *, disjoint):
-        """Returns how many of `queries` were recorded with this `disjoint`, a bool."""
-        return self._queries.count(disjoint=disjoint)
+    def queries_of(self, *, disjoint, whole_plan=False):
+        """Returns how many of `queries` were recorded with this `disjoint`, a bool.
+
+        With `whole_plan` those that were planned count, where they are more.
+        """
+        return self._queries.count(disjoint=disjoint, whole_plan=whole_plan)
 
     def record_updates(self, count=1):
         """Records `count` >= 1 updates that are about to be made, those after `position`.
@@ -519,13 +522,20 @@ class PrivacyLedger:
         It counts the queries with `disjoint=True`, at the plan's delta: 0 before the first.
         Infinite if no guarantee holds.
         """
+        return self._validation_epsilon(accountant, bool(self.held_to_plan_because))
+
+    def whole_plan_validation_epsilon(self, accountant=None):
+        """Returns what `validation_epsilon` is after the last query planned."""
+        return self._validation_epsilon(accountant, True)
+
+    def _validation_epsilon(self, accountant, whole_plan):
         if not self.guarantee_holds:
             return math.inf
         plan = self._plan_by(accountant)
+        whole_plan = whole_plan or self._search is not None
+        asked = self._queries.mechanisms(disjoint=True, whole_plan=whole_plan)
         if self._search is not None:
-            asked = self._queries.mechanisms(disjoint=True, whole_plan=True)
             return self._search.score_epsilon(plan.delta, asked)
-        asked = self._queries.mechanisms(disjoint=True, whole_plan=bool(self.held_to_plan_because))
         return composed_epsilon(asked, plan.delta, plan.accountant)
 
     def spent(self, at_least=0):

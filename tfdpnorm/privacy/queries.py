@@ -45,9 +45,10 @@ class ValidationQueries:
         """How often a query of that name was asked."""
         return sum(asked for (known, *_), (asked, _) in self._counts.items() if known == name)
 
-    def count(self, *, disjoint):
-        """How often queries about examples of that kind were asked."""
-        return sum(asked for key, (asked, _) in self._counts.items() if key[2] == disjoint)
+    def count(self, *, disjoint, whole_plan=False):
+        """How often queries about examples of that kind were asked; arguments as `mechanisms`."""
+        asked = self.mechanisms(disjoint=disjoint, whole_plan=whole_plan)
+        return sum(count for _, _, count in asked)
 
     def mechanisms(self, *, disjoint, whole_plan):
         """Returns what the queries released, for `composed_epsilon`.

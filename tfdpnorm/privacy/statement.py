@@ -191,9 +191,11 @@ def _stopped_early(ledger):
             f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
             f"because: {'; '.join(ledger.held_to_plan_because)}."
         ]
-    if 0 < ledger.updates < steps:
+    answers = ledger.queries_of(disjoint=False, whole_plan=True)
+    if 0 < ledger.updates < steps or ledger.queries_of(disjoint=False) < answers:
+        planned = f"{steps} updates" + (f" and {answers} answers" if answers else "")
         return [
-            f"The run was planned for {steps} updates. If the decision to stop earlier looked at "
+            f"The run was planned for {planned}. If the decision to stop earlier looked at "
             "the model or at private data, state the epsilon of the whole plan instead: "
             f"{ceil_text(ledger.whole_plan_epsilon())} (rounded up)."
         ]
@@ -232,6 +234,23 @@ def _search(ledger):
     return lines
 
 
+def _stopped_asking(ledger):
+    """What the queries planned have to do with the epsilon of those that were asked."""
+    planned = ledger.queries_of(disjoint=True, whole_plan=True)
+    if ledger.held_to_plan_because:
+        return f" It is the epsilon of all {planned} answers that were planned."
+    if planned > ledger.queries_of(disjoint=True):
+        return (
+            f" {planned} answers were planned. If the answers decided when to stop asking, state "
+            "the epsilon of all of them instead: "
+            f"{ceil_text(ledger.whole_plan_validation_epsilon())} (rounded up)."
+        )
+    return (
+        " If the answers decided how many were asked, and that number was not fixed before, state "
+        "the epsilon of the most that could have been asked instead."
+    )
+
+
 def _validation(ledger):
     """The second guarantee, for validation examples, and what they add to the first."""
     lines = []
@@ -250,7 +269,7 @@ def _validation(ledger):
             f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "
             f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "
             f"{ledger.plan.delta!r}. It assumes that no validation example is a training example; "
-            "to training examples the answers cost nothing."
+            f"to training examples the answers cost nothing.{_stopped_asking(ledger)}"
         )
     overlapping = ledger.queries_of(disjoint=False)
     if overlapping:
