@@ -485,6 +485,15 @@ def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
         run(tuner(), validation_data=(data.x[:50], data.y[:50]))
 
 
+def test_public_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
+    made = tuner(validation_is_public=True)
+    with pytest.raises(
+        ValueError, match="public validation_data that are no training rows, got 50"
+    ):
+        run(made, validation_data=(data.x[:50], data.y[:50]))
+    assert made.hypermodel.trained == []
+
+
 def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
     class Public(FakeHyperModel):
         def settings(self, hp):

@@ -110,6 +110,11 @@ class PoissonBatches:
         return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._x)
 
     @property
+    def sample_weight(self):
+        """The weights as an array, float32 [N, ...]; ones if none were given."""
+        return self._weights.numpy()[:-1]
+
+    @property
     def y(self):
         """The targets, as `x`; None without any."""
         if self._y is None:

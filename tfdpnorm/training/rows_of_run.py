@@ -37,8 +37,9 @@ class RowsOfRun:
             trained = [batches.x, *before]
         for validation in {*validations, *self._validations}:
             check_validation_rows(validation, trained, self._public_batch)
-        if batches is not None:
-            _check_public_validation(public_validation_data, batches)
+        data = public_validation_data
+        if batches is not None and isinstance(data, (tuple, list)) and data:
+            check_public_validation(data[0], batches.x)
         self._trained = trained
         self._validations.update(validations)
 
@@ -69,20 +70,17 @@ def check_validation_rows(validation, trained, public_batch):
         check_public_batch(*(tuple(tf.nest.flatten(x)) for x in (public_batch, validation.x)))
 
 
-def _check_public_validation(data, batches):
-    """Checks that validation data that are said to be public are no training rows.
+def check_public_validation(x, trained):
+    """Checks that validation rows that are said to be public are no training rows.
 
     Args:
-        data: As `fit` gets `validation_data`: (x, y) as a tuple or a list. Only arrays and tensors
-            are looked at.
-        batches: `PoissonBatches` of the training rows.
+        x: Structure of [N, ...]. Only arrays and tensors are looked at.
+        trained: Structure of arrays [N, ...], training rows.
 
     Raises:
         ValueError: if some are.
     """
-    if not isinstance(data, (tuple, list)) or not data:
-        return
-    ours, theirs = tf.nest.flatten(data[0]), tf.nest.flatten(batches.x)
+    ours, theirs = tf.nest.flatten(x), tf.nest.flatten(trained)
     if not all(isinstance(leaf, (np.ndarray, tf.Tensor)) for leaf in ours):
         return
     ours = [np.asarray(leaf) for leaf in ours]

@@ -17,9 +17,12 @@ def rows_of_search(x, y, validation_data, fit_arguments):
         validation_data: See there.
         fit_arguments: Dict of the further arguments of `fit`.
     """
+    weights, by_class = (fit_arguments.get(f"{of}_weight") for of in ("sample", "class"))
     if isinstance(x, PoissonBatches):
+        weights = None if (x.sample_weight == 1).all() else x.sample_weight
         x, y = x.x, x.y
-    return x, y, fit_arguments.get("sample_weight"), tuple(validation_data)
+    classes = (sorted(by_class.items()),) if by_class else ()
+    return x, y, weights, tuple(validation_data), *classes
 
 
 def rows_digest(rows, key):

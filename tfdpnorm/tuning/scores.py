@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfdpnorm.data import arrays
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
+from tfdpnorm.training.rows_of_run import check_public_validation
 
 NAME = "private_val_score"
 
@@ -25,7 +26,9 @@ class PublicScore:
         self._from_logits = from_logits
 
     def check_training_data(self, x):
-        """Checks nothing: who is public is no secret."""
+        """Raises ValueError if training rows [N, ...] are among these: they are not public then."""
+        trained = arrays.map_leaves(arrays.numeric_array, x, "x")
+        check_public_validation(self._x, trained)
 
     def measure(self, private):
         """Returns the share of right answers of a `PrivateModel`, a float."""

@@ -54,6 +54,18 @@ def crashed(start, data, tmp_path_factory):
     return make
 
 
+def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tmp_path):
+    """Keras puts them in the place of the weights when a fit ends, after its last epoch."""
+    optimizer = lambda: keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.8)  # noqa: E731
+    trained = start(tmp_path / "run", optimizer=optimizer())
+    trained.fit(*data, verbose=0)
+    trained.ledger.close()
+    restored = start(tmp_path / "run", resume=True, optimizer=optimizer())
+    assert restored.restore_run()
+    np.testing.assert_array_equal(weights(restored), weights(trained))
+    assert "from elsewhere" not in restored.privacy_statement()
+
+
 def test_a_run_taken_up_again_ends_as_if_nothing_had_happened(start, data, tmp_path):
     whole, whole_average = start(tmp_path / "whole", insecure_seed=1), WeightAverage(0.9)
     whole.fit(*data, verbose=0, callbacks=[whole_average])

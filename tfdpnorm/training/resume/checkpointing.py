@@ -79,6 +79,8 @@ class Checkpointing(keras.callbacks.Callback):
             self._save()
 
     def on_train_end(self, logs=None):
+        if getattr(self._private.optimizer, "use_ema", False):
+            self._saved_at = None  # Keras has put the averages in the place of the weights since.
         self._save()
         if self._private.ledger.remaining_updates < 1:
             self._folder.finish()
