@@ -51,6 +51,23 @@ class TestMetrics:
             assert any("kernel" in n for n in saved)
             assert not [n for n in saved if secret & set(n.split("/")) or "metric" in n]
 
+    def test_no_log_of_tensorboard_has_the_graph(
+        self, build, private, data, cross_entropy, tmp_path
+    ):
+        """It has the secret seeds of random operations."""
+        noise = keras.layers.Lambda(lambda x: x + tf.random.normal(tf.shape(x)))
+        model = private(keras.Sequential([keras.Input((5,)), noise, keras.layers.Dense(3)]))
+        model.compile("sgd", cross_entropy)
+        logs = keras.callbacks.TensorBoard(tmp_path, write_graph=True, update_freq="batch")
+        model.fit(*data, verbose=0, callbacks=[logs])
+        files = [str(path) for path in tmp_path.rglob("events*")]
+        events = [
+            tf.compat.v1.Event.FromString(record.numpy())
+            for record in tf.data.TFRecordDataset(files)
+        ]
+        assert {v.tag for e in events for v in e.summary.value} >= {"epoch_loss", "batch_loss"}
+        assert not any(event.graph_def or event.meta_graph_def for event in events)
+
     def test_what_keras_writes_by_itself_is_refused(self, trained, data, tmp_path):
         trained.predict(data[0], verbose=0)
         for name, save in (
@@ -118,11 +135,18 @@ class TestStepsByHand:
             train(iter(lots))
         self.check(fresh, "by hand")
 
-    def test_the_function_that_fit_left(self, fresh, lots, data):
+    def test_the_function_that_fit_left(self, fresh, lots, data, monkeypatch):
         """Python looks after its updates no more: their number says that they were made."""
+        made, make = [], keras.Model.make_train_function
+
+        def kept(model, force=False):
+            made.append(make(model, force))
+            return made[-1]
+
+        monkeypatch.setattr(keras.Model, "make_train_function", kept)
         fresh.fit(*data, epochs=1, verbose=0)
         assert fresh.privacy_statement().startswith("Training satisfies")
-        fresh.train_tf_function(iter(lots))
+        made[-1](iter(lots))
         with pytest.warns(UserWarning, match="by hand"):
             self.check(fresh, "by hand")
 

@@ -258,6 +258,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
         self._layer_draws.make_variables()
+        # TensorBoard would write its graph down, which has the secret seeds of random operations.
+        self.train_tf_function = None
         self.train_function = recorded_in_ledger(
             train_function, self, self._noise, self._update_metrics.epsilon
         )
