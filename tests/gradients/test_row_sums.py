@@ -9,8 +9,11 @@ import tensorflow as tf
 from scipy import stats
 
 from tests.gradients.looped_reference import relative_error
+from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions import row_sums
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
+from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
+from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.rounded_sums import (
     LONGER,
@@ -181,6 +184,24 @@ def test_no_norm_is_too_small(shape, traced):
     assert (found >= exact).all()
     if shape != (1_000_003,):  # a prime number of squares are added up in one go
         assert (found <= exact * (1 + 2e-5)).all()
+
+
+@pytest.mark.parametrize("kind", ["ids", "blocks"])
+def test_no_norm_of_many_parts_is_too_small(kind):
+    """One of 1, and others whose squares are just below half of the last place of 1."""
+    parts = 65_536
+    b = np.full((1, parts, 1), np.sqrt(0.99 * 2.0**-24), np.float32)
+    b[0, 0] = 1
+    if kind == "ids":
+        row = LookupSum(tf.range(parts)[tf.newaxis], tf.constant(b), tf.TensorShape((parts, 1)))
+    else:
+        b = tf.constant(b)[:, :, tf.newaxis]
+        row = BlockOuterSum(tf.ones_like(b), b, (parts,), (0,), (parts,))
+    exact = np.square(b, dtype=float).sum()
+    assert exact <= float(row.squared_norms()[0]) <= exact * (1 + 1e-5)
+    (factors,), _ = Clipping(0.5).factors([row.squared_norms()])
+    clipped = row.weighted_sum(factors, tf.constant([True]))
+    assert np.square(clipped, dtype=float).sum() <= 0.25
 
 
 def test_norms_over_other_axes():

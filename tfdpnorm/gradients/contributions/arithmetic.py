@@ -45,6 +45,11 @@ def sum_of_squares(x, axis=None):
     return squares * (1 + lost) + lost_squares(x.dtype)
 
 
+def added_in_float64(squares, axis):
+    """The sum of squared norms over `axis`, in their own dtype: rounded once, however many."""
+    return tf.cast(tf.reduce_sum(tf.cast(squares, tf.float64), axis), squares.dtype)
+
+
 def _split_last(x, axes):
     """x with the last axis in two, if many are added up along it and it can be divided."""
     size = x.shape[-1]

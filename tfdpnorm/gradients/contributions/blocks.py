@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import (
+    added_in_float64,
     cleaned,
     gram_norms,
     sum_of_squares,
@@ -53,13 +54,13 @@ class BlockOuterSum(Contribution):
     def squared_norms(self):
         if self._a.shape[2] == 1:
             squares = [sum_of_squares(x, axis=[-1]) for x in (self._a, self._b)]
-            return tf.reduce_sum(squares[0] * squares[1], axis=[1, 2])
+            return added_in_float64(squares[0] * squares[1], axis=[1, 2])
         if self._gram_is_cheaper():
             grams = [tf.matmul(x, x, transpose_b=True) for x in (self._a, self._b)]
             blocks, positions, d = self._a.shape[1:]
             grams = [tf.reshape(gram, [-1, positions, positions]) for gram in grams]
             norms = gram_norms(*grams, (d, self._b.shape[3]))
-            return tf.reduce_sum(tf.reshape(norms, [-1, blocks]), axis=1)
+            return added_in_float64(tf.reshape(norms, [-1, blocks]), axis=1)
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 

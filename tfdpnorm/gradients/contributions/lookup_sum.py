@@ -57,7 +57,12 @@ class LookupSum(Contribution):
         sums = self._summed(tf.where(valid, index, -1), tf.size(found))
         rows, ids = found // self._shape[0], found % self._shape[0]
         self._by_id = sums, rows, ids
-        return tf.math.unsorted_segment_sum(sum_of_squares(sums), rows, size(self._ids, 0))
+        squares = sum_of_squares(sums)
+        # In float64: a row may have many ids, and small squares beside a large one would be lost.
+        of_rows = tf.math.unsorted_segment_sum(
+            tf.cast(squares, tf.float64), rows, size(self._ids, 0)
+        )
+        return tf.cast(of_rows, squares.dtype)
 
     def _gram_norms(self):
         # XLA needs static sizes, and the number of different ids is known only at run time.
