@@ -48,6 +48,9 @@ _KERNELS = (
     "its place in the lot."
 )
 _GRID_NUMBERS = 1e11
+# A lot larger than the rounding of sums is paid for, and an equal hash of another sum, if the update
+# is repeated (docs/exact_noise.md).
+_DELTA_OF_AN_UPDATE = 6 * 2.0**-64
 _GENERATORS = {
     "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
     None: "The noise generator, Philox, is not a cryptographic one.",
@@ -118,11 +121,13 @@ def _floating_point(ledger):
     if not ledger.settings.get("noise_grid"):
         return [_FLOATING_POINT, of_sums]
     more, more_delta = floating_point_loss(_GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
+    more_delta += _DELTA_OF_AN_UPDATE * max(ledger.plan.steps, ledger.updates)
     return [
         "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
         "rounded to a grid and have the distribution that the accountant assumes, up to factors "
         f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
-        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates).",
+        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates). Lots too large for what "
+        "is paid for the rounding of sums, and unequal sums with equal hashes, are in this.",
         of_sums,
     ]
 
