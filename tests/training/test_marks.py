@@ -11,6 +11,7 @@ from tensorflow.keras import layers
 import tfdpnorm
 from tfdpnorm import convert
 from tfdpnorm.privacy import marks
+from tfdpnorm.privacy.rounding import ceil_text
 
 X = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
 Y = np.arange(40) % 3
@@ -65,6 +66,23 @@ def test_a_second_run_says_what_the_first_does_not_cover(tmp_path):
     statement = made_private(path, convert="frozen").privacy_statement()
     assert first.ledger.excluded
     assert "What that run does not cover: " + " ".join(first.ledger.excluded) in statement
+
+
+def test_a_second_run_knows_what_the_first_had_planned_and_asked(tmp_path):
+    path = tmp_path / "a.keras"
+    first = made_private(model(), convert="frozen", validate=False)
+    first.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    asked = tfdpnorm.training.PrivateValidation(X + 9, Y, noise_multiplier=3.0, queries=5)
+    first.fit(X, Y, verbose=0, epochs=1, steps_per_epoch=1, callbacks=[asked])
+    first.save(path)
+    marks._said.clear()
+    statement = made_private(path, convert="frozen").privacy_statement()
+    ledger = first.ledger
+    assert ledger.epsilon() < ledger.whole_plan_epsilon()
+    assert ledger.validation_epsilon() < ledger.whole_plan_validation_epsilon()
+    assert f"its whole plan instead: {ceil_text(ledger.whole_plan_epsilon())}." in statement
+    answers = ceil_text(ledger.whole_plan_validation_epsilon())
+    assert f"private validation examples have epsilon = {answers} of their" in statement
 
 
 def test_a_second_run_names_the_first(path):

@@ -47,6 +47,8 @@ def mark_of(ledger, trained, *, saved=(), foreign=()):
     own = set(weight_digests(trained))
     return {
         "epsilon": ledger.epsilon() if holds else None,
+        "whole_plan_epsilon": ledger.whole_plan_epsilon() if holds else None,
+        "validation_epsilon": ledger.whole_plan_validation_epsilon() if holds else None,
         "delta": ledger.plan.delta,
         "num_examples": ledger.plan.num_examples,
         "updates": ledger.updates,
@@ -198,7 +200,19 @@ def _sentence(name, mark):
         "example that both runs trained on, the two epsilons add up, and so do the two deltas; the "
         "epsilon above is that of this run alone."
     )
-    left_out = " ".join(mark.get("excluded", ()))  # Marks of older versions have none.
+    # Marks of older versions have none of these.
+    whole, of_answers = mark.get("whole_plan_epsilon"), mark.get("validation_epsilon")
+    if whole is not None and whole > mark["epsilon"]:
+        sentence += (
+            " If the decision to end that run before its plan looked at the model or at private "
+            f"data, take the epsilon of its whole plan instead: {ceil_text(whole)}."
+        )
+    if of_answers:
+        sentence += (
+            f" Its private validation examples have epsilon = {ceil_text(of_answers)} of their "
+            "own, which adds up likewise."
+        )
+    left_out = " ".join(mark.get("excluded", ()))
     return f"{sentence} What that run does not cover: {left_out}" if left_out else sentence
 
 

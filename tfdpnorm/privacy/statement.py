@@ -48,8 +48,8 @@ _KERNELS = (
     "its place in the lot."
 )
 _GRID_NUMBERS = 1e11
-# A lot larger than the rounding of sums is paid for, and an equal hash of another sum, if the update
-# is repeated (docs/exact_noise.md).
+# A lot larger than what is paid for the rounding of sums, and an equal hash of another sum, should
+# the update be repeated (docs/exact_noise.md).
 _DELTA_OF_AN_UPDATE = 6 * 2.0**-64
 _GENERATORS = {
     "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
@@ -126,8 +126,8 @@ def _floating_point(ledger):
         "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
         "rounded to a grid and have the distribution that the accountant assumes, up to factors "
         f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
-        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates). Lots too large for what "
-        "is paid for the rounding of sums, and unequal sums with equal hashes, are in this.",
+        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates). Lots too large for "
+        "what is paid for the rounding of sums, and unequal sums with equal hashes, are in this.",
         of_sums,
     ]
 
