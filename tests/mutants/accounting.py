@@ -73,6 +73,16 @@ MUTANTS = (
         tests_in("tests/privacy/test_accountants.py", "test_full_batches_by_rdp_are_the_formulas"),
     ),
     Mutant(
+        "pld-of-deltas-lost-to-rounding",
+        _ACCOUNTANTS,
+        (("if delta < 2 * lost:", "if False:"),),
+        "With 50,000 updates and a delta of 1e-12, epsilon is below the true one.",
+        tests_in(
+            "tests/privacy/test_accountants.py",
+            "test_pld_does_not_compose_deltas_that_rounding_takes",
+        ),
+    ),
+    Mutant(
         "pld-delta-doubled",
         _ACCOUNTANTS,
         (("pld.get_epsilon(delta)", "pld.get_epsilon(2 * delta)"),),

@@ -302,6 +302,16 @@ MUTANTS = (
         ("tests/training/step/test_secret_draws.py",),
     ),
     Mutant(
+        "seeds-in-the-log",
+        "tfdpnorm/training/private_model.py",
+        (("        self.train_tf_function = None\n", ""),),
+        "TensorBoard writes down the graph, with the secret seeds of random operations.",
+        tests_in(
+            "tests/training/test_what_leaves_a_step.py",
+            "TestMetrics::test_no_log_of_tensorboard_has_the_graph",
+        ),
+    ),
+    Mutant(
         "validation-rows-that-meet",
         "tfdpnorm/audit/row_independence/predicting.py",
         (("        if not proof.holds:\n", "        if False:\n"),),

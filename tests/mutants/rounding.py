@@ -130,4 +130,18 @@ MUTANTS = (
         "Rounding of longer vectors does more than is paid for.",
         _in_sums("test_longer_vectors_go_through_so_much_fewer_additions"),
     ),
+    Mutant(
+        "many-ids-added-up-in-float32",
+        "tfdpnorm/gradients/contributions/lookup_sum.py",
+        (("tf.cast(squares, tf.float64), rows", "squares, rows"),),
+        "A text of 65,536 words with one large gradient is longer than C by 0.2 %.",
+        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
+    ),
+    Mutant(
+        "many-blocks-added-up-in-float32",
+        "tfdpnorm/gradients/contributions/blocks.py",
+        (("return added_in_float64(squares[0]", "return tf.reduce_sum(squares[0]"),),
+        "A row with many positions of its own weights is longer than C.",
+        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
+    ),
 )

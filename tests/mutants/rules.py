@@ -432,20 +432,6 @@ MUTANTS = (
         ("tests/gradients/test_norms_of_outer_sums.py",),
     ),
     Mutant(
-        "many-ids-added-up-in-float32",
-        f"{_PLACE}/lookup_sum.py",
-        (("tf.cast(squares, tf.float64), rows", "squares, rows"),),
-        "A text of 65,536 words with one large gradient is longer than C by 0.2 %.",
-        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
-    ),
-    Mutant(
-        "many-blocks-added-up-in-float32",
-        f"{_PLACE}/blocks.py",
-        (("return added_in_float64(squares[0]", "return tf.reduce_sum(squares[0]"),),
-        "A row with many positions of its own weights is longer than C.",
-        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
-    ),
-    Mutant(
         "all-calls-by-the-first-window",
         f"{_PLACE}/convolution_sum.py",
         ((" or other._window != self._window:", ":"),),

@@ -250,6 +250,13 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),
     ),
     Mutant(
+        "public-scores-of-training-rows",
+        "tfdpnorm/tuning/scores.py",
+        (("check_public_validation(self._x, trained)", "del trained"),),
+        "Scores without noise are of training examples, and the epsilon is said to cover them.",
+        tests_in(_TUNER_TESTS, "test_public_validation_rows_that_are_training_rows_are_refused"),
+    ),
+    Mutant(
         "public-rows-of-trials-unchecked",
         _TUNER,
         (("        self._check_public_rows(trial.hyperparameters)\n", ""),),

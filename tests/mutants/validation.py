@@ -98,6 +98,16 @@ MUTANTS = (
         tests_in(f"{_VALIDATION}/test_queries_in_ledger.py", "TestLedger"),
     ),
     Mutant(
+        "answers-that-stopped-asking",
+        "tfdpnorm/privacy/statement.py",
+        (("if planned > ledger.queries_of(disjoint=True):", "if False:"),),
+        "Answers that decided when to stop are said to cost what the answers so far cost.",
+        tests_in(
+            "tests/privacy/test_statement.py",
+            "test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan",
+        ),
+    ),
+    Mutant(
         "answers-calibrated-for-fewer",
         "tfdpnorm/training/callbacks/private_validation.py",
         (
