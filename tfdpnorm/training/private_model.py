@@ -32,6 +32,7 @@ from tfdpnorm.training.checks.metrics import (
 from tfdpnorm.training.checks.ready import check_ready
 from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.checks.settings import (
+    check_no_auto_clustering,
     check_no_strategy,
     check_optimizer,
     check_same_variables,
@@ -160,10 +161,11 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         Raises:
             ValueError: for an optimizer that scales losses or adds noise, a missing loss, metrics
                 that are part of the model or have a name that callbacks may go by, an optimizer
-                that something else has used, steps_per_execution="auto", or inside of a
-                `tf.distribute.Strategy`.
+                that something else has used, steps_per_execution="auto", TF_XLA_FLAGS with
+                auto-clustering, or inside of a `tf.distribute.Strategy`.
         """
         check_no_strategy(self.model)
+        check_no_auto_clustering()
         if kwargs.get("steps_per_execution") == "auto":
             raise ValueError(
                 'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '

@@ -375,3 +375,29 @@ def test_a_changing_number_of_steps_per_execution_is_refused(build, private):
     trained = private(build("sequential", "layer"))
     with pytest.raises(ValueError, match="fixed steps_per_execution"):
         trained.compile("sgd", "mse", steps_per_execution="auto")
+
+
+@pytest.mark.parametrize(
+    "flags, is_refused",
+    [
+        ("--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit", True),
+        ("--tf_xla_min_cluster_size=4 --tf_xla_auto_jit=fusible", True),
+        ("--tf_xla_auto_jit=1", True),
+        ("--tf_xla_auto_jit=0", False),
+        ("--tf_xla_auto_jit=-1 --tf_xla_cpu_global_jit", False),
+        ("--tf_xla_enable_lazy_compilation=true", False),
+        ("", False),
+    ],
+)
+def test_auto_clustering_by_the_environment(
+    build, private, cross_entropy, monkeypatch, flags, is_refused
+):
+    monkeypatch.setenv("TF_XLA_FLAGS", flags)
+    model = private(build())
+    if not is_refused:
+        model.compile("sgd", cross_entropy)
+        return
+    with pytest.raises(
+        ValueError, match="Expected TF_XLA_FLAGS without --tf_xla_auto_jit, got --tf"
+    ):
+        model.compile("sgd", cross_entropy)

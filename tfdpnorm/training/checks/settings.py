@@ -1,6 +1,8 @@
 """What private training refuses, each with its remedy."""
 
 import math
+import os
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +12,9 @@ from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.optimizers import is_of_tensorflow_privacy, scales_losses
+
+# Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
+_AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
 
 
 def check_optimizer(optimizer):
@@ -51,6 +56,24 @@ def check_no_strategy(model):
             f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
             "part of a lot by itself, which the accounting does not know. Make, compile and fit "
             "the model outside of strategy.scope(), on one device."
+        )
+
+
+def check_no_auto_clustering():
+    """Refuses TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
+
+    Which parts, nothing shows: it may be operations that draw, whose secret seeds XLA does not look
+    at, or the noise, which XLA may not be able to compile.
+
+    Raises:
+        ValueError: naming the flag.
+    """
+    found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
+    if found:
+        raise ValueError(
+            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: which parts of a "
+            "private step XLA compiles then is not known. Remove it from the environment, and pass "
+            "jit_compile=True to compile() instead."
         )
 
 
