@@ -37,7 +37,8 @@ def define_run_flags():
     flags.DEFINE_string(
         "save_model",
         None,
-        "Keras file (.keras) for the trained model; its privacy statement goes beside it.",
+        "Keras file (.keras) for the trained model; its privacy statement goes beside it, and so "
+        "does the model with averaged weights (...-average.keras), if they were averaged.",
     )
     flags.DEFINE_string(
         "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."

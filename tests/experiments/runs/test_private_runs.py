@@ -129,6 +129,14 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
         assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
 
 
+def test_a_run_whose_delta_is_too_small_for_pld_has_its_record(tiny_spec, tiny_data, tmp_path):
+    spec = tiny_spec(delta=1e-15, noise_multiplier=2.0)
+    record = run_cell(spec, data=tiny_data, output_dir=tmp_path, echo=lambda text: None).record
+    assert record["epsilon_pld"] is None
+    assert record["guarantee_holds"] and 0 < record["epsilon_rdp"] == record["epsilon"] < math.inf
+    assert [read["epsilon_pld"] for read in read_records(tmp_path)] == [None]
+
+
 @pytest.mark.slow_cases("2-*", "99-*")
 @pytest.mark.parametrize("evaluations, taken_after", [(1, [3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
 def test_how_often_the_test_accuracy_is_taken(tiny_spec, tiny_data, evaluations, taken_after):

@@ -20,7 +20,23 @@ def test_a_private_model_is_saved_with_its_statement(tiny_spec, tiny_data, tmp_p
         atol=1e-6,
     )
     assert place.with_suffix(".txt").read_text() == result.model.privacy_statement() + "\n"
-    assert sorted(p.name for p in place.parent.iterdir()) == ["ours.keras", "ours.txt"]
+    names = sorted(p.name for p in place.parent.iterdir())
+    assert names == ["ours-average.keras", "ours-average.txt", "ours.keras", "ours.txt"]
+
+
+def test_the_average_is_saved_beside_the_model(tiny_spec, tiny_data, tmp_path):
+    place, lines = tmp_path / "ours.keras", []
+    spec = tiny_spec(ema_decay=0.9, learning_rate=3.0)
+    record = run_cell(spec, data=tiny_data, model_file=place, echo=lines.append).record
+    average = tmp_path / "ours-average.keras"
+    assert f"Weight average: {average}, {average.with_suffix('.txt')}" in lines
+    for path, name in ((place, "test_accuracy"), (average, "test_accuracy_ema")):
+        loaded = keras.models.load_model(path, compile=False)
+        right = loaded.predict(tiny_data.test_x, verbose=0).argmax(1) == tiny_data.test_y
+        assert 100 * right.mean() == pytest.approx(record[name], abs=1e-3)
+        statement = path.with_suffix(".txt").read_text()
+        assert statement.startswith("Training satisfies") and "elsewhere" not in statement
+    assert place.read_bytes() != average.read_bytes()
 
 
 @pytest.mark.parametrize("name, error", [("model.h5", ValueError), ("file/model.keras", OSError)])

@@ -140,7 +140,7 @@ class PrivateRun(Run):
             "epsilon": ledger.epsilon(),
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(accountant="rdp"),
-            "epsilon_pld": ledger.epsilon(accountant="pld"),
+            "epsilon_pld": _by_pld(ledger),
             "epsilon_claimed": ledger.claimed_epsilon() if _is_claimed(spec) else None,
             "epsilon_validation": (
                 ledger.validation_epsilon() if spec.plateau == "private" else None
@@ -169,6 +169,10 @@ class PrivateRun(Run):
             ],
         }
 
+    def averaged(self):
+        """As `Run`."""
+        return None if self._average is None else self._average.applied()
+
     def spent(self, record):
         """Returns in words the epsilon spent and what it leaves out, or why there is none."""
         if record["guarantee_holds"]:
@@ -190,6 +194,14 @@ class PrivateRun(Run):
         """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:
             self.model.ledger.close()
+
+
+def _by_pld(ledger):
+    """Epsilon by privacy loss distributions; None where these cannot be computed."""
+    try:
+        return ledger.epsilon(accountant="pld")
+    except ValueError:
+        return None
 
 
 class Progress(keras.callbacks.Callback):

@@ -22,6 +22,12 @@ def check_model_file(path):
     files.make_folder(path.parent, "the folder of save_model")
 
 
+def average_file(path):
+    """The file for the model with averaged weights, beside that of the model."""
+    path = pathlib.Path(path)
+    return path.with_name(f"{path.stem}-average{path.suffix}")
+
+
 def save_model(path, model, statement):
     """Writes a model as Keras does, and its privacy statement to a text file of the same name.
 

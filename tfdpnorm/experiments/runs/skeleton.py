@@ -15,7 +15,7 @@ from tfdpnorm.experiments.records.provenance import provenance
 from tfdpnorm.experiments.records.store import write_record
 from tfdpnorm.experiments.runs.data import CACHE_DIR, load_experiment_data
 from tfdpnorm.experiments.runs.run_dir import claim_run_dir
-from tfdpnorm.experiments.runs.saved import check_model_file, save_model
+from tfdpnorm.experiments.runs.saved import average_file, check_model_file, save_model
 from tfdpnorm.keras_compat.devices import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
 
@@ -95,6 +95,10 @@ class Run:
             return self.model, self.model.privacy_statement()
         return self.model, "Trained without privacy: no epsilon holds for this model."
 
+    def averaged(self):
+        """Returns a context in which the model has averaged weights, or None without an average."""
+        return None
+
     def close(self):
         """Ends the run, once its record is written."""
         return
@@ -126,8 +130,8 @@ def run(
         echo: Function that shows a line.
         run_dir: Folder from which the run can be resumed after a crash; None keeps none.
         resume: Resume the run that `run_dir` holds.
-        model_file: Keras file for the trained model; its privacy statement goes beside it. None
-            saves none.
+        model_file: Keras file for the trained model; its privacy statement goes beside it, and so
+            does the model with averaged weights, if they were averaged. None saves none.
         **more: What the kind takes besides, such as `callbacks`.
 
     Returns:
@@ -157,6 +161,11 @@ def run(
     if output_dir is not None:
         echo(f"Record: {write_record(output_dir, record)}")
     if model_file is not None:
+        # The average first: saving leaves public moments of what was saved in the layers.
+        if training.averaged() is not None:
+            with training.averaged():
+                saved = save_model(average_file(model_file), *training.released())
+            echo("Weight average: {}, {}".format(*saved))
         echo("Model: {}, {}".format(*save_model(model_file, *training.released())))
     training.close()
     return RunResult(record, training.model, training.curve)
