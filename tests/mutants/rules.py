@@ -315,7 +315,7 @@ MUTANTS = (
         "tfdpnorm/gradients/contributions/blocks.py",
         (
             (
-                "return tf.reduce_sum(squares[0] * squares[1], axis=[1, 2])",
+                "return added_in_float64(squares[0] * squares[1], axis=[1, 2])",
                 "return tf.reduce_sum((squares[0] * squares[1])[:, :-1], axis=[1, 2])",
             ),
         ),
