@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "copy-takes-the-key",
         _FOLDER,
-        (("is_copy = may_be_copy(self.ledger)", "is_copy = False"),),
+        (("is_copy = may_be_copy(self.ledger, key)", "is_copy = False"),),
         "Two copies of a run train on the same lots, and two ledgers count them apart.",
         tests_in("tests/training/resume/test_copies.py", "test_a_copy_shares_no_lot_and_says_so"),
     ),

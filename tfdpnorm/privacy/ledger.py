@@ -276,8 +276,8 @@ class PrivacyLedger:
         """Records where the run is kept, so that a copy of its folder can be told from it.
 
         Args:
-            device: Number of the file system, >= 0, as in `os.stat`.
-            inode: Number of the ledger's file in it, >= 0.
+            device: Number of the file system, >= 0, as in `os.stat`; or another number for it.
+            inode: Number of the ledger's file in it, >= 0, likewise.
         """
         device = arguments.whole("device", device, at_least=0)
         inode = arguments.whole("inode", inode, at_least=0)

@@ -7,7 +7,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.data import _sampling
-from tfdpnorm.privacy import BudgetExhaustedError
+from tfdpnorm.privacy import BudgetExhaustedError, read_ledger, reopen_ledger
 from tfdpnorm.privacy.ledger_file import LedgerFile
 
 STEPS, AFTER = 12, 8  # checkpoints every 3 updates: the last one before a stop after 8 is of 6
@@ -75,6 +75,29 @@ def test_a_copy_shares_no_lot_and_says_so(start, stopped, data, lots, tmp_path):
     assert sentence not in original.privacy_statement()
     different = zip(copy.get_weights(), original.get_weights(), strict=True)
     assert any(np.any(a != b) for a, b in different)
+
+
+def test_a_ledger_does_not_show_the_number_of_its_file(stopped):
+    """That of a search's winner would tell how many files there were before it."""
+    state, place = (stopped / "ledger.jsonl").stat(), read_ledger(stopped / "ledger.jsonl").place
+    assert place is not None and not {state.st_dev, state.st_ino} & set(place)
+
+
+def test_a_run_whose_ledger_shows_it_goes_on(start, stopped, data):
+    """Those of versions before."""
+    ledger = read_ledger(stopped / "ledger.jsonl")
+    ledger = reopen_ledger(stopped / "ledger.jsonl", ledger.plan, ledger.settings)
+    state = (stopped / "ledger.jsonl").stat()
+    ledger.record_place(state.st_dev, state.st_ino)
+    ledger.close()
+    again = go_on(start, stopped, data)
+    assert again.ledger.recounted == 0 and "copies" not in again.privacy_statement()
+
+
+def test_a_run_that_has_ended_is_opened_again_in_its_place(start, stopped, data):
+    go_on(start, stopped, data)
+    again = start(stopped, resume=True)
+    assert "copies" not in again.privacy_statement()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The folder of a run that can be resumed: its ledger, its secret key, its checkpoints."""
 
+import hashlib
 import os
 import pathlib
 import warnings
@@ -80,9 +81,12 @@ class RunFolder:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
         if self.checkpoint is not None:
             self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
-        is_copy = may_be_copy(self.ledger)
         self.key, is_old = None, insecure_seed is not None
+        key = secret_key.read_key(self.path)
+        is_copy = may_be_copy(self.ledger, key)
         if self._has_ended():
+            # Without the key nothing tells, and copies of a run that has ended release nothing new.
+            is_copy = is_copy and key is not None
             self.finish()
         elif not is_old:
             self.key, is_old = self._kept_key(is_copy)
@@ -93,7 +97,7 @@ class RunFolder:
                 self.ledger.exclude(_COPY.format(updates=known))
         if is_copy:
             # Last: a process that dies before this leaves a copy, which draws another key.
-            note_place(self.ledger)
+            note_place(self.ledger, self.key)
 
     def save(self, model, variables, callbacks=(), training=None):
         """Writes a checkpoint, whole or not at all, and removes old ones.
@@ -221,14 +225,32 @@ class RunFolder:
         return secret_key.new_key(self.path), False
 
 
-def may_be_copy(ledger):
-    """Whether a `LedgerFile` is not where it was last: its folder may have been copied."""
-    return ledger.place != place_of(ledger.path)
+def may_be_copy(ledger, key=None):
+    """Whether a `LedgerFile` is not where it was last: its folder may have been copied.
+
+    Args:
+        ledger: The `LedgerFile`.
+        key: The key that its place may have been noted under.
+    """
+    place = place_of(ledger.path)
+    return ledger.place not in (place, _hidden(place, key))
 
 
-def note_place(ledger):
-    """Notes in a `LedgerFile` where it is, for `may_be_copy`."""
-    ledger.record_place(*place_of(ledger.path))
+def note_place(ledger, key=None):
+    """Notes in a `LedgerFile` where it is, for `may_be_copy`.
+
+    Under a key, for a ledger that is released: numbers of files are given in order, and that of a
+    search's winner tells how many trials there may have been before it.
+    """
+    ledger.record_place(*_hidden(place_of(ledger.path), key))
+
+
+def _hidden(place, key):
+    """Two numbers that tell the place to those who have the key; the place itself without one."""
+    if key is None:
+        return place
+    digest = hashlib.blake2b(repr(place).encode(), key=key, digest_size=16).digest()
+    return tuple(int.from_bytes(half, "big") >> 1 for half in (digest[:8], digest[8:]))
 
 
 def place_of(file):
