@@ -150,6 +150,15 @@ def test_a_large_delta_warns_with_both_numbers(delta):
         make_plan(**SIZES, noise_multiplier=1.0, delta=delta)
 
 
+def test_a_delta_too_small_for_pld_is_refused_before_training():
+    settings = dict(num_examples=1000, expected_batch_size=10, steps=4000, l2_norm_clip=1.0)
+    settings |= dict(noise_multiplier=1.0, delta=1e-12)
+    with pytest.raises(ValueError, match="^Expected delta of at least .* with the .pld."):
+        make_plan(accountant="pld", **settings)
+    make_plan(accountant="rdp", **settings)
+    make_plan(accountant="pld", **(settings | {"noise_multiplier": 0.0}))
+
+
 def test_a_small_delta_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -46,7 +46,6 @@ class Examples:
                 f"Expected labels in [0, {self.num_classes}), got labels from "
                 f"{self.y.min()} to {self.y.max()}."
             )
-
         if self.class_names and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"Expected {self.num_classes} class_names, got {len(self.class_names)}."

@@ -8,7 +8,7 @@ from functools import cached_property
 import dp_accounting
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
+from tfdpnorm.privacy.accountants import ACCOUNTANTS, delta_for_pld, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
@@ -233,7 +233,8 @@ def make_plan(
 
     Raises:
         ValueError: if both or neither of `budget` and `noise_multiplier` are given, `delta` is
-            missing or superfluous, a value is outside of its range, or the budget cannot be met.
+            missing or superfluous, a value is outside of its range, the budget cannot be met, or
+            "pld" cannot compute so small a delta.
 
     Warns:
         UserWarning: if delta >= 1 / num_examples.
@@ -281,6 +282,8 @@ def make_plan(
             budget, checked.sampling_rate, checked.steps, accountant
         )
     plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
+    if plan.accountant == "pld" and plan.noise_multiplier:
+        delta_for_pld(plan.delta, plan.steps)  # Refused now, and not amid the training.
     if plan.delta >= 1 / plan.num_examples:
         warnings.warn(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "

@@ -62,10 +62,9 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
     by_rdp = rdp_to_epsilon(updates * _rdp(rate, noise), delta)
     if accountant == "rdp" or by_rdp == 0:
         return by_rdp
-    interval = pld_interval(by_rdp, updates)
+    interval, delta = pld_interval(by_rdp, updates), delta_for_pld(delta, updates)
     # P and Q mirror each other: one distribution serves both directions.
     loss = PrivacyLossDistribution(_loss_pmf(rate, noise, interval))
-    delta = delta_for_pld(delta, updates)
     return float(loss.self_compose(updates).get_epsilon_for_delta(delta))
 
 
