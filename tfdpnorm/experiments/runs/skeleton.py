@@ -162,8 +162,9 @@ def run(
         echo(f"Record: {write_record(output_dir, record)}")
     if model_file is not None:
         # The average first: saving leaves public moments of what was saved in the layers.
-        if training.averaged() is not None:
-            with training.averaged():
+        average = training.averaged()
+        if average is not None:
+            with average:
                 saved = save_model(average_file(model_file), *training.released())
             echo("Weight average: {}, {}".format(*saved))
         echo("Model: {}, {}".format(*save_model(model_file, *training.released())))
