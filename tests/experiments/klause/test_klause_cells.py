@@ -205,7 +205,7 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
     for record, seconds in zip(made, (60.0, 6000.0, 1234.0), strict=True):
         record["seconds"] = seconds
     text = tables.experiment_table(made, form=registry.table_form("klause_table2"))
-    assert text.splitlines()[0].endswith("| minutes a run |")
+    assert text.splitlines()[0].endswith("| minutes a run, beside others |")
     assert text.splitlines()[2].endswith("| 21 |")
 
 

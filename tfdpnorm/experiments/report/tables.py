@@ -88,14 +88,15 @@ def public_knowledge(records):
 def _minutes(records):
     """A further column: the median wall time of each network's runs.
 
-    That of a resumed run is not known: its record has the time since it was last resumed.
+    That of a resumed run is not known: its record has the time since it was last resumed. What a
+    network costs is for `benchmarks/`: runs of a sweep share the machine.
     """
     seconds = collections.defaultdict(list)
     for record in records:
         if not record["resumes"]:
             seconds[record["network"]].append(record["seconds"])
     of_network = {name: f"{statistics.median(s) / 60:.0f}" for name, s in seconds.items()}
-    return {"minutes a run": of_network}
+    return {"minutes a run, beside others": of_network}
 
 
 def _entry(records, form):
