@@ -195,6 +195,27 @@ def test_validation_examples_have_a_guarantee_of_their_own():
     assert "anything but the noisy answers" in text and "does not protect" not in text
 
 
+def test_what_delta_leaves_out_grows_with_the_updates():
+    """Six times 2^-64 an update: for lots too large, and for equal hashes."""
+    added = []
+    for steps in (4000, 400_000):
+        ledger = PrivacyLedger(
+            make_plan(
+                num_examples=10**6,
+                expected_batch_size=10,
+                steps=steps,
+                l2_norm_clip=1.0,
+                noise_multiplier=1e6,
+                delta=1e-12,
+            ),
+            {"noise_grid": 1.0},
+        )
+        ledger.record_updates()
+        added.append(float(re.search(r"and (\S+) to delta, for", privacy_statement(ledger))[1]))
+    expected = 6 * 2.0**-64 * (400_000 - 4000)
+    assert added[1] - added[0] == pytest.approx(expected, rel=0.01, abs=0)
+
+
 def test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan():
     def text(**settings):
         for _ in range(3):

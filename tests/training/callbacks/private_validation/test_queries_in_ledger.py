@@ -6,6 +6,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant
 from tensorflow import keras
 
+from tests.halting import Halt
 from tests.training.callbacks.private_validation.queries import (
     NAME,
     gaussian_rdp_epsilon,
@@ -13,6 +14,21 @@ from tests.training.callbacks.private_validation.queries import (
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget
 from tfdpnorm.training.callbacks import private_validation
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+
+
+def killed_after_an_answer(model, fit, asked):
+    """Lets a run die at the end of its second epoch, and returns the answer that it got there."""
+    answers = []
+
+    def kill(epoch, logs):
+        answers.append(logs[NAME])
+        if epoch == 1:
+            raise Halt
+
+    with pytest.raises(Halt):
+        fit(model, [asked, keras.callbacks.LambdaCallback(on_epoch_end=kill)])
+    model.ledger.close()
+    return answers[1]
 
 
 class TestLedger:
@@ -65,26 +81,14 @@ class TestLedger:
     def test_an_answer_in_the_ledger_is_not_asked_for_again(
         self, build, private, fit, validation, tmp_path
     ):
-        class Killed(Exception):
-            pass
-
-        def kill(epoch, logs):
-            if epoch == 1:
-                raised.append(logs[NAME])
-                raise Killed
-
-        raised = []
         settings = dict(steps=12, run_dir=tmp_path / "run", resume=True)
         validate = dict(noise_multiplier=6.0, queries=3)
-        killer = keras.callbacks.LambdaCallback(on_epoch_end=kill)
         first = private(build(), **settings)
-        with pytest.raises(Killed):
-            fit(first, [PrivateValidation(*validation, **validate), killer])
-        first.ledger.close()
+        answer = killed_after_an_answer(first, fit, PrivateValidation(*validation, **validate))
         again = private(build(), **settings)
         assert (again.ledger.position, again.ledger.queries) == (4, 2)
         history = fit(again, [PrivateValidation(*validation, **validate)])
-        assert len(history[NAME]) == 2 and history[NAME][0] == raised[0]
+        assert len(history[NAME]) == 2 and history[NAME][0] == answer
         assert (again.ledger.updates, again.ledger.queries) == (12, 3)
         assert again.ledger.validation_epsilon() == pytest.approx(
             gaussian_rdp_epsilon(6.0, 3, 1e-5)
@@ -97,21 +101,10 @@ class TestLedger:
 
         Epochs end at 4, 8, then 10 and 12. By themselves they would end at 8 and 12.
         """
-
-        class Killed(Exception):
-            pass
-
-        def kill(epoch, logs):
-            if epoch == 1:
-                raise Killed
-
         settings = dict(steps=12, run_dir=tmp_path / "run", resume=True, checkpoint_every=3)
         validate = dict(noise_multiplier=6.0, queries=3)
-        killer = keras.callbacks.LambdaCallback(on_epoch_end=kill)
         first = private(build(), **settings)
-        with pytest.raises(Killed):
-            fit(first, [PrivateValidation(*validation, **validate), killer])
-        first.ledger.close()
+        killed_after_an_answer(first, fit, PrivateValidation(*validation, **validate))
         again = private(build(), **settings)
         assert (again.ledger.position, again.ledger.queries) == (6, 2)
         with pytest.warns(UserWarning, match="3 times, as often as planned"):
