@@ -5,10 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-import tfdpnorm
 from tfdpnorm.audit import probe_augmentation
 from tfdpnorm.layers import RandomCropAndFlip
-from tfdpnorm.training.step.layer_draws import LayerDraws
 
 SIZE = (5, 4)
 
@@ -71,76 +69,7 @@ def test_it_comes_back_from_its_config():
         RandomCropAndFlip(-1)
 
 
-def trained(run_dir, *, stop_at=None, seed=None, engine="book_keeping"):
-    """Weights of a run of four updates, stopped and resumed on the way or not."""
-    rng = np.random.default_rng(1)
-    x, y = rng.random((40, 6, 6, 1), np.float32), rng.integers(0, 2, 40)
-
-    def begin():
-        keras.utils.set_random_seed(3)
-        model = keras.Sequential(
-            [keras.Input((6, 6, 1)), keras.layers.Flatten(), keras.layers.Dense(2)]
-        )
-        private = tfdpnorm.make_private(
-            model,
-            num_examples=40,
-            expected_batch_size=16,
-            steps=4,
-            l2_norm_clip=1.0,
-            noise_multiplier=1.0,
-            delta=1e-3,
-            engine=engine,
-            physical_batch_size=8,
-            augmentation_multiplicity=3,
-            augmentation=RandomCropAndFlip(2),
-            run_dir=run_dir,
-            resume=True,
-            checkpoint_every=1,
-            insecure_seed=seed,
-        )
-        private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        return private
-
-    if stop_at is not None:
-        private = begin()
-        private.fit(x, y, verbose=0, steps_per_epoch=1, epochs=stop_at)
-        private.ledger.close()
-    private = begin()
-    private.fit(x, y, verbose=0, steps_per_epoch=1)
-    private.ledger.close()
-    return private.get_weights()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*delta")
-def test_a_resumed_run_draws_the_views_again(tmp_path):
-    whole = trained(tmp_path / "whole", seed=7)
-    for one, other in zip(whole, trained(tmp_path / "cut", stop_at=2, seed=7), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_two_layers_draw_different_views():
     images = tf.random.stateless_uniform((16, 6, 6, 1), [1, 2])
     first, second = (RandomCropAndFlip(2)(images, training=True).numpy() for _ in range(2))
     assert not np.array_equal(first, second)
-
-
-def test_in_a_step_views_follow_from_the_runs_key_and_the_update():
-    images = tf.random.stateless_uniform((16, 6, 6, 1), [1, 2])
-    model = keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Flatten()])
-
-    def views(key, update):
-        layer = RandomCropAndFlip(2)
-        draws = LayerDraws(model, (layer,), key)
-
-        @tf.function
-        def step(update):
-            with draws.of_update(update):
-                return layer(images, training=True)
-
-        return step(tf.constant(update, tf.int64)).numpy().tobytes()
-
-    places = [(key, update) for key in (b"one", b"other") for update in (0, 1)]
-    found = [views(*place) for place in places]
-    assert len(set(found)) == 4 and found == [views(*place) for place in places]
-    assert views(None, 0) != views(None, 0)  # a new key for each run

@@ -9,7 +9,13 @@ _PHYSICAL = "tfdpnorm/training/step/physical.py"
 _PROOF = "tfdpnorm/audit/row_independence/proof/proof.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
-_COUNTERS = "test_what_counts_the_physical_batches_is_refused_by_all"
+_OWN = "tfdpnorm/audit/row_independence/proof/rules/own_entries.py"
+_STATE = "tfdpnorm/audit/row_independence/proof/rules/state.py"
+_POSITIONS = ("tests/audit/row_independence/proof/test_positions.py",)
+_RULES = tests_in(
+    "tests/audit/row_independence/proof/test_rules.py",
+    "test_the_verdict_is_the_expected_one_and_cannot_be_refuted",
+)
 
 MUTANTS = (
     Mutant(
@@ -17,35 +23,12 @@ MUTANTS = (
         _ROWS,
         (
             (
-                "            if self._validate is True or proof.written:",
-                "            if proof.written:",
+                "            if self._validate is True:\n                raise",
+                "            if False:\n                raise",
             ),
         ),
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
-    ),
-    Mutant(
-        "counters-of-physical-batches",
-        "tfdpnorm/audit/row_independence/proof/rules/state.py",
-        (("        node.walk.draws.write(node.mixed(_CHANGES))\n", "        pass\n"),),
-        "A variable that is released tells how many physical batches the lots had.",
-        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
-    ),
-    Mutant(
-        "counters-where-rows-run-apart",
-        "tfdpnorm/audit/row_independence/proof/proof.py",
-        ((").proof([]), batch_wide=())", ").proof([]), batch_wide=(), written=())"),),
-        "Without one example, others read another count.",
-        tests_in("tests/training/checks/test_rehearsal.py", _COUNTERS),
-    ),
-    Mutant(
-        "counters-if-only-probed",
-        _ROWS,
-        (("is True or proof.written:", "is True:"),),
-        "As the first of these, with validate='probe'.",
-        tests_in(
-            "tests/training/checks/test_rehearsal.py", "test_what_counts_is_refused_by_fit_too"
-        ),
     ),
     Mutant(
         "unproved-and-unsaid",
@@ -120,7 +103,7 @@ MUTANTS = (
     Mutant(
         "state-is-not-looked-at",
         "tfdpnorm/audit/row_independence/proof/proof.py",
-        (("return (*self.state_faults, *self.written,", "return (*self.written,"),),
+        ((" and not self.state_faults", ""),),
         "Variables that keep what examples hold leave training without noise.",
         _TESTS,
     ),
@@ -129,8 +112,8 @@ MUTANTS = (
         _TRAINING,
         (
             (
-                'found.append(Traced(f"the gradient by what {layer} gives", b, rows, row_by_row',
-                'found.append(Traced(f"the gradient by what {layer} gives", z, rows, row_by_row',
+                'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
+                'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
             ),
         ),
         "A custom gradient may let one example change the gradients of all.",
@@ -252,66 +235,6 @@ MUTANTS = (
         tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
     ),
     Mutant(
-        "seeds-of-settings",
-        "tfdpnorm/training/step/layer_draws.py",
-        (("            seeds_from(self._new_seeds()),\n", ""),),
-        "Random augmentation follows from a global seed, which is a setting, and so public.",
-        tests_in(
-            "tests/training/step/test_layer_draws.py",
-            "test_nobody_can_compute_what_is_drawn_by_tensorflows_counters",
-        ),
-    ),
-    Mutant(
-        "seeds-of-31-bits",
-        "tfdpnorm/training/step/layer_draws.py",
-        ((">> np.uint64(2))", ">> np.uint64(33))"),),
-        "The seed of Dropout's numbers can be tried out.",
-        tests_in("tests/training/step/test_secret_draws.py", "test_seeds_of_operations_are_long"),
-    ),
-    Mutant(
-        "generators-of-users",
-        "tfdpnorm/training/step/layer_draws.py",
-        (("            generators_from(stand_in),\n", ""),),
-        "A generator draws by its own seed, or tells the key of the run to all who save weights.",
-        ("tests/training/step/test_secret_draws.py",),
-    ),
-    Mutant(
-        "seeds-of-eager-steps",
-        "tfdpnorm/training/step/layer_draws.py",
-        (
-            (
-                "seeds_from(self._new_seeds()),",
-                "contextlib.nullcontext() if eagerly else seeds_from(self._new_seeds()),",
-            ),
-        ),
-        "An eager step draws by a seed of the user's.",
-        ("tests/training/step/test_secret_draws.py",),
-    ),
-    Mutant(
-        "seeds-that-xla-ignores",
-        "tfdpnorm/training/checks/secret_draws.py",
-        (("if by_xla or within_xla:", "if False:"),),
-        "With jit_compile, Dropout draws the same in every process.",
-        ("tests/training/step/test_secret_draws.py",),
-    ),
-    Mutant(
-        "seeds-of-before",
-        "tfdpnorm/training/step/layer_draws.py",
-        (("        if not eagerly:\n            states", "        if False:\n            states"),),
-        "A function that was traced before draws by the seeds that it had then.",
-        ("tests/training/step/test_secret_draws.py",),
-    ),
-    Mutant(
-        "seeds-in-the-log",
-        "tfdpnorm/training/private_model.py",
-        (("        self.train_tf_function = None\n", ""),),
-        "TensorBoard writes down the graph, with the secret seeds of random operations.",
-        tests_in(
-            "tests/training/test_what_leaves_a_step.py",
-            "TestMetrics::test_no_log_of_tensorboard_has_the_graph",
-        ),
-    ),
-    Mutant(
         "validation-rows-that-meet",
         "tfdpnorm/audit/row_independence/predicting.py",
         (("        if not proof.holds:\n", "        if False:\n"),),
@@ -345,23 +268,9 @@ MUTANTS = (
     Mutant(
         "arguments-split-by-size",
         _TRAINING,
-        (("row_by_row=value.shape[:1] == count", "row_by_row=False"),),
+        (("may_be_free=value.shape[:1] != count", "may_be_free=True"),),
         "A mask of as many words as the batch has rows is split over them.",
         ("tests/gradients/rules/test_fallback_rule.py",),
-    ),
-    Mutant(
-        "gradients-by-place",
-        _TRAINING,
-        (("b, rows, row_by_row=True", "b, rows"),),
-        "A gradient that depends on the place in the batch alone counts as proved.",
-        ("tests/audit/row_independence/proof/test_proof.py",),
-    ),
-    Mutant(
-        "outputs-by-place",
-        _PROOF,
-        (("per_example, v, row_by_row=True)", "per_example, v)"),),
-        "An output that depends on the place in the batch alone counts as one of rows.",
-        ("tests/audit/row_independence/proof/test_proof.py",),
     ),
     Mutant(
         "eager-functions-are-graphs",
@@ -377,5 +286,50 @@ MUTANTS = (
             "tests/training/checks/test_proofs.py",
             "test_functions_that_are_switched_to_eager_are_no_graphs",
         ),
+    ),
+    Mutant(
+        "numbers-that-examples-decide-to-draw",
+        _STATE,
+        (("        _check_count(node)\n", "        pass\n"),),
+        "How many numbers one example draws moves all that later ones get, without noise.",
+        _POSITIONS,
+    ),
+    Mutant(
+        "numbers-drawn-within-a-row",
+        _STATE,
+        (
+            ("if verdict != FREE and not known:", "if isinstance(verdict, Rows) and not known:"),
+            ("verdicts import FREE\n", "verdicts import FREE, Rows\n"),
+        ),
+        "As before, where nothing is known of what a loop holds.",
+        _POSITIONS,
+    ),
+    Mutant(
+        "the-example-before",
+        _OWN,
+        (("np.array_equal(found, owners(rows, examples)) else None", "True else None"),),
+        "Rows are chosen by position, so that each example gets another one.",
+        _RULES,
+    ),
+    Mutant(
+        "flat-places-of-others",
+        _OWN,
+        (("return verdict if _belong(found, verdict, node.examples) else None", "return verdict"),),
+        "An index along all entries names those of another example.",
+        _RULES,
+    ),
+    Mutant(
+        "flat-places-without-a-bound",
+        _OWN,
+        (("if inside and (low // m == high // m).all() else None", "if inside else None"),),
+        "An index may name an entry of the next example, as the data have it.",
+        _RULES,
+    ),
+    Mutant(
+        "entries-put-at-another-example",
+        _OWN,
+        (("found is not None and _belong(found, own, node.examples)", "found is not None"),),
+        "Examples are put into the parts of others, and added to them.",
+        _RULES,
     ),
 )

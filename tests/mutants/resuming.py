@@ -174,20 +174,6 @@ MUTANTS = (
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
     ),
     Mutant(
-        "layers-draw-without-the-key",
-        "tfdpnorm/training/step/layer_draws.py",
-        (("self._secret = secrets.token_bytes(32) if key is None else key", "self._secret = b''"),),
-        "Anybody can compute what Dropout drew.",
-        ("tests/training/step/test_layer_draws.py",),
-    ),
-    Mutant(
-        "layers-draw-the-same-in-each-update",
-        "tfdpnorm/training/step/layer_draws.py",
-        (("tf.stack([tf.zeros_like(update), update])", "tf.zeros([2], tf.int64)"),),
-        "Dropout leaves out the same units in every update.",
-        ("tests/training/step/test_layer_draws.py",),
-    ),
-    Mutant(
         "loss-not-compared",
         "tfdpnorm/training/resume/checkpointing.py",
         (

@@ -97,7 +97,7 @@ def leaf_operations(operations):
     Yields:
         `Leaf`s.
     """
-    yield from _leaves(operations, {}, False)
+    yield from _leaves(operations, {})
 
 
 class Leaf(NamedTuple):
@@ -107,15 +107,13 @@ class Leaf(NamedTuple):
         op: The `tf.Operation`.
         handles: List: the handles of the resources that it is given. A handle is the eager tensor
             that `variable.handle` is, or a tensor of the graph where it is not known of what it is.
-        by_xla: Whether it is in a function that is called with jit_compile=True.
     """
 
     op: tf.Operation
     handles: list
-    by_xla: bool
 
 
-def _leaves(operations, given, by_xla):
+def _leaves(operations, given):
     for op in operations:
         names = called_functions(op)
         inputs = list(op.inputs)[1:] if op.type in _CONDITION_FIRST else list(op.inputs)
@@ -126,10 +124,9 @@ def _leaves(operations, given, by_xla):
                 for inside, outside in zip(graph.inputs, inputs, strict=False)
                 if inside.dtype == tf.resource
             }
-            compiled = _XLA in op.node_def.attr and op.get_attr(_XLA)
-            yield from _leaves(graph.get_operations(), inner, by_xla or compiled)
+            yield from _leaves(graph.get_operations(), inner)
         if not names:
-            yield Leaf(op, handles_of(op, given), by_xla)
+            yield Leaf(op, handles_of(op, given))
 
 
 def handles_of(op, given=None):
@@ -158,6 +155,5 @@ def _outside(tensor, given):
     return tensor
 
 
-_XLA = "_XlaMustCompile"
 _CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
 _function_attributes = {}  # by type of operation

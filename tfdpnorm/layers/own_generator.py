@@ -21,9 +21,7 @@ def checked_seed(seed):
 def new_generator(seed):
     """Returns a `tf.random.Generator` that starts from a seed of `checked_seed`.
 
-    None takes one from Python's `random`, which `keras.utils.set_random_seed` makes repeatable. As
-    an attribute of a layer, a private training lets it draw by the key of the run (see
-    `tfdpnorm.training.step.layer_draws`).
+    None takes one from Python's `random`, which `keras.utils.set_random_seed` makes repeatable.
     """
     key = random.getrandbits(63) if seed is None else seed
     with tf.init_scope():

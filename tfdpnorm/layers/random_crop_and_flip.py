@@ -14,9 +14,7 @@ class RandomCropAndFlip(keras.layers.Layer):
     each call. Without `training=True` images stay as they are.
 
     Privacy:
-        Per-example: a view depends on its own image and on numbers drawn for its place. These are
-        as secret as the noise. In the training step of `tfdpnorm.make_private` they follow from the
-        run's secret key and the number of the update, so that a resumed run draws them again.
+        Per-example: a view depends on its own image and on numbers drawn for its position.
 
     Args:
         padding: Pixels added on each side, at most the size of the images. The mirror

@@ -34,7 +34,6 @@ from tfdpnorm.training.checks.settings import (
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.resume.resumption import NotKept, Resumption
 from tfdpnorm.training.resume.run_folder import RunFolder
-from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 from tfdpnorm.training.step.noised_statistics import (
@@ -135,9 +134,8 @@ def make_private(
             guarantee is the same.
         augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
             view of each row *by itself*: if one row changes the view of another, no guarantee
-            holds. Or a list of K of them, one for each view. Random numbers are drawn for a row's
-            place in the lot, by secret seeds: those of a layer or of `set_random_seed` have no
-            effect in a step.
+            holds. Or a list of K of them, one for each view. Random numbers have to be drawn
+            whatever the rows hold; they may depend on a row's position, and need not be secret.
         validate: How per-example independence is made sure of. True: the model, its loss and its
             augmentation are run on a few made-up rows, to see whether one changes the gradient of
             another (`tfdpnorm.audit.validate`); and before the first update it is proved from the
@@ -411,13 +409,6 @@ def _assemble(
             sum_rounding=settings["sum_rounding"] or 0.0,
         ),
         noise=GaussianNoise(insecure_seed, key, settings["noise_generator"]),
-        layer_draws=LayerDraws(
-            model,
-            checked.views.augmentations,
-            key,
-            insecure_seed,
-            by_rows=not checked.engine.can_be_proved,
-        ),
         physical_batch_size=physical_batch_size,
         validate=validate,
         kept=kept,

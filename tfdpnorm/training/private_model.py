@@ -107,7 +107,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         streams,
         lot_gradients,
         noise,
-        layer_draws,
         physical_batch_size,
         validate,
         kept,
@@ -123,7 +122,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._streams = streams
         self._lot_gradients = lot_gradients
         self._noise = noise
-        self._layer_draws = layer_draws
         self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
@@ -208,9 +206,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
         penalty = regularization_loss(self.model)
-        by_xla = bool(self.jit_compile or tf.config.optimizer.get_jit())
-        with self._layer_draws.of_update(self.update_count, by_xla):
-            clipped = self._lot_gradients.clipped(lot)
+        clipped = self._lot_gradients.clipped(lot)
         gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
         if regularization is not None:
             gradients = added_gradients(gradients, regularization)
@@ -239,7 +235,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        self._layer_draws.make_generators()
         return self._lot_gradients.clipped(lot, for_an_update=False).sums
 
     def test_step(self, data):
@@ -259,9 +254,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
-        self._layer_draws.make_variables()
-        # TensorBoard would write its graph down, which has the secret seeds of random operations.
-        self.train_tf_function = None
         self.train_function = recorded_in_ledger(
             train_function, self, self._noise, self._update_metrics.epsilon
         )

@@ -43,7 +43,7 @@ def test_a_mask_as_large_as_the_batch_is_not_split_over_it(words):
     proof = prove_training(model, "mse", tf.TensorSpec([8, words, 4]), tf.TensorSpec([8, 1]))
     assert proof.holds == (words == 6)
     if not proof.holds:
-        assert "is taken row by row, but is another for each place in the batch" in proof.obstacle
+        assert proof.obstacle.endswith("reads no example")
 
 
 class Film(layers.Layer):

@@ -4,11 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.layers import VariationalDropoutDense, WeightNoise
-from tfdpnorm.training import PrivacyNoiseAsDropout, make_private
+from tfdpnorm.training import make_private
 from tfdpnorm.training.resume import run_folder
 
 _KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
@@ -115,100 +113,3 @@ def test_every_optimizer(name, tmp_path, data, cross_entropy):
 def test_all_optimizers_are_looked_at():
     assert len(OPTIMIZERS) == 28
     assert {"Nadam", "Lion", "Adafactor", "AdamW", "legacy-Ftrl"} <= set(OPTIMIZERS)
-
-
-def with_layers(*layers):
-    def build():
-        made = [make() for make in layers]
-        return keras.Sequential([keras.Input((5,)), *made, keras.layers.Dense(3)])
-
-    return build
-
-
-class Jitter(keras.layers.Layer):
-    """A layer of somebody's own, which holds a generator."""
-
-    def __init__(self):
-        super().__init__()
-        self.numbers = tf.random.Generator.from_seed(4)
-
-    def call(self, inputs, training=None):
-        return inputs + self.numbers.normal(tf.shape(inputs)) if training else inputs
-
-
-def image():
-    return keras.layers.Reshape((5, 1, 1))
-
-
-MODELS = {
-    "dropout": with_layers(lambda: keras.layers.Dense(8), lambda: keras.layers.Dropout(0.5)),
-    "several": with_layers(
-        lambda: keras.layers.GaussianNoise(0.3),
-        lambda: keras.layers.Dropout(0.3, seed=3),
-        lambda: keras.layers.AlphaDropout(0.3),
-        lambda: keras.layers.GaussianDropout(0.3),
-        lambda: keras.Sequential([keras.layers.Dense(8), keras.layers.Dropout(0.5)]),
-    ),
-    "own": with_layers(Jitter),
-    "spatial": with_layers(
-        lambda: keras.layers.Reshape((5, 1)),
-        lambda: keras.layers.SpatialDropout1D(0.5),
-        lambda: keras.layers.Flatten(),
-    ),
-    "images": with_layers(
-        image,
-        lambda: keras.layers.RandomFlip(),
-        lambda: keras.layers.RandomTranslation(0.3, 0.0),
-        lambda: keras.layers.Flatten(),
-    ),
-    "recurrent": with_layers(
-        lambda: keras.layers.Reshape((5, 1)),
-        lambda: keras.layers.LSTM(4, dropout=0.5, recurrent_dropout=0.3, unroll=True),
-    ),
-}
-
-
-@pytest.mark.slow_cases("[!d]*")
-@pytest.mark.parametrize("name", MODELS)
-def test_random_layers(name, tmp_path, data, cross_entropy):
-    check_resumes_to_the_bit(tmp_path, data, cross_entropy, MODELS[name], validate=True)
-
-
-@pytest.mark.slow
-def test_noise_in_the_weights(tmp_path, data, cross_entropy):
-    build = with_layers(lambda: WeightNoise(keras.layers.Dense(4), 0.1))
-    check_resumes_to_the_bit(tmp_path, data, cross_entropy, build, engine="per_example")
-
-
-@pytest.mark.slow_cases("learnt")
-@pytest.mark.parametrize("noise", ["learnt", "public"])
-def test_variational_dropout(noise, tmp_path, data, cross_entropy):
-    """Also with a zeta that follows from the number of the update."""
-    build = with_layers(lambda: VariationalDropoutDense(4, noise=noise, num_examples=40))
-    callbacks = [PrivacyNoiseAsDropout()] if noise == "public" else []
-    rate = keras.optimizers.schedules.InverseTimeDecay(0.4, 1, 1.0)
-    copying = CopyAt(8, tmp_path / "whole", tmp_path / "again")
-    sgd = keras.optimizers.SGD
-    whole = run(tmp_path / "whole", data, build, sgd(rate), cross_entropy, [copying, *callbacks])
-    again = run(tmp_path / "again", data, build, sgd(rate), cross_entropy, callbacks)
-    assert again.ledger.resumes == 1 and again.ledger.recounted == 0
-    for expected, found in zip(whole.model.weights, again.model.weights, strict=True):
-        np.testing.assert_array_equal(found.numpy(), expected.numpy())
-    if noise == "public":
-        assert float(again.model.layers[0].noise_stddev) == pytest.approx(0.4 / 12 / 10)
-
-
-@pytest.mark.slow
-def test_random_layers_in_several_physical_batches(tmp_path, data, cross_entropy):
-    settings = {"physical_batch_size": 4, "compiled": {"steps_per_execution": 2}}
-    check_resumes_to_the_bit(
-        tmp_path, data, cross_entropy, MODELS["several"], "Nadam", checkpoint_every=2, **settings
-    )
-
-
-@pytest.mark.slow
-def test_random_views(tmp_path, data, cross_entropy):
-    views = keras.Sequential([keras.layers.GaussianNoise(0.5), keras.layers.Dropout(0.2)])
-    for engine in ("book_keeping", "per_example"):
-        settings = {"augmentation_multiplicity": 3, "augmentation": views, "engine": engine}
-        check_resumes_to_the_bit(tmp_path / engine, data, cross_entropy, **settings)

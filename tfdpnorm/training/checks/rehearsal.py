@@ -4,7 +4,6 @@ The step that trains is traced and proved anew, in `fit`. By then the data have 
 folder of the run says which engine it has.
 """
 
-import contextlib
 import warnings
 
 import tensorflow as tf
@@ -22,17 +21,9 @@ from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_b
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training.checks.rows import is_ours, refusal_of
-from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
-# Of Keras, too, but they draw one number for all rows of a batch.
-_DRAWING_ONCE = (
-    keras.layers.RandomContrast,
-    keras.layers.RandomCrop,
-    keras.layers.RandomHeight,
-    keras.layers.RandomWidth,
-)
 _UNKNOWN_SIZE = 32
 _MEGABYTE = 1e6
 
@@ -61,7 +52,11 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
     """
     engine = checked.engine
     examined = validate is not False and checked.streams.mode != "lot"
-    if not (examined and engine.takes_unreached) or _is_known_to_fit(model, checked):
+    if not (examined and engine.takes_unreached):
+        return engine, None
+    if _is_known_to_fit(model, checked) and not (
+        engine.runs_rows_apart and _resizing(model, checked)
+    ):
         return engine, None
     rows = physical_rows(plan.num_examples, plan.expected_batch_size, physical_batch_size)
     specs = _lot_specs(model, rows)
@@ -91,16 +86,10 @@ def _is_known_to_fit(model, checked):
     layers = [x for part in (model, *checked.views.augmentations) for x in _layers_of(part)]
     return (
         not _splitting(model)
-        and not any(_draws_once(x) for x in layers)
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
         and all(rule_for(x) is not None for x in weight_owners(model) if x.trainable_weights)
     )
-
-
-def _draws_once(layer):
-    # A noise shape of Dropout may have one place for all rows.
-    return isinstance(layer, _DRAWING_ONCE) or getattr(layer, "noise_shape", None) is not None
 
 
 def _splitting(model):
@@ -121,7 +110,7 @@ def _of_one_size(layer):
     return ValueError(
         f"Expected examples that keep their size, got {type(layer).__name__} {layer.name!r}, which "
         "draws one size for all rows of a batch: those that are run apart would have one each. Use "
-        "RandomZoom or RandomTranslation, which keep the size."
+        'RandomZoom or RandomTranslation, which keep the size, or engine="book_keeping".'
     )
 
 
@@ -163,7 +152,7 @@ def _refused(model, checked, plan, engine, specs, validate):
     def conclude(proof, count):
         del count
         stops = proof is not None and not proof.holds
-        if stops and (validate is True or proof.written):
+        if stops and validate is True:
             raise refusal_of(proof, engine)
         return stops
 
@@ -178,19 +167,12 @@ def _refused(model, checked, plan, engine, specs, validate):
     )
     gradients.compile(None, _any_loss, conclude)
 
-    # As in the step that trains: numbers from a seed that a graph reads are nobody's secret, and a
-    # proof would stop at them.
-    draws = LayerDraws(model, checked.views.augmentations, insecure_seed=0)
-    drawn = draws.of_update if engine.can_be_proved else contextlib.nullcontext
-
     def step(lot):
-        with drawn(tf.zeros([], tf.int64)):
-            return gradients.clipped(lot).sums
+        return gradients.clipped(lot).sums
 
     try:
         with undisturbed(model, *checked.views.augmentations), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the step that trains warns again
-            draws.make_variables()
             traced(step, (specs,))
     except Exception as error:  # whatever code of the user's raises
         cause = cause_of(error)

@@ -19,7 +19,7 @@ _PROVED = (
 )
 _APART = (
     _RESTS + "each example's gradient is computed by itself, by the engine {engine!r}, in a "
-    "graph that changes no variable."
+    "graph in which no example changes a variable."
 )
 _PROBED = "Per-example independence, beyond what the probe tries: the proof stopped at {obstacle}."
 _FOREIGN = (
@@ -171,7 +171,7 @@ class RowChecks:
         if proof is None:
             ledger.exclude(_UNKNOWN_SIZE)
         elif not proof.holds:
-            if self._validate is True or proof.written:  # which no missing rule explains
+            if self._validate is True:
                 raise refusal_of(proof, engine)
             ledger.exclude(_PROBED.format(obstacle=proof.obstacle))
         elif engine.can_be_proved:
@@ -229,13 +229,6 @@ def refusal_of(proof, engine):
         return ValueError(
             f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
             f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
-        )
-    if proof.written:
-        return ValueError(
-            f"Expected variables that do not change within an update, got {proof.written[0]}. Rows "
-            "that are run later would read another value, and the last one, which is released "
-            "without noise, tells how many physical batches the lots had. Change it after each "
-            "update: keras.callbacks.LambdaCallback(on_train_batch_end=...)."
         )
     if engine.runs_rows_apart:
         return ValueError(

@@ -62,8 +62,7 @@ def check_no_strategy(model):
 def check_no_auto_clustering():
     """Refuses TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
 
-    Which parts, nothing shows: it may be operations that draw, whose secret seeds XLA does not look
-    at, or the noise, which XLA may not be able to compile.
+    Which parts, nothing shows: it may be the noise, which XLA may not be able to compile.
 
     Raises:
         ValueError: naming the flag.

@@ -23,11 +23,9 @@ class Checkpointing(keras.callbacks.Callback):
     variables of every callback that has a method `training_state(model)`, which returns a list of
     them, what EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with, and a description
     of optimizer, loss, model, augmentation and public batch, which a resumed run has to share.
-    Random layers need no state: they draw by the run's key and the number of the update
-    (`LayerDraws`). Not saved: the weights that EarlyStopping may restore, the state of other
-    callbacks, and counters inside of TensorFlow, by which operations such as `tf.random.normal`
-    draw. Updates that are repeated with these come out otherwise; they are counted again as far as
-    the budget allows.
+    Not saved: the weights that EarlyStopping may restore, the state of other callbacks, and what
+    random layers draw from. Updates that are repeated with these come out otherwise; they are
+    counted again as far as the budget allows.
 
     Args:
         private: `PrivateModel`, compiled.

@@ -72,8 +72,7 @@ class PhysicalBatches:
             options = {"broadcast": broadcast, "observe": observe}
             return traced(lambda *rows: function(rows, **options), specs)
 
-        several = _several(lot)
-        proof, computed, broadcast = prove_traced(trace, count, public, several_batches=several)
+        proof, computed, broadcast = prove_traced(trace, count, public)
         if self._conclude(proof, count):
             _check_other_size(lambda *rows: function(rows, broadcast=broadcast), specs, count)
         return computed, broadcast
@@ -91,8 +90,7 @@ class PhysicalBatches:
         if tf.executing_eagerly() or count is None:
             return function
         computed = traced(function, specs)
-        proof = prove_outputs(computed.graph, count, public, several_batches=_several(lot))
-        self._conclude(proof, count)
+        self._conclude(prove_outputs(computed.graph, count, public), count)
         return computed
 
 
@@ -101,11 +99,6 @@ def _specs(lot):
     specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
     known = all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(specs))
     return specs, specs[-1].shape[0] if known else None
-
-
-def _several(lot):
-    """Whether the lot may be more than one physical batch."""
-    return lot.mask.shape[0] != 1
 
 
 def _check_other_size(function, specs, count):

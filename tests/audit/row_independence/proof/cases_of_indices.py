@@ -38,6 +38,47 @@ def numbers(x):
 
 
 INDICES = {
+    "the_example_before": (lambda x: tf.gather(x, NUMBERS - 1), [spec(4)], MIXED),
+    "the_example_behind": (lambda x: tf.gather(x, (NUMBERS + 1) % P), [spec(4)], MIXED),
+    "the_example_itself": (lambda x: tf.gather(x, (NUMBERS + P) % P), [spec(4)], FIRST),
+    "from_the_end": (lambda x: tf.gather(x, P - 1 - NUMBERS), [spec(4)], MIXED),
+    "the_example_before_by_pairs": (
+        lambda x, i: tf.gather_nd(x, tf.stack([(NUMBERS - 1) % P, i % 4], 1)),
+        [spec(4, 2), ONE],
+        MIXED,
+    ),
+    "an_example_by_chance": (
+        lambda x: tf.gather(x, tf.random.uniform([P], 0, P, INTS) % P),
+        [spec(4)],
+        MIXED,
+    ),
+    "in_an_order_of_chance": (lambda x: tf.gather(x, tf.random.shuffle(NUMBERS)), [spec(4)], MIXED),
+    "a_step_by_chance": (
+        lambda x: tf.gather(x, tf.random.uniform([P, 2], 0, 4, INTS), batch_dims=1),
+        [spec(4)],
+        FIRST,
+    ),
+    "put_one_further": (
+        lambda x: tf.scatter_nd(((NUMBERS + 1) % P)[:, None], x, [P, 4]),
+        [spec(4)],
+        MIXED,
+    ),
+    "added_one_further": (
+        lambda x: tf.tensor_scatter_nd_add(x, ((NUMBERS + 1) % P)[:, None], x),
+        [spec(4)],
+        MIXED,
+    ),
+    "added_to_itself": (
+        lambda x: tf.tensor_scatter_nd_add(x, NUMBERS[:, None], x),
+        [spec(4)],
+        FIRST,
+    ),
+    "segments_of_two_examples": (
+        lambda x: tf.math.unsorted_segment_sum(x, NUMBERS // 2, P),
+        [spec(4)],
+        MIXED,
+    ),
+    "weighed_by_a_matrix_of_positions": (lambda x: tf.eye(P) @ x, [spec(4)], MIXED),
     "flat_places": (lambda x, i: tf.gather(flat(x), own(i)), [spec(4, 2), I5], FIRST),
     "flat_places_that_may_be_others": (
         lambda x, i: tf.gather(flat(x), own(i, 5) % 12),
@@ -210,11 +251,10 @@ INDICES = {
         [spec(4)],
         MIXED,
     ),
-    # Public numbers, which are others at each place.
     "drawn_classes": (
         lambda x: tf.random.stateless_categorical(x, 5, [1, 2]),
         [spec(4)],
-        MIXED,
+        FIRST,
     ),
     "drawn_examples": (
         lambda x: tf.random.stateless_categorical(tf.transpose(x), P, [1, 2]),
@@ -232,18 +272,17 @@ INDICES = {
         [spec(4)],
         Rows(0, 2),
     ),
-    # At home, but a function of the place.
     "put_at_home_in_another_order_each": (
         lambda x: tf.scatter_nd([[1], [1], [3], [2], [4], [5]], tf.repeat(x, 2, 0), [6, 4]),
         [spec(4)],
-        MIXED,
+        Rows(0, 2),
     ),
-    "another_step_of_each": (lambda x: tf.gather(flat(x), [1, 6, 11]), [spec(4, 2)], MIXED),
+    "another_step_of_each": (lambda x: tf.gather(flat(x), [1, 6, 11]), [spec(4, 2)], FIRST),
     "the_same_step_of_each": (lambda x: tf.gather(flat(x), [2, 6, 10]), [spec(4, 2)], FIRST),
     "another_step_of_each_by_pairs": (
         lambda x: tf.gather_nd(x, [[0, 1], [1, 2], [2, 3]]),
         [spec(4, 2)],
-        MIXED,
+        FIRST,
     ),
     "the_same_step_of_each_by_pairs": (
         lambda x: tf.gather_nd(x, [[0, 3], [1, 3], [2, 3]]),
@@ -253,7 +292,7 @@ INDICES = {
     "steps_from_another_first_on": (
         lambda x, i: tf.gather(flat(x), i % 2 + tf.constant([[0], [5], [10]], INTS)),
         [spec(4, 2), I5],
-        MIXED,
+        FIRST,
     ),
     "steps_from_the_same_first_on": (
         lambda x, i: tf.gather(flat(x), i % 2 + tf.constant([[1], [5], [9]], INTS)),
@@ -265,7 +304,7 @@ INDICES = {
             flat(x), tf.maximum(i % 2 + tf.constant([[0], [4], [8]], INTS), [[1], [4], [8]])
         ),
         [spec(4, 2), I5],
-        MIXED,
+        FIRST,
     ),
     "clipped_at_no_place": (
         lambda x, i: tf.gather(
@@ -277,17 +316,17 @@ INDICES = {
     "steps_with_another_stride": (
         lambda x, i: tf.gather(flat(x), i % 2 * (NUMBERS[:, None] + 1) + 4 * NUMBERS[:, None]),
         [spec(4, 2), I5],
-        MIXED,
+        FIRST,
     ),
-    "the_range_is_not_of_rows": (
+    "flat_places_as_numbers": (
         lambda x, i: tf.cast(own(i), tf.float32),
         [spec(4, 2), I5],
-        MIXED,
+        FIRST,
     ),
     "put_at_another_place_of_each": (
         lambda x: tf.scatter_nd([[0, 1], [1, 2], [2, 3]], x, [P, 4, 2]),
         [spec(2)],
-        MIXED,
+        FIRST,
     ),
     "put_at_the_same_place_of_each": (
         lambda x: tf.scatter_nd([[0, 3], [1, 3], [2, 3]], x, [P, 4, 2]),
@@ -297,17 +336,17 @@ INDICES = {
     "updates_that_differ": (
         lambda x, i: tf.tensor_scatter_nd_add(x, pairs(i % 4), constant(P, 2)),
         [spec(4, 2), ONE],
-        MIXED,
+        FIRST,
     ),
     "put_onto_what_differs": (
         lambda x, i: tf.tensor_scatter_nd_add(constant(P, 4, 2), pairs(i % 4), x[:, 0]),
         [spec(4, 2), ONE],
-        MIXED,
+        FIRST,
     ),
     "segments_put_in_another_order_each": (
         lambda x: tf.math.unsorted_segment_sum(flat(x), [0, 1, 2, 3, 5, 4], 6),
         [spec(2, 2)],
-        MIXED,
+        Rows(0, 2),
     ),
     "segments_put_in_the_same_order_each": (
         lambda x: tf.math.unsorted_segment_sum(flat(x), [1, 0, 3, 2, 5, 4], 6),
@@ -317,7 +356,7 @@ INDICES = {
     "weights_of_bins_that_differ": (
         lambda i: tf.math.bincount(i, weights=constant(P, 5), minlength=4, maxlength=4, axis=-1),
         [I5],
-        MIXED,
+        FIRST,
     ),
     "joined_words": (
         lambda i: tf.strings.join([tf.as_string(i), "_", tf.as_string(i[:, ::-1])]),

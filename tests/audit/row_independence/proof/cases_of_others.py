@@ -152,7 +152,7 @@ OTHERS = {
     "scattered_examples": (
         lambda x: tf.tensor_scatter_nd_sub(x, [[1], [2]], constant(2, 4)),
         [spec(4)],
-        MIXED,
+        FIRST,
     ),
     "gathered_from_a_list": (
         lambda x: over_columns(

@@ -81,11 +81,11 @@ PARTS = {
     "unstack_of_the_batch": (lambda x: tf.unstack(x, axis=0)[0], [spec(4)], MIXED),
     "stack": (lambda x, y: tf.stack([x, y], axis=1), [spec(4), spec(4)], FIRST),
     "stack_before": (lambda x, y: tf.stack([x, y]), [spec(4), spec(4)], Rows(1)),
-    "stack_with_constants": (lambda x: tf.stack([x, constant(P, 4)], 2), [spec(4)], MIXED),
+    "stack_with_constants": (lambda x: tf.stack([x, constant(P, 4)], 2), [spec(4)], FIRST),
     "stack_with_one_row": (lambda x: tf.stack([x, for_each(constant(4))], 2), [spec(4)], FIRST),
     "stack_of_other_axes": (lambda x: tf.stack([x, tf.transpose(x)], 2), [spec(P)], MIXED),
     "concat": (lambda x, y: tf.concat([x, y], 1), [spec(4), spec(2)], FIRST),
-    "concat_with_constants": (lambda x: tf.concat([x, constant(P, 2)], 1), [spec(4)], MIXED),
+    "concat_with_constants": (lambda x: tf.concat([x, constant(P, 2)], 1), [spec(4)], FIRST),
     "concat_with_one_row": (lambda x: tf.concat([x, for_each(constant(2))], 1), [spec(4)], FIRST),
     "concat_of_the_batch": (lambda x, y: tf.concat([x, y], 0), [spec(4), spec(4)], Rows(0, 1, 2)),
     "siamese": (
@@ -97,7 +97,7 @@ PARTS = {
     "joined_with_a_batch_of_constants": (
         lambda x: tf.concat([constant(P, 4), x], 0),
         [spec(4)],
-        MIXED,
+        Rows(0, 1, 2),
     ),
     "joined_with_a_batch_of_one_row": (
         lambda x: tf.concat([for_each(constant(4)), x], 0),

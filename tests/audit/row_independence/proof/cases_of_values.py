@@ -27,7 +27,7 @@ def for_each(x):
 BROADCASTS = {
     "with_a_weight": (lambda x: x + constant(4), [spec(4)], FIRST),
     "with_a_weight_of_higher_rank": (lambda x: x + constant(5, 1, 4), [spec(4)], Rows(1)),
-    "with_a_row_for_each_place": (lambda x: x * constant(P, 4), [spec(4)], MIXED),
+    "with_a_row_for_each_place": (lambda x: x * constant(P, 4), [spec(4)], FIRST),
     "with_one_row_for_all": (lambda x: x * for_each(constant(4)), [spec(4)], FIRST),
     "two_of_rows": (lambda x, y: x + y, [spec(4), spec(4)], FIRST),
     "axis_of_size_1": (lambda x, y: x + y, [spec(4), spec(1)], FIRST),

@@ -237,7 +237,7 @@ def test_the_hinge_losses_are_not_proved_since_one_label_changes_the_reading_of_
 def test_an_augmentation_without_a_gradient_is_proved_before_the_first_trained_layer():
     random = layers.RandomContrast(0.2)
     model = keras.Sequential([keras.Input((4, 4, 3)), random, layers.Flatten(), layers.Dense(3)])
-    proof = proof_of(model, spec(4, 4, 3), several_batches=False)
+    proof = proof_of(model, spec(4, 4, 3))
     assert proof.holds, proof.obstacle
 
 
@@ -249,20 +249,12 @@ DRAWN_FOR_A_BATCH = {
 
 
 @pytest.mark.parametrize("name", DRAWN_FOR_A_BATCH)
-def test_what_is_drawn_for_a_whole_physical_batch_is_refused_unless_there_is_but_one(name):
-    """Without one example, others get the number of another physical batch."""
-
-    def proof(**options):
-        drawn = DRAWN_FOR_A_BATCH[name]()
-        behind = [layers.Flatten(), layers.Dense(3)]
-        model = keras.Sequential([keras.Input((4, 4, 3)), drawn, *behind])
-        return proof_of(model, spec(4, 4, 3), **options)
-
-    several, one = proof(), proof(several_batches=False)
-    assert not several.holds and not several.failed
-    assert "drawn once for a whole physical batch" in several.obstacle
-    assert several.culprit is several.batch_wide[0]
-    assert one.holds and not one.batch_wide
+def test_what_is_drawn_for_a_whole_physical_batch_is_proved(name):
+    """Positions are drawn across all physical batches, so that none of them tells an example."""
+    behind = [layers.Flatten(), layers.Dense(3)]
+    model = keras.Sequential([keras.Input((4, 4, 3)), DRAWN_FOR_A_BATCH[name](), *behind])
+    proof = proof_of(model, spec(4, 4, 3))
+    assert proof.holds, proof.obstacle
 
 
 def test_views_of_an_example_are_so_many_rows():
@@ -283,10 +275,8 @@ def test_views_of_an_example_are_so_many_rows():
         proof_of(model, spec(2, 5), loss, spec(3), make_forward=make_forward)
 
 
-# Not proved: words of different numbers make ragged tensors. One is proved only where a lot is one
-# physical batch, since RandomContrast draws for a whole one. The last is refused by the engine.
+# Not proved: words of different numbers make ragged tensors. The last is refused by the engine.
 BEYOND = ("public_words",)
-IN_ONE_BATCH = ("random_layers",)
 REFUSED = ("kernel_that_calls_normalise",)
 
 
@@ -304,6 +294,5 @@ def test_the_sound_models_of_the_probe(name):
         parts = [tf.cast(p, tf.float32) for p in tf.nest.flatten(predictions)]
         return tf.add_n([tf.reduce_sum(tf.reshape(p, [P, -1]), 1) for p in parts])
 
-    several = name not in IN_ONE_BATCH
-    proof = proof_of(model, tf.nest.map_structure(full, inputs), loss, several_batches=several)
+    proof = proof_of(model, tf.nest.map_structure(full, inputs), loss)
     assert proof.holds == (name not in BEYOND), proof.obstacle

@@ -7,6 +7,7 @@ from tests.audit.row_independence.proof import (
     cases_of_indices,
     cases_of_others,
     cases_of_places,
+    cases_of_positions,
     cases_of_values,
 )
 from tests.audit.row_independence.proof.cases_of_values import FIRST, MIXED
@@ -24,11 +25,12 @@ TABLES = {
     "control": cases_of_places.CONTROL,
     "others": cases_of_others.OTHERS,
     "indices": cases_of_indices.INDICES,
+    "positions": cases_of_positions.POSITIONED,
 }
 CASES = {f"{t}-{name}": case for t, table in TABLES.items() for name, case in table.items()}
 
 
-CHANCE = ("dropout", "on_chance")  # no two runs are the same
+CHANCE = ("dropout", "on_chance", "by_chance", "chosen")  # no two runs are the same
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -51,7 +53,15 @@ GRADIENTS = sorted(
     and all(s.dtype.is_floating for s in specs)
 )
 # Without a gradient, or with one that passes through a kernel that has no rule.
-NO_GRADIENT = ("compared", "argmax", "top_k", "identity", "images-contrast", "drawn_classes")
+NO_GRADIENT = (
+    "compared",
+    "argmax",
+    "top_k",
+    "identity",
+    "images-contrast",
+    "drawn_classes",
+    "index_in_the_batch",
+)
 NO_GRADIENT += CHANCE
 
 

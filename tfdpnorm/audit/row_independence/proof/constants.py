@@ -221,15 +221,6 @@ FOLDS = {
 }
 
 
-def folded(op, k, inputs):
-    """Output k of an operation that moves the entries of given arrays; None if it is not known."""
-    try:
-        values = FOLDS[op.type](op, *inputs)
-    except (KeyError, ValueError, IndexError, TypeError, ArithmeticError):
-        return None
-    return np.asarray(values[k] if isinstance(values, list) else values)
-
-
 def _offsets(axis, shapes):
     offsets, at = [], 0
     for shape in shapes:

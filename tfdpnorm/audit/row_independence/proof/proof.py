@@ -1,12 +1,12 @@
 """Proof that each output of a function keeps the examples apart."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.proof import rules
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free, Mixed, Rows
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed, Rows
 from tfdpnorm.audit.row_independence.proof.walk import Walk
 from tfdpnorm.keras_compat.graphs import traced
 
@@ -22,39 +22,30 @@ class Claim:
         per_example: How many entries of the first axis belong to each example.
         verdict: The verdict on it: `Free`, `Rows`, `ListOf` or `Mixed`.
         may_be_free: Whether a tensor that no example changes will do.
-        row_by_row: Whether entry i of it is taken for example i's, so that one that no example
-            changes has to be the same for all of them.
     """
 
     what: str
     per_example: int
     verdict: object
     may_be_free: bool = True
-    row_by_row: bool = False
 
     @property
     def holds(self):
         """Whether the claim is proved."""
-        if isinstance(self.verdict, Free):
-            return self.may_be_free and not self._tells_places_apart
+        if self.verdict == FREE:
+            return self.may_be_free
         return self.verdict == Rows(0, self.per_example)
-
-    @property
-    def _tells_places_apart(self):
-        return self.row_by_row and self.verdict.draws_for(Rows(0, self.per_example)) != frozenset()
 
     @property
     def reads_no_example(self):
         """Whether it fails only since the tensor depends on no example."""
-        return isinstance(self.verdict, Free) and not self.may_be_free
+        return self.verdict == FREE and not self.may_be_free
 
     def __str__(self):
         if self.holds:
             return f"{self.what}: proved, {self.verdict}"
         if self.reads_no_example:
             return f"{self.what}: reads no example"
-        if isinstance(self.verdict, Free):
-            return f"{self.what}: is taken row by row, but is another for each place in the batch"
         return f"{self.what}: expected {Rows(0, self.per_example)}, got {self.verdict}"
 
 
@@ -68,29 +59,17 @@ class Proof:
         operations: How many operations the graph has, functions that it calls not counted.
         broadcast_layers: Tuple of layers that read no example and whose output is broadcast to all
             examples: the engine has to be told (see `tfdpnorm.gradients.book_keeping`).
-        batch_wide: Tuple of `Mixed`: what rows depend on that is drawn once for a whole physical
-            batch. Without one example of a lot, others move to another of its physical batches, and
-            get what is drawn there. Empty if a lot is one physical batch.
-        written: Tuple of `Mixed`: where variables get new values, such as counters. Their values
-            would tell how many physical batches a lot has, and the rows of one from those of
-            another. Empty if a lot is one physical batch, unless its rows may run one by one.
     """
 
     claims: tuple
     state_faults: tuple = ()
     operations: int = 0
     broadcast_layers: tuple = ()
-    batch_wide: tuple = ()
-    written: tuple = ()
 
     @property
     def holds(self):
-        """Whether all claims are proved, no state depends on examples, and no row on its batch."""
-        return all(claim.holds for claim in self.claims) and not self._found
-
-    @property
-    def _found(self):
-        return (*self.state_faults, *self.written, *self.batch_wide)
+        """Whether all claims are proved, and no state depends on examples."""
+        return all(claim.holds for claim in self.claims) and not self.state_faults
 
     @property
     def failed(self):
@@ -102,13 +81,13 @@ class Proof:
         """What stopped the proof first, in words; None if nothing did."""
         for claim in self.failed:
             return str(claim)
-        return next(map(str, self._found), None)
+        return next(map(str, self.state_faults), None)
 
     @property
     def culprit(self):
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
-        return next(iter([*mixed, *self._found]), None)
+        return next(iter([*mixed, *self.state_faults]), None)
 
 
 class Found(NamedTuple):
@@ -117,18 +96,13 @@ class Found(NamedTuple):
     verdicts: list
     state_faults: tuple
     operations: int
-    batch_wide: tuple
-    written: tuple
 
-    def proof(self, claims, broadcast_layers=(), *, several_batches=True):
-        """The `Proof` with these claims; see `prove` for the arguments."""
-        of_batches = (self.batch_wide, self.written) if several_batches else ((), ())
-        return Proof(
-            tuple(claims), self.state_faults, self.operations, broadcast_layers, *of_batches
-        )
+    def proof(self, claims, broadcast_layers=()):
+        """The `Proof` with these claims."""
+        return Proof(tuple(claims), self.state_faults, self.operations, broadcast_layers)
 
 
-def prove(function, specs, examples, per_example=1, several_batches=True):
+def prove(function, specs, examples, per_example=1):
     """Proves that each output of a function keeps the examples apart.
 
     Args:
@@ -137,8 +111,6 @@ def prove(function, specs, examples, per_example=1, several_batches=True):
             argument of `function`: the rows of P examples, one each.
         examples: P.
         per_example: How many entries of the first axis of each output belong to one example.
-        several_batches: Whether a lot may have several physical batches, so that what is drawn once
-            for one of them must not reach the rows, and no variable may change.
 
     Returns:
         `Proof` with a claim for each output.
@@ -148,26 +120,21 @@ def prove(function, specs, examples, per_example=1, several_batches=True):
         Exception: whatever `function` raises.
     """
     check_specs(specs, examples)
-    options = {"per_example": per_example, "several_batches": several_batches}
-    return prove_outputs(traced_function(function, specs).graph, examples, **options)
+    return prove_outputs(traced_function(function, specs).graph, examples, per_example=per_example)
 
 
-def prove_outputs(graph, examples, public=(), per_example=1, several_batches=True):
+def prove_outputs(graph, examples, public=(), per_example=1):
     """As `prove`, for the outputs of a graph; `public` as in `verdicts_of`."""
     found = verdicts_of(graph, examples, public=public)
-    claims = [
-        Claim(f"output {i}", per_example, v, row_by_row=True) for i, v in enumerate(found.verdicts)
-    ]
-    return found.proof(claims, several_batches=several_batches)
+    return found.proof(Claim(f"output {i}", per_example, v) for i, v in enumerate(found.verdicts))
 
 
 def prove_state(graph, examples, public=()):
-    """Proves only that no state depends on examples, nor changes at all, as `prove_outputs`.
+    """Proves only that no state depends on examples, as `prove_outputs`.
 
-    For engines that run each row by itself. They may run one after the other, and what the first of
-    them changes, the second one reads.
+    For engines that run each row by itself.
     """
-    return replace(verdicts_of(graph, examples, [], public).proof([]), batch_wide=())
+    return verdicts_of(graph, examples, [], public).proof([])
 
 
 def traced_function(function, specs):
@@ -208,7 +175,7 @@ def verdicts_of(graph, examples, tensors=None, public=()):
     verdicts = [next(found) if tf.is_symbolic_tensor(t) else FREE for t in tensors]
     faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
     operations = len(graph.get_operations())
-    return Found(verdicts, faults, operations, walk.draws.batch_wide, walk.draws.written)
+    return Found(verdicts, faults, operations)
 
 
 def forward_verdicts(graph, examples, tensors):

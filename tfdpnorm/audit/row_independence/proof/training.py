@@ -45,7 +45,7 @@ class Traced(NamedTuple):
         per_example: How many entries of its first axis belong to one example.
         gradient: Number of the gradient by it, among all that are claimed of; None for others.
         tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
-        row_by_row: See `Claim`.
+        may_be_free: See `Claim`.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Traced(NamedTuple):
     per_example: int
     gradient: int | None = None
     tap: object = None
-    row_by_row: bool = False
+    may_be_free: bool = True
 
 
 def prove_training(model, loss, x, y, *, make_forward=None, **options):
@@ -100,7 +100,6 @@ def prove_book_keeping(
     variables=None,
     rows_per_example=1,
     loss_scale=1.0,
-    several_batches=True,
 ):
     """Proves that the tensors that book-keeping works with keep the examples apart.
 
@@ -116,7 +115,6 @@ def prove_book_keeping(
         variables: The variables to differentiate by; None for all that are trainable.
         rows_per_example: How many consecutive rows the loss_fn runs the model on for each row.
         loss_scale: What the losses are multiplied by before the backward pass.
-        several_batches: See `prove_pass`.
 
     Returns:
         `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
@@ -148,10 +146,10 @@ def prove_book_keeping(
 
         return traced_function(clipped_sum, (x, y, vector, vector))
 
-    return prove_traced(traced, examples, several_batches=several_batches)[0]
+    return prove_traced(traced, examples)[0]
 
 
-def prove_traced(trace, examples, public=(), several_batches=True):
+def prove_traced(trace, examples, public=()):
     """Proves a pass of book-keeping; traces it once more if layers turn out to read no example.
 
     Args:
@@ -159,7 +157,6 @@ def prove_traced(trace, examples, public=(), several_batches=True):
             sample_weight, mask), each [P, ...], and returns the `ConcreteFunction`.
         examples: P.
         public: See `verdicts_of`.
-        several_batches: See `prove_pass`.
 
     Returns:
         Triple of the `Proof` of the last trace, that trace, and the tuple of layers that it gives a
@@ -180,7 +177,7 @@ def prove_traced(trace, examples, public=(), several_batches=True):
             if not found:
                 raise
         else:
-            proof = prove_pass(function.graph, kept[1], examples, public, several_batches)
+            proof = prove_pass(function.graph, kept[1], examples, public)
             found = tuple(layer for layer in proof.broadcast_layers if layer not in broadcast)
             if not found:
                 _check_computed_alike(first or kept[0], kept[0], broadcast)
@@ -199,7 +196,7 @@ def _check_computed_alike(first, last, broadcast):
         )
 
 
-def prove_pass(graph, kept, examples, public=(), several_batches=True):
+def prove_pass(graph, kept, examples, public=()):
     """Proves per-example independence of a traced pass of book-keeping.
 
     Args:
@@ -207,8 +204,6 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
         kept: The `tfdpnorm.gradients.BookKept` of the pass.
         examples: P.
         public: See `verdicts_of`.
-        several_batches: Whether a lot may have several physical batches, so that nothing that is
-            drawn once for a whole one may reach the rows, and no variable may change.
 
     Returns:
         See `prove_book_keeping`.
@@ -217,7 +212,7 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
     tensors = [t.tensor for t in seen]
     found = verdicts_of(graph, examples, tensors, public)
     claims = [
-        Claim(t.what, t.per_example, v, row_by_row=t.row_by_row)
+        Claim(t.what, t.per_example, v, may_be_free=t.may_be_free)
         for t, v in zip(seen, found.verdicts, strict=True)
     ]
     for i, each in enumerate(seen):
@@ -227,7 +222,7 @@ def prove_pass(graph, kept, examples, public=(), several_batches=True):
     pairs = zip(seen, claims, strict=True)
     watched = [(t.tap, t.tensor, c.reads_no_example) for t, c in pairs if t.tap]
     layers = _broadcast_layers(watched, kept.losses, examples)
-    return found.proof(claims, layers, several_batches=several_batches)
+    return found.proof(claims, layers)
 
 
 def _broadcast_of_other_rows(kept, examples):
@@ -274,12 +269,13 @@ def _claimed(kept):
                 continue  # what this call gives here does not reach the loss
             reached = True
             found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1, tap))
-            found.append(Traced(f"the gradient by what {layer} gives", b, rows, row_by_row=True))
+            found.append(Traced(f"the gradient by what {layer} gives", b, rows))
         if reached:
             what = f"what the rule of {layer} remembers"
             count = tap.watched[0].shape[:1] if tap.rule.splits_by_size else None
             found += [
-                Traced(what, value, rows, row_by_row=value.shape[:1] == count)
+                # What the rule takes for rows has to be of rows.
+                Traced(what, value, rows, may_be_free=value.shape[:1] != count)
                 for value in remembered_tensors(tap.remembered)
             ]
     return found

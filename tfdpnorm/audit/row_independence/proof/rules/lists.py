@@ -2,15 +2,12 @@
 
 Lemma. A list whose length is free and whose elements are all of rows, laid out in one way, or free,
 stays so if such elements are put at free places, and what is taken from free places is one of them.
-Free elements among rows have to be the same for all examples; a list begins with zeros, which are.
 Stacked, the elements get an axis before their own.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule, static_shape
+from tfdpnorm.audit.row_independence.proof.registry import rule, static_shape
 from tfdpnorm.audit.row_independence.proof.verdicts import (
-    EVEN,
     FREE,
-    Free,
     ListOf,
     Mixed,
     Rows,
@@ -26,7 +23,7 @@ def _element(node, i):
     """The verdict on the elements of the list in input i, or None."""
     verdict = node.verdicts[i]
     if verdict == FREE:
-        return verdict  # what is known of a list that is free is known of its elements
+        return verdict
     return verdict.element if isinstance(verdict, ListOf) else None
 
 
@@ -38,13 +35,11 @@ def _given(node, element, output):
     return element
 
 
-def _with(node, element, new, i):
-    """The list with another element, input i."""
-    node.apart([i])
-    found = join(element, new, node.draws)
+def _with(node, element, new):
+    """The list with another element."""
+    found = join(element, new)
     if found is None:
-        free = any(isinstance(v, Free) for v in (element, new))
-        return node.mixed(UNEVEN if free else f"holds {element} and {new}")
+        return node.mixed(f"holds {element} and {new}")
     return found if isinstance(found, Mixed) else ListOf(found)
 
 
@@ -69,7 +64,7 @@ def _resize(node):
 @rule("TensorListPushBack")
 def _push(node):
     element = _element(node, 0)
-    return node.mixed(_NO_LIST) if element is None else _with(node, element, node.verdicts[1], 1)
+    return node.mixed(_NO_LIST) if element is None else _with(node, element, node.verdicts[1])
 
 
 @rule("TensorListPopBack")
@@ -85,7 +80,7 @@ def _set(node):
     element = _element(node, 0)
     if element is None or not node.all_free([1]):
         return node.mixed(_PLACES)
-    return _with(node, element, node.verdicts[2], 2)
+    return _with(node, element, node.verdicts[2])
 
 
 @rule("TensorListGetItem")
@@ -101,7 +96,6 @@ def _stack(node):
     element = _element(node, 0)
     if element is None or not node.all_free(range(1, len(node.verdicts))):
         return node.mixed(_PLACES)
-    node.apart(range(1, len(node.verdicts)))
     if not isinstance(element, Rows):
         return node.mixed("stacks lists") if isinstance(element, ListOf) else element
     return _given(node, element.at(element.axis + 1), 0)
@@ -112,7 +106,6 @@ def _from_tensor(node):
     rows = node.of_rows(0)
     if rows is None or rows.axis == 0:
         return node.mixed("makes a list of the examples")
-    node.apart(range(1, len(node.verdicts)))
     return ListOf(rows.at(rows.axis - 1))
 
 
@@ -124,9 +117,9 @@ def _concat(node):
 @rule("OptionalFromValue")
 def _optional(node):
     """An optional is a list of values, or of none: conditions hand them on to their gradient."""
-    found = ListOf(EVEN)
-    for i, verdict in enumerate(node.verdicts):
-        found = _with(node, found.element, verdict, i)
+    found = ListOf(FREE)
+    for verdict in node.verdicts:
+        found = _with(node, found.element, verdict)
         if isinstance(found, Mixed):
             return found
     return found

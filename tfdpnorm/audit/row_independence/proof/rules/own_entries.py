@@ -2,10 +2,8 @@
 
 Lemma. Let an entry of a tensor of indices, or of what is put by them, belong to example i. If in
 every run the places that it may name, known by their bounds, belong to example i as well, then to
-take or put entries there lets no examples meet. An axis of rows has m entries for each example, and
-those of example i begin m i further on than the first one's. So if the places less m i, and the
-other numbers of the same index, are of rows, or are constants that are the same for all examples,
-then the same is done at the place of each.
+take or put entries there lets no examples meet. So `range(P) * n + k` with 0 <= k < n names entries
+of its own example among n for each, and `range(P) - 1` does not.
 """
 
 import numpy as np
@@ -35,40 +33,64 @@ def layout(found, axis, examples):
     return rows if np.array_equal(found, owners(rows, examples)) else None
 
 
-def point_home(node, i, own, target, number=None):
-    """Whether indices name entries of their own example, and the same ones for each.
+def named(node, i, target, number=None):
+    """The example whose entries each index names, whatever the examples are.
 
     Args:
         node: `Node`.
         i: Number of the input with the indices.
-        own: `Rows` of what the indices, or what is put by them, belong to, on an axis of theirs.
         target: `Rows` of the axis that the indices count on.
         number: Which of the numbers on the last axis counts there, if these are an index together;
             None if each entry is an index.
+
+    Returns:
+        Array of the indices' shape, without the last axis if it holds the numbers of one index.
+        None if that is not known, or an index may be outside of the axis.
     """
-    bounds, shifted = node.bounds(i), node.shifted(i)
-    if bounds is None or shifted is None:
-        return False
-    if isinstance(shifted.remainder, Rows) and shifted.remainder != own:
-        return False
-    shape = [1] * shifted.offset.ndim
-    shape[own.axis] = -1
-    owner = owners(own, node.examples).reshape(shape)
-    counting = (..., slice(None) if number is None else slice(number, number + 1))
-    low, high = (end[counting] for end in bounds)
+    bounds = node.bounds(i)
+    if bounds is None:
+        return None
+    low, high = (end if number is None else end[..., number] for end in bounds)
     m = target.per_example
     inside = (low >= 0).all() and (high < target.size(node.examples)).all()
-    at_home = (low // m == high // m).all() and (low // m % node.examples == owner).all()
-    relative = shifted.offset.copy()
-    relative[counting] -= m * owner
-    return bool(inside and at_home and _same_for_all(relative, own, node.examples))
+    return low // m % node.examples if inside and (low // m == high // m).all() else None
 
 
-def _same_for_all(array, rows, examples):
-    """Whether the entries of an array, laid out as rows, are the same for all examples."""
-    entries = np.moveaxis(array, rows.axis, 0)
-    entries = entries.reshape(rows.blocks, examples, rows.per_example, -1)
-    return (entries == entries[:, :1]).all()
+def taken(node, i, target, number=None):
+    """The `Rows` of entries that are taken along the axis of the examples; None if they may meet.
+
+    Args:
+        node: `Node`, with indices that are free or of rows.
+        i: See `named`.
+        target: See `named`.
+        number: See `named`.
+    """
+    found, verdict = named(node, i, target, number), node.verdicts[i]
+    if found is None:
+        return None
+    if isinstance(verdict, Rows):
+        return verdict if _belong(found, verdict, node.examples) else None
+    return _layout_of(found, node.examples)
+
+
+def _belong(found, own, examples):
+    """Whether indices name entries of the example that they belong to, as `own` says."""
+    if own.axis >= found.ndim:  # that of the numbers of one index
+        return False
+    shape = [1] * found.ndim
+    shape[own.axis] = -1
+    return bool((found == owners(own, examples).reshape(shape)).all())
+
+
+def _layout_of(found, examples):
+    """The `Rows` of indices that name entries of these examples, on whichever axis they lie."""
+    for axis in range(found.ndim):
+        along = np.moveaxis(found, axis, 0).reshape(found.shape[axis], -1)
+        if along.size and (along == along[:, :1]).all():
+            rows = layout(along[:, 0], axis, examples)
+            if rows is not None:
+                return rows
+    return None
 
 
 def put(node, indices, own, sizes, whole=False):
@@ -90,6 +112,7 @@ def put(node, indices, own, sizes, whole=False):
         if rest or not per_example:
             continue
         target = Rows(axis, per_example)
-        if point_home(node, indices, own, target, None if whole else axis):
+        found = named(node, indices, target, None if whole else axis)
+        if found is not None and _belong(found, own, node.examples):
             return target
     return None

@@ -3,11 +3,11 @@
 Lemma. With a label for each axis, an entry of the result at given labels sums, over the labels that
 the result does not have, products of the entries of the inputs at these labels. If all inputs of
 rows have them on the axis of one label, which the result has too, an entry of example i reads
-entries of example i and free ones, which have to be the same for all examples along that label.
+entries of example i and free ones.
 """
 
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
-from tfdpnorm.audit.row_independence.proof.verdicts import Free, ListOf, Rows
+from tfdpnorm.audit.row_independence.proof.registry import rule
+from tfdpnorm.audit.row_independence.proof.verdicts import ListOf, Rows
 
 
 def contracted(node, inputs, output):
@@ -36,12 +36,7 @@ def contracted(node, inputs, output):
         found, label = verdict, own
     if output.count(label) > 1:
         return node.mixed("puts the examples on a diagonal")
-    even = []
-    for i, labels in enumerate(inputs):
-        if isinstance(node.verdicts[i], Free):
-            axis = labels.index(label) if label in labels else -1
-            even.append(node.beside(i, found.at(axis)) and labels.count(label) < 2)
-    return found.at(output.index(label)) if all(even) else node.mixed(UNEVEN)
+    return found.at(output.index(label))
 
 
 def _batch_labels(rank):
@@ -86,5 +81,4 @@ def _cross(node):
     rank = node.rank(0)
     if any(v.axis == rank - 1 for _, v in node.rows) or len({v for _, v in node.rows}) > 1:
         return node.mixed("multiplies every example with others")
-    rows = node.rows[0][1]
-    return rows if node.beside(0, rows) and node.beside(1, rows) else node.mixed(UNEVEN)
+    return node.rows[0][1]

@@ -1,31 +1,28 @@
 """Operations over whole axes: sums, maxima, softmax, sorting, running sums, shifts.
 
 Lemma. They compute from all entries along some axes, for each place on the others by itself. If the
-axis of the examples is not among these, an entry of example i reads entries of example i only. What
-else lies on that axis, such as the lengths of sequences, is of rows or the same for all examples.
+axis of the examples is not among these, an entry of example i reads entries of example i only, and
+of what else lies on that axis, such as the lengths of sequences.
 """
 
 import numpy as np
 
-from tfdpnorm.audit.row_independence.proof.draws import BATCH_WIDE
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
+from tfdpnorm.audit.row_independence.proof.registry import rule
 
 
-def over_axes(node, axes, keeps, others=None):
+def over_axes(node, axes, keeps):
     """The verdict on an operation over whole axes of its first input.
 
     Args:
         node: `Node`.
         axes: Collection of axes, negative ones allowed; None for unknown ones.
         keeps: Whether the result has them as well.
-        others: Numbers of the inputs that have to be free; None for all but the first.
     """
-    rows, rank = node.of_rows(0, others), node.rank(0)
+    rows, rank = node.of_rows(0), node.rank(0)
     if rows is None:
         return node.mixed("depends on examples by its axes or sizes")
     if axes is None or rank is None:
         return node.mixed("works along axes that are not known")
-    node.apart(range(1, len(node.verdicts)))
     axes = {int(a) % rank for a in np.reshape(axes, [-1])} if rank else set()
     if rows.axis in axes:
         return node.mixed("works along the axis of the examples")
@@ -60,15 +57,6 @@ def _roll(node):
 @rule("TopK", "TopKV2", "NthElement")
 def _top(node):
     return over_axes(node, [-1], node.op.type != "NthElement")
-
-
-@rule("RandomShuffle")
-def _shuffle(node):
-    """The order of the first axis is free."""
-    if node.all_free([0]):
-        return node.verdicts[0]
-    node.walk.draws.share([node.mixed(BATCH_WIDE)])
-    return over_axes(node, [0], True)
 
 
 @rule("LRN")
@@ -140,7 +128,7 @@ def _set_diagonal(node):
     rank = node.rank(0)
     if rank is None or any(v.axis >= rank - 2 for _, v in node.rows):
         return node.mixed("puts examples on a diagonal")
-    return _same(node)
+    return _same(node, (0, 1))
 
 
 @rule("MatrixTriangularSolve", "MatrixSolve")
@@ -148,7 +136,7 @@ def _solve(node):
     rank = node.rank(0)
     if rank is None or rank != node.rank(1) or any(v.axis >= rank - 2 for _, v in node.rows):
         return node.mixed("solves for several examples at once")
-    return _same(node)
+    return _same(node, (0, 1))
 
 
 @rule("ReverseSequence")
@@ -162,24 +150,20 @@ def _reverse_sequence(node):
         return node.mixed("works along the axis of the examples")
     if len({v.at(0) for v in rows}) > 1:
         return node.mixed("rows of several kinds meet")
-    in_lengths = rows[0].at(0 if axis == batch else -1)
-    if node.beside(0, rows[0].at(axis)) and node.beside(1, in_lengths):
-        return rows[0].at(axis)
-    return node.mixed(UNEVEN)
+    return rows[0].at(axis)
 
 
 def _all_along(node, axes):
     rank = node.rank(0)
     if rank is None or any(v.axis in {a % rank for a in axes} for _, v in node.rows):
         return node.mixed("works along the axis of the examples")
-    return _same(node)
+    return _same(node, range(len(node.verdicts)))
 
 
-def _same(node):
-    """The one kind of rows, on the same axis of all inputs but those that say which diagonal."""
+def _same(node, inputs):
+    """The one kind of rows of these inputs, on the same axis; the others have to be free."""
     found = {v for _, v in node.rows}
-    if len(found) != 1:
+    others = [i for i in range(len(node.verdicts)) if i not in inputs]
+    if len(found) != 1 or not node.all_free(others):
         return node.mixed("rows of several kinds meet")
-    rows = found.pop()
-    inputs = [i for i in range(len(node.verdicts)) if (node.rank(i) or 0) > 1]
-    return rows if all([node.beside(i, rows) for i in inputs]) else node.mixed(UNEVEN)
+    return found.pop()

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from tfdpnorm.audit.row_independence.proof.registry import rule
-from tfdpnorm.audit.row_independence.proof.verdicts import EVEN, FREE, ListOf, Rows
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE, ListOf, Rows
 
 
 @rule("Reshape")
@@ -106,7 +106,7 @@ def _shape(node):
 
 @rule("ZerosLike", "OnesLike")
 def _constant_like(node):
-    return ListOf(EVEN) if isinstance(node.verdicts[0], ListOf) else EVEN
+    return ListOf(FREE) if isinstance(node.verdicts[0], ListOf) else FREE
 
 
 @rule("Fill")

@@ -4,14 +4,11 @@ Lemma. The operations copy entries to other places. Off the axis of the examples
 matters, as long as the places are free. Along it, entry r belongs to example (r // m) mod P, so
 that a shift by a multiple of m P, the period, leaves it with its example: parts that begin and end
 at multiples of the period keep the examples in order, and so do such parts put one after another.
-Free parts that get places beside rows, or between them, have to be the same for all examples.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
-from tfdpnorm.audit.row_independence.proof.registry import UNEVEN, rule
+from tfdpnorm.audit.row_independence.proof.registry import rule
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, ListOf, Rows
 
 _PARTS = "takes a part of the axis of the examples"
@@ -186,8 +183,6 @@ def _pack(node):
     if rows is None or rank is None:
         return node.mixed("rows of several kinds meet")
     axis = node.attr("axis") % (rank + 1)
-    if not all([node.beside(i, rows) for i in range(len(node.verdicts))]):
-        return node.mixed(UNEVEN)
     return rows.at(rows.axis + (axis <= rows.axis))
 
 
@@ -210,10 +205,7 @@ def _joined(node, inputs, axis_input):
     rows = [node.verdicts[i] for i in inputs if node.verdicts[i] != FREE]
     if all(isinstance(v, Rows) and v.axis == axis for v in rows):
         return _joined_batches(node, inputs, rows)
-    of_all = common(node, inputs)
-    if of_all is None:
-        return node.mixed("rows of several kinds meet")
-    return of_all if all([node.beside(i, of_all) for i in inputs]) else node.mixed(UNEVEN)
+    return common(node, inputs) or node.mixed("rows of several kinds meet")
 
 
 def _joined_batches(node, inputs, rows):
@@ -226,8 +218,6 @@ def _joined_batches(node, inputs, rows):
         size = None if shape is None else shape[rows[0].axis]
         if len(per_example) > 1 or size is None or size % period:
             return node.mixed("joins the axis of the examples with other entries")
-        if node.verdicts[i] == FREE and not node.beside(i, replace(rows[0], blocks=size // period)):
-            return node.mixed(UNEVEN)
         blocks += size // period
     return Rows(rows[0].axis, rows[0].per_example, blocks)
 

@@ -1,16 +1,19 @@
 """Variables, random numbers, and operations that give nothing on.
 
 Lemma. A variable is free at first, and stays so if only free values are written to it. Random
-numbers are drawn by place: they are free if their shape is. The draws of generators that are
-variables move these by free amounts. See `draws` for those that are drawn for one example each.
+numbers come from a stream that the state of a generator or of a kernel says, and that is as a
+variable. How many a draw takes depends on its shape alone: so if that is free, the state stays
+free, and so do the numbers, unless they are made from parameters that depend on examples. How many
+there are must not depend on examples even where none of them is used: what is drawn later would.
 """
 
-import tensorflow as tf
-
 from tfdpnorm.audit.row_independence.proof.registry import rule
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Free
+from tfdpnorm.audit.row_independence.proof.verdicts import FREE
 
-_CHANGES = "changes a variable with each physical batch, of which a lot may have several"
+# Arguments of draws that do not say how many numbers are drawn, if their own shape is known.
+_PARAMETERS = """
+alpha counts logits maxval maxvals means minval minvals probs rate stdevs value
+""".split()
 
 
 @rule("VarHandleOp", "ReadVariableOp", "VarIsInitializedOp", "VariableShape")
@@ -20,7 +23,6 @@ def _read(node):
 
 @rule("Assert", "NoOp", "Print", "PrintV2", takes_mixed=True)
 def _gives_nothing(node):
-    node.apart(range(len(node.verdicts)))
     return list(node.verdicts[: len(node.op.outputs)])
 
 
@@ -38,17 +40,7 @@ def _write(node):
     if not node.all_free(range(len(node.verdicts))):
         source = next((v for v in node.verdicts if v != FREE), None)
         node.fault(f"a variable gets a value that depends on examples ({source})")
-    elif _may_be_a_generator(node):
-        node.fault("may set the state of a generator, so that its random numbers are no secret")
-    else:
-        node.walk.draws.write(node.mixed(_CHANGES))
     return []
-
-
-def _may_be_a_generator(node):
-    """Whether a value that is written is of the type and shape of a generator's state."""
-    value = node.op.inputs[-1]
-    return value.dtype == tf.int64 and value.shape.rank == 1 and value.shape[0] in (None, 2, 3)
 
 
 @rule(
@@ -69,24 +61,42 @@ def _may_be_a_generator(node):
     "RngReadAndSkip",
     "RngSkip",
     "StatefulRandomBinomial",
+    takes_mixed=True,
 )
 def _draw(node):
     if node.all_free(range(len(node.verdicts))):
         return FREE
-    node.fault("how many random numbers are drawn, or which, depends on examples")
+    if node.op.op_def.is_stateful:
+        _check_count(node)
     return node.mixed("draws random numbers by values that depend on examples")
 
 
-@rule("Multinomial", "StatelessMultinomial")
+def _check_count(node):
+    """Notes a fault if the number of random numbers that are drawn depends on examples."""
+    names = [argument.name for argument in node.op.op_def.input_arg]
+    for i, verdict in enumerate(node.verdicts):
+        known = names[i] in _PARAMETERS and node.op.inputs[i].shape.is_fully_defined()
+        if verdict != FREE and not known:
+            node.fault("how many random numbers are drawn, or which, depends on examples")
+            return
+
+
+@rule("Multinomial", "StatelessMultinomial", takes_mixed=True)
 def _draw_classes(node):
     """From logits [rows, classes], by as many random numbers for each row, whatever these are."""
     rows = node.of_rows(0)
     if rows is None:
         return _draw(node)
-    if rows.axis:
-        return node.mixed("draws an example")
-    seeds = [v.seed if isinstance(v, Free) else None for v in node.verdicts]
-    return node.walk.draws.for_each(node, seeds, rows)
+    return node.mixed("draws an example") if rows.axis else rows
+
+
+@rule("RandomShuffle", takes_mixed=True)
+def _shuffle(node):
+    """The order of the first axis is free."""
+    rows = node.of_rows(0)
+    if rows is None:
+        return _draw(node)
+    return node.mixed("shuffles the examples") if rows.axis == 0 else rows
 
 
 @rule("ImmutableConst", "HashTableV2", "AnonymousHashTable", "LookupTableSizeV2")

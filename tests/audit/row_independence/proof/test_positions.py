@@ -1,59 +1,134 @@
-"""What depends on an example's place in the batch is not proved; what is the same at all is."""
+"""What depends on an example's position and on random numbers is proved; examples stay apart."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.audit.row_independence.proof.cases_of_uneven import BY_CHANCE, PLACES, UNEVEN
+from tests.audit.row_independence.proof.cases_of_positions import PLACES
 from tests.audit.row_independence.proof.cases_of_values import FIRST, constant
 from tests.audit.row_independence.proof.coupled_models import around
-from tests.audit.row_independence.proof.perturbation import (
-    P,
-    moves_with_the_examples,
-    spec,
-    traced,
-    verdicts_of,
-)
-from tfdpnorm.audit.row_independence.proof.registry import Node
+from tests.audit.row_independence.proof.perturbation import P, spec, traced, verdicts_of
+from tfdpnorm.audit.row_independence.proof.proof import prove_state
 from tfdpnorm.audit.row_independence.proof.training import prove_training
-from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed, Rows
-from tfdpnorm.audit.row_independence.proof.walk import Walk
+from tfdpnorm.audit.row_independence.proof.verdicts import Mixed
+from tfdpnorm.gradients import Clipping, book_keeping
 
 X = [spec(4)]
-CASES = {**UNEVEN, **BY_CHANCE}
+layers = keras.layers
 
 
 def verdict_on(function, specs=X, examples=P):
     return verdicts_of(traced(function, specs), examples)[0][0]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_function_of_the_place_is_refused_and_one_that_is_the_same_at_all_is_proved(name):
-    *functions, specs, expected = CASES[name]
-    uneven, even = (traced(function, specs) for function in functions)
-    assert isinstance(verdicts_of(uneven)[0][0], Mixed)
-    assert verdicts_of(even)[0][0] == expected
-    if name not in BY_CHANCE:
-        assert moves_with_the_examples(even, specs, expected)
-        assert not moves_with_the_examples(uneven, specs, expected)
+# --- models that depend on the position ---
+
+ROWS, WIDTH, CLIP = 4, 4, 0.5
 
 
-def test_a_model_with_a_weight_for_each_place_is_not_proved_and_says_where():
-    def proof_of(weights):
-        model = around(lambda x: x * weights)
-        return prove_training(model, "mse", tf.TensorSpec([4, 4]), tf.TensorSpec([4, 3]))
+class EmbeddedPositions(layers.Layer):
+    """Adds a vector for each position in the batch, which is trained or not."""
 
-    proof = proof_of(tf.cast(tf.range(4) % 2, tf.float32)[:, None])
-    assert not proof.holds
-    assert "Mul 'sequential" in proof.obstacle and "free numbers that differ" in proof.obstacle
-    assert proof_of(tf.cast(tf.range(4) % 2, tf.float32)).holds
+    def __init__(self, trained):
+        super().__init__()
+        self.table = layers.Embedding(ROWS, WIDTH, trainable=trained)
+
+    def call(self, x):
+        return x + self.table(tf.range(tf.shape(x)[0]))
 
 
-def test_with_one_row_for_each_batch_there_is_one_place():
+def position_mask(x):
+    return x * (1.0 - tf.one_hot(1, ROWS)[:, None])
+
+
+MODELS = {
+    "scaled": lambda: around(lambda x: x * tf.range(1.0, ROWS + 1)[:, None]),
+    "masked": lambda: around(position_mask),
+    "embedded": lambda: keras.Sequential(
+        [keras.Input((WIDTH,)), EmbeddedPositions(False), layers.Dense(3)]
+    ),
+    "trained": lambda: keras.Sequential(
+        [keras.Input((WIDTH,)), EmbeddedPositions(True), layers.Dense(3)]
+    ),
+    "flat_places": lambda: around(
+        lambda x: tf.gather(
+            tf.reshape(x, [-1]), tf.range(ROWS)[:, None] * WIDTH + tf.argsort(x, 1) % WIDTH
+        )
+    ),
+}
+
+
+def clipped_sum(model, x, y, mask):
+    def loss_fn(x, y, weight):
+        predictions = model(x, training=True)
+        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
+
+    rows = tuple(map(tf.constant, (x, y, mask, mask)))
+    found = book_keeping(model, loss_fn, rows, model.trainable_variables, Clipping(CLIP))
+    return np.concatenate([np.reshape(g, -1) for g in found.gradients])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_positions_is_proved_and_its_sum_moves_by_the_clip_at_most(name):
+    """Where one example is taken away, and the others stay at their positions."""
+    model = MODELS[name]()
+    proof = prove_training(model, "mse", tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3]))
+    assert proof.holds, proof.obstacle
+    rng = np.random.default_rng(0)
+    x = 9 * rng.normal(size=(ROWS, WIDTH)).astype("float32")
+    y, everyone = rng.normal(size=(ROWS, 3)).astype("float32"), np.ones(ROWS, "float32")
+    whole, moved = clipped_sum(model, x, y, everyone), []
+    for gone in range(ROWS):
+        kept = (np.arange(ROWS) != gone).astype("float32")
+        without = clipped_sum(model, x * kept[:, None], y * kept[:, None], kept)
+        moved.append(np.linalg.norm(whole - without))
+    assert max(moved) <= CLIP * (1 + 1e-5)
+    assert max(moved) > CLIP / 2  # the clip is what bounds it
+    # The sum is not the same with the examples elsewhere: the position matters.
+    elsewhere = clipped_sum(model, x[::-1].copy(), y[::-1].copy(), everyone)
+    assert name == "flat_places" or not np.allclose(whole, elsewhere, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: tf.gather(x, tf.range(ROWS) - 1 + tf.one_hot(0, ROWS, dtype=tf.int32)),
+        lambda x: tf.roll(x, 1, 0),
+        lambda x: x[::-1],
+        lambda x: x - x[:1],
+        lambda x: x + tf.cumsum(x),
+        lambda x: x * tf.reduce_sum(position_mask(x)),
+    ],
+    ids=["one_before", "rolled", "reversed", "first", "summed", "of_a_mask"],
+)
+def test_a_model_that_chooses_another_example_by_position_is_not_proved(other):
+    spec = tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3])
+    assert not prove_training(around(other), "mse", *spec).holds
+
+
+def test_a_loss_that_weighs_positions_is_proved():
+    def loss(y, predictions):
+        values = keras.losses.mean_squared_error(y, predictions)
+        return values * tf.linspace(0.0, 1.0, ROWS)
+
+    x, y = tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3])
+    assert prove_training(around(lambda x: x), loss, x, y).holds
+
+
+def test_with_one_row_for_each_batch_there_is_one_position():
     scale, bias = tf.Variable([[2.0, 1.0, 3.0, 4.0]]), tf.Variable([1.0])
     function = lambda x: tf.concat([x * scale + bias[:, None], scale], 1)  # noqa: E731
     assert verdict_on(function, [tf.TensorSpec([1, 4])], 1) == FIRST
+
+
+def test_diagonals_that_examples_choose_are_chosen_for_all():
+    def function(i):
+        return tf.raw_ops.MatrixSetDiagV3(
+            input=tf.zeros([2, 4, 4]), diagonal=tf.ones([2, 2, 4]), k=i
+        )
+
+    assert isinstance(verdict_on(function, [tf.TensorSpec([2], tf.int32)], 2), Mixed)
 
 
 # --- rows that a model has of its own ---
@@ -95,30 +170,19 @@ def test_learned_rows_that_each_example_gets_alike_are_proved(name):
     assert verdict_on(function, [spec(5, 4)]) == FIRST
 
 
-def test_what_is_captured_with_a_value_is_known_by_it():
-    many = 100  # small ones become constants of the graph
-    uneven = tf.constant(np.arange(P * many).reshape(P, many), tf.float32)
-    even, word = tf.ones([P, many]), tf.constant("a")
-
-    def times(numbers):
-        return lambda x: x * numbers + tf.cast(word == "b", x.dtype)
-
-    for numbers in (even, tf.tile(uneven[:1], [P, 1])):
-        assert verdict_on(times(numbers), [spec(many)]) == FIRST
-    assert isinstance(verdict_on(times(uneven), [spec(many)]), Mixed)
-
-
 # --- random numbers ---
 
 generator = tf.random.Generator.from_seed(1)
-
-
 SEED = tf.Variable([1, 2])
 counter = tf.Variable(0.0)
 
 
 def seeds():
     return generator.make_seeds()[:, 0]
+
+
+def with_its_first(z):
+    return z - z[:1]
 
 
 DRAWN = {
@@ -176,39 +240,12 @@ DRAWN = {
     "beside_ones": lambda x: tf.concat(
         [x, tf.concat([tf.random.normal([P, 2]), tf.ones([P, 2])], 1)], 1
     ),
-}
-
-
-def walked(function):
-    """The verdict on the first output, and the types of what is noted to be batch-wide."""
-    graph = traced(function, X).graph
-    walk = Walk(P)
-    verdicts = walk.run(graph, [Rows(0), *[FREE] * (len(graph.inputs) - 1)])
-    notes = (*walk.draws.batch_wide, *walk.draws.written)
-    return verdicts[0], {note.op_type for note in notes}
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_what_is_drawn_for_each_example_is_proved_and_not_batch_wide(name):
-    verdict, batch_wide = walked(DRAWN[name])
-    assert verdict == FIRST
-    assert batch_wide == ({"RandomUniform"} if name == "in_a_branch" else set())
-
-
-def with_its_first(z):
-    return z - z[:1]
-
-
-NOT_DRAWN_ALIKE = {
     "a_constant_seed": lambda x: x * tf.random.stateless_uniform([P, 1], [1, 2]),
     "a_variable_as_seed": lambda x: x * tf.random.stateless_uniform([P, 1], SEED),
     "a_slice_of_the_constant_half": lambda x: (
         x * tf.random.stateless_uniform([P, 1], tf.concat([seeds(), [1, 2]], 0)[2:])
     ),
     "a_mean_for_each_place": lambda x: x + tf.random.normal([P, 1], tf.range(3.0)[:, None]),
-    "a_shape_for_each_place": lambda x: (
-        x + tf.random.gamma([4], tf.range(3.0) + 1)[None, 0, :, None]
-    ),
     "sorted": lambda x: x * tf.sort(tf.random.uniform([P]))[:, None],
     "in_relation_to_the_first": lambda x: x * with_its_first(tf.random.uniform([P, 1])),
     "shuffled_numbers": lambda x: x + tf.cast(tf.random.shuffle(tf.range(P)), x.dtype)[:, None],
@@ -241,9 +278,6 @@ NOT_DRAWN_ALIKE = {
     "a_seed_from_a_counter": lambda x: (
         x * tf.random.stateless_uniform([P, 1], [tf.cast(counter, tf.int32), 0])
     ),
-    "of_two_axes": lambda x: (lambda z: tf.concat([x + z, x + tf.transpose(z)], 1))(
-        tf.random.uniform([P, P])
-    ),
     "classes_by_a_public_seed": lambda x: (
         x + tf.cast(tf.random.stateless_categorical(x, 4, [1, 2]), x.dtype)
     ),
@@ -273,119 +307,116 @@ NOT_DRAWN_ALIKE = {
         )
     )(seeds()),
     "categories_by_place": lambda x: x + tf.cast(tf.random.categorical(tf.eye(P), 1), x.dtype),
+    "one_number": lambda x: x * tf.random.uniform([]),
+    "one_row": lambda x: x + tf.random.normal([4]),
+    "how_many_turns": lambda x: tf.while_loop(
+        lambda y: tf.random.uniform([]) < 0.5, lambda y: [y / 2], [x], maximum_iterations=5
+    )[0],
+    "one_order": lambda x: tf.transpose(tf.random.shuffle(tf.transpose(x))),
+    "a_counter": lambda x: x * counter.assign_add(1.0),
 }
 
 
-@pytest.mark.parametrize("name", NOT_DRAWN_ALIKE)
-def test_random_numbers_that_tell_the_places_apart_are_refused(name):
-    width = P if name == "of_two_axes" else 4
-    verdict = verdict_on(NOT_DRAWN_ALIKE[name], [spec(width)])
-    assert isinstance(verdict, Mixed), verdict
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_whatever_the_examples_are_is_proved(name):
+    verdicts, faults = verdicts_of(traced(DRAWN[name], X))
+    assert verdicts[0] == FIRST and not faults
 
 
-def test_a_number_drawn_for_all_examples_is_free():
-    assert verdict_on(lambda x: x * tf.random.uniform([])) == FIRST
-    assert verdict_on(lambda x: x * tf.random.uniform([1, 4])) == FIRST
-
-
-def test_noise_on_positions_is_drawn_for_steps_and_not_for_examples():
-    """Sizes tell nothing: there are as many steps as examples."""
-    positions = tf.Variable(tf.ones([P, 4]))
-    function = lambda x: x + tf.nn.dropout(positions, 0.5)  # noqa: E731
-    assert verdict_on(function, [spec(P, 4)]) == FIRST
-
-
-# --- rules ---
-
-
-def test_a_rule_that_says_nothing_of_a_free_input_is_not_believed(monkeypatch):
-    """For rules that are written later."""
-    product = lambda x: x[:, None] @ constant_of(P, 4, 2)  # noqa: E731
-    tiled = lambda x: x[:, None] @ constant_of(1, 4, 2)  # noqa: E731
-    monkeypatch.setattr(Node, "beside", lambda self, i, rows: True)
-    verdict = verdict_on(product)
-    assert isinstance(verdict, Mixed) and "does not say how free input 1" in verdict.why
-    assert verdict_on(tiled) == FIRST
-
-
-def constant_of(*shape):
-    return tf.constant(np.arange(np.prod(shape)).reshape(shape), tf.float32)
-
-
-def test_blocks_may_differ_and_so_may_the_entries_of_an_example():
-    for weights in ([0.0] * P + [1.0] * P, [1.0, 2.0] * P):
-        both = lambda x, w=weights: tf.concat([x, x], 0) * tf.constant(w)[:, None]  # noqa: E731
-        each = lambda x, w=weights: tf.repeat(x, 2, axis=0) * tf.constant(w)[:, None]  # noqa: E731
-        in_blocks = weights[0] == weights[1]
-        assert (verdict_on(both) == Rows(0, 1, 2)) == in_blocks
-        assert (verdict_on(each) == Rows(0, 2)) == (not in_blocks)
-
-
-def test_a_loss_that_weighs_places_is_not_proved():
-    def loss(y, predictions):
-        values = keras.losses.mean_squared_error(y, predictions)
-        return values * tf.linspace(0.0, 1.0, 4)
-
-    x, y = tf.TensorSpec([4, 4]), tf.TensorSpec([4, 3])
-    assert not prove_training(around(lambda x: x), loss, x, y).holds
-
-
-# --- what tells one physical batch from another ---
-
-
-def counted(x):
-    return x * counter.assign_add(1.0)
-
-
-def shuffled_columns(x):
-    return tf.transpose(tf.random.shuffle(tf.transpose(x)))
-
-
-def first_of_two(x):
-    """One number of a draw for each example, and another draw's for all."""
-    return x * tf.random.uniform([P, 1]) + tf.random.normal([4])
-
-
-BATCH_WIDE = {
-    "one_number": (lambda x: x * tf.random.uniform([]), "RandomUniform"),
-    "one_row": (first_of_two, "RandomStandardNormal"),
-    "one_seed": (
-        lambda x: x * tf.random.stateless_uniform([], seeds()),
-        "StatelessRandomUniformV2",
-    ),
-    "a_condition": (
-        lambda x: tf.cond(tf.random.uniform([]) < 0.5, lambda: x, lambda: -x),
-        "RandomUniform",
-    ),
-    "how_many_turns": (
-        lambda x: tf.while_loop(
-            lambda y: tf.random.uniform([]) < 0.5, lambda y: [y / 2], [x], maximum_iterations=5
-        )[0],
-        "RandomUniform",
-    ),
-    "what_a_condition_gives": (
-        lambda x: x * tf.cond(tf.random.uniform([]) < 0.5, lambda: 2.0, lambda: 3.0),
-        "RandomUniform",
-    ),
-    "one_order": (shuffled_columns, "RandomShuffle"),
-    "a_counter": (counted, "AssignAddVariableOp"),
-}
-
-
-@pytest.mark.parametrize("name", BATCH_WIDE)
-def test_what_is_drawn_or_changed_once_for_a_physical_batch_is_noted(name):
-    function, op_type = BATCH_WIDE[name]
-    assert walked(function) == (FIRST, {op_type})
-
-
-def test_a_generator_whose_state_is_set_draws_no_secret_numbers():
+def test_a_generator_may_be_set_to_a_public_state():
     def function(x):
         generator.reset_from_seed(5)
         return x * generator.uniform([P, 1])
 
-    (fault,) = verdicts_of(traced(function, X))[1]
-    assert "may set the state of a generator" in fault.why
+    verdicts, faults = verdicts_of(traced(function, X))
+    assert verdicts[0] == FIRST and not faults
 
 
-def test_public_numbers_are_the_same_for_each_physical_batch():
-    assert walked(lambda x: x * tf.random.stateless_uniform([], [1, 2])) == (FIRST, set())
+def drawn_if(condition, draw):
+    """The numbers are of no use: what is drawn later are others."""
+    return lambda x: x + 0 * tf.cond(condition(x), lambda: draw([]), lambda: 0.0)
+
+
+def as_many_as(x):
+    return tf.cast(tf.reduce_max(tf.abs(x)), tf.int32)
+
+
+def for_each_large_row(draw):
+    """A number for each row that is large, and none for others."""
+
+    def function(x):
+        def one(row):
+            return tf.cond(row[0] > 1, lambda: draw([]), lambda: 0.0)
+
+        return x + tf.map_fn(one, x)[:, None]
+
+    return function
+
+
+def until_it_is_large(draw):
+    def function(x):
+        start = tf.reduce_sum(x)
+        return x * tf.while_loop(lambda z: z < 1, lambda z: [z + draw([])], [start])[0]
+
+    return function
+
+
+def forgotten(function):
+    """The numbers reach no output."""
+    return lambda x: (tf.identity(x), function(x))[0]
+
+
+KERNEL, STATE = tf.random.uniform, generator.uniform
+DRAWN_BY_EXAMPLES = {
+    "if_one_is_large": lambda draw: drawn_if(lambda x: x[0, 0] > 1, draw),
+    "for_each_large_row": for_each_large_row,
+    "until_it_is_large": until_it_is_large,
+    "as_many_as_the_largest": lambda draw: lambda x: tf.reduce_sum(draw([as_many_as(x)])),
+    "as_many_as_are_large": lambda draw: lambda x: draw(tf.shape(tf.where(x[:, 0] > 1))[:1]),
+    "in_a_function": lambda draw: lambda x: tf.function(draw)(tf.shape(x[x > 1])),
+    "within_a_row": lambda draw: (
+        lambda x: tf.map_fn(lambda row: tf.reduce_sum(draw(tf.shape(row[row > 1]))), x)
+    ),
+}
+
+
+@pytest.mark.parametrize("draw", [KERNEL, STATE], ids=["kernel", "generator"])
+@pytest.mark.parametrize("name", DRAWN_BY_EXAMPLES)
+def test_numbers_of_which_examples_say_how_many_are_a_fault(name, draw):
+    """Used or not: they move what is drawn for the next physical batch."""
+    function = forgotten(DRAWN_BY_EXAMPLES[name](draw))
+    graph = traced(function, X).graph
+    assert prove_state(graph, P).state_faults
+
+
+STATES = {
+    "skipped": lambda x: generator.skip(tf.cast(as_many_as(x), tf.int64)),
+    "reset": lambda x: generator.state.assign(tf.cast(tf.abs(x[0, :3]), tf.int64)),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_generator_that_examples_set_is_a_fault(name):
+    def function(x):
+        STATES[name](x)
+        return x * generator.uniform([P, 1])
+
+    assert prove_state(traced(function, X).graph, P).state_faults
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda row: tf.random.gamma([], tf.exp(row)),
+        lambda row: tf.random.shuffle(row),
+        lambda row: tf.random.categorical(row[None], 3),
+        lambda row: row * tf.random.uniform(tf.shape(row)),
+    ],
+    ids=["gamma", "shuffle", "classes", "uniform"],
+)
+def test_rows_that_run_one_by_one_may_draw_as_many_numbers_each(draw):
+    """What is drawn depends on the row, how much does not."""
+    graph = traced(
+        lambda x: tf.map_fn(lambda row: tf.reduce_sum(tf.cast(draw(row), "float32")), x), X
+    )
+    assert not prove_state(graph.graph, P).state_faults
