@@ -57,9 +57,8 @@ _GENERATORS = {
 }
 _SECRETS = (
     "Anybody who learns the secrets of the run: the key of the noise, the composition of the "
-    "sampled lots, sums, gradients and metrics without noise, the random numbers of dropout and of "
-    "random augmentations, or what else is in the memory of the process. Nor anybody who measures "
-    "how long training takes, or which memory it reads."
+    "sampled lots, sums, gradients and metrics without noise, or what else is in the memory of the "
+    "process. Nor anybody who measures how long training takes, or which memory it reads."
 )
 _ATTACKER = (
     "Against whom: anybody who sees the weights after every update, this statement and the ledger, "
