@@ -110,7 +110,11 @@ def coupled_from_9_rows(x):
     return tf.cond(tf.shape(x)[0] > 8, lambda: coupled(x), lambda: x)
 
 
-@pytest.mark.parametrize("function", [coupled, coupled_from_9_rows])
+def scaled_by_position(x):
+    return x * tf.range(1.0, tf.cast(tf.shape(x)[0] + 1, x.dtype))[:, None, None, None]
+
+
+@pytest.mark.parametrize("function", [coupled, coupled_from_9_rows, scaled_by_position])
 def test_where_images_meet_they_are_run_one_by_one(tmp_path, monkeypatch, function):
     monkeypatch.setattr(features, "TFLiteModel", None)
     inputs = keras.Input((8, 6, 3))
@@ -135,8 +139,15 @@ class Remembering(layers.Layer):
         return x + self.seen
 
 
-def test_a_model_that_keeps_something_of_images_is_refused(tmp_path):
-    model = keras.Sequential([keras.Input((8, 6, 3)), Remembering(), layers.Flatten()])
+class Counting(Remembering):
+    def call(self, x):
+        self.seen.assign_add(1.0)
+        return x + self.seen
+
+
+@pytest.mark.parametrize("layer", [Remembering, Counting])
+def test_a_model_that_keeps_something_of_images_is_refused(tmp_path, layer):
+    model = keras.Sequential([keras.Input((8, 6, 3)), layer(), layers.Flatten()])
     with pytest.raises(
         ValueError, match="Expected a model whose answer for one row depends on that row"
     ):

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from tfdpnorm.audit.row_independence.proof.proof import prove
+from tfdpnorm.audit.row_independence.changed_state import changed_by
+from tfdpnorm.audit.row_independence.proof.proof import prove_outputs, traced_function
 
 
 def rows_apart(function, x, batch_size):
@@ -24,12 +25,21 @@ def rows_apart(function, x, batch_size):
         specs = tf.nest.map_structure(
             lambda a, size=size: tf.TensorSpec([size, *a.shape[1:]], a.dtype), x
         )
-        proof = prove(function, (specs,), size)
-        if proof.state_faults:
+        graph = traced_function(function, (specs,)).graph
+        proof = prove_outputs(graph, size)
+        # A count of the calls, too: rows that stand in a fixed order may not read their number.
+        kept = [*proof.state_faults, *_written(graph)]
+        if kept:
             raise ValueError(
                 "Expected a model whose answer for one row depends on that row, got one that "
-                f"keeps something of the rows before: {proof.state_faults[0]}. Remove that layer."
+                f"keeps something of the rows before: {kept[0]}. Remove that layer."
             )
         if not proof.holds:
             return 1
     return batch_size
+
+
+def _written(graph):
+    """Descriptions of the operations that give variables new values, those that draw aside."""
+    changes = [op for op, _ in changed_by(graph.get_operations())]
+    return [f"{op.type} {op.name!r}" for op in changes if not op.type.startswith(("Rng", "State"))]
