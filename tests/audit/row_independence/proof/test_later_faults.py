@@ -115,8 +115,8 @@ def learned_memory(x):
     return tf.nn.softmax(x @ tf.transpose(memory)) @ memory
 
 
-def weights_by_place(x):
-    """A number for each place of the batch, that everybody knows."""
+def weights_by_position(x):
+    """A number for each position of the batch, that everybody knows."""
     return x * tf.random.stateless_uniform([P, 1], [1, 2])
 
 
@@ -205,9 +205,9 @@ FAULTS = {
     "bank": Bank,
     "tracker": Tracker,
     "renormalized_by_chance": Renormalized,
-    "weights_by_place": weights_by_place,
 }
 SOUND = {
+    "weights_by_position": weights_by_position,
     "until_each_is_small": until_each_is_small,
     "lengths_of_their_own": lengths_of_their_own,
     "learned_memory": learned_memory,

@@ -371,6 +371,11 @@ DRAWN_BY_EXAMPLES = {
     "if_one_is_large": lambda draw: drawn_if(lambda x: x[0, 0] > 1, draw),
     "for_each_large_row": for_each_large_row,
     "until_it_is_large": until_it_is_large,
+    "within_a_branch_of_each_row": lambda draw: (
+        lambda x: tf.map_fn(
+            lambda row: tf.switch_case(as_many_as(row) % 2, [lambda: 0.0, lambda: draw([])]), x
+        )
+    ),
     "as_many_as_the_largest": lambda draw: lambda x: tf.reduce_sum(draw([as_many_as(x)])),
     "as_many_as_are_large": lambda draw: lambda x: draw(tf.shape(tf.where(x[:, 0] > 1))[:1]),
     "in_a_function": lambda draw: lambda x: tf.function(draw)(tf.shape(x[x > 1])),
@@ -387,6 +392,16 @@ def test_numbers_of_which_examples_say_how_many_are_a_fault(name, draw):
     function = forgotten(DRAWN_BY_EXAMPLES[name](draw))
     graph = traced(function, X).graph
     assert prove_state(graph, P).state_faults
+
+
+def test_rows_that_are_vectorised_do_not_say_how_many_numbers_are_drawn():
+    def one(row):
+        return tf.cond(row[0] > 1, lambda: tf.random.uniform([]), lambda: 0.0)
+
+    graph = traced(lambda x: tf.vectorized_map(one, x), X).graph
+    assert prove_state(graph, P).state_faults
+    sound = traced(lambda x: tf.vectorized_map(lambda row: row * tf.random.uniform([]), x), X).graph
+    assert not prove_state(sound, P).state_faults
 
 
 STATES = {
