@@ -159,16 +159,15 @@ MUTANTS = (
         (
             (
                 "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
-                "order = np.random.default_rng(1).permutation(max(num_examples, len(placed)))\n"
-                "            order = order[order < len(placed)]\n"
-                "            placed[order[np.argsort(rows.argsort())]] = rows",
+                "kept = np.random.default_rng(1).permutation(len(placed))\n"
+                "            placed[kept[rows % len(placed)]] = rows",
             ),
         ),
-        "Slots are not drawn again for each update.",
+        "Each example keeps its slot from update to update.",
         tests_in(
             _SLOTS,
+            "test_slots_of_successive_updates_are_independent",
             "test_each_slot_is_equally_likely_for_each_example",
-            "test_slots_of_an_insecure_seed_differ_between_updates",
         ),
     ),
     Mutant(
