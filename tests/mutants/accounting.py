@@ -24,7 +24,12 @@ MUTANTS = (
     Mutant(
         "replacing-counts-as-removing",
         _COMPARISON,
-        (('{"add_remove": 1, "replace_one": 2}', '{"add_remove": 1, "replace_one": 1}'),),
+        (
+            (
+                '{"add_or_remove_one": 1, "replace_one": 2}',
+                '{"add_or_remove_one": 1, "replace_one": 1}',
+            ),
+        ),
         "Advanced composition is half as careful about replaced examples as it must be.",
         tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
     ),
