@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from absl import app, flags
 
-from benchmarks import first_step, lots, report, step_time, turns, worker
+from benchmarks import first_step, lots, padding, report, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.privacy.slots import Slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Where PyTorch with Opacus, or JAX, is installed; the skipped tests below name it.
@@ -444,3 +446,26 @@ def test_a_lot_is_measured_in_physical_batches():
     assert (row["lot"], row["physical_batch_size"]) == (16, 4)
     assert row["rows_per_second"] == pytest.approx(16 / row["seconds"], rel=0.1)
     assert "lots of 16 in 4s" in lots.text_of(row)
+
+
+@pytest.mark.parametrize("physical", [None, 8])
+def test_padding_is_that_of_sampled_batches(physical):
+    """Rows per expected row, against lots that are drawn: by both rules."""
+    found = padding.measure(100, 20, 50, 1e-3, physical)
+    batches = poisson_batches(np.zeros(100), expected_batch_size=20)
+    drawn = list(batches.as_dataset(Slots(*found["slots"]), insecure_seed=0).take(300))
+    rows = [lot.mask.shape.num_elements() / 20 for lot in drawn]
+    assert np.mean(rows) == pytest.approx(found["rows"], abs=1e-3)
+    sizes = np.array([lot.mask.numpy().sum() for lot in drawn])
+    least = padding.rows_before(100, 20, physical)
+    assert least == (40 if physical is None else 8)  # 20 + 4 x 4
+    before = least * np.maximum(1, np.ceil(sizes / least)) / 20
+    error = before.std() / np.sqrt(300)
+    assert abs(before.mean() - found["rows_before"]) <= 4 * error + 1e-3
+
+
+@pytest.mark.parametrize("size", [64, 256, 1_024, 4_096])
+@pytest.mark.parametrize("physical", [None, 64])
+def test_the_page_has_the_padding_that_is_measured(size, physical):
+    page = (ROOT / "docs" / "guarantee.md").read_text("utf-8")
+    assert padding.text_of(padding.measure(60_000, size, 1_000, 1e-5, physical)) in page

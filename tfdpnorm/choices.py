@@ -8,8 +8,9 @@ ACCOUNTANTS = ("rdp", "pld")
 # run takes them. Not all that they claim holds.
 CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
 
-# Which two data sets are neighbours: one has nothing, or another example, in the place of one.
-ADJACENCIES = ("add_remove", "replace_one")
+# Which two data sets are neighbours: one lacks an example of the other, or has another one for it.
+# The number of examples, the sampling rate and the expected batch size are public constants.
+ADJACENCIES = ("add_or_remove_one", "replace_one")
 
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")

@@ -2,8 +2,8 @@
 
     python -m trainers.ermis_accountants
 
-Sets the paper's two accountants, in several readings, beside RDP and PLD, for adding or removing an
-example and for replacing one. Record, tables and plot go to --output_dir. Trains nothing.
+Sets the paper's two accountants, in several readings, beside RDP and PLD, for neighbours by
+add_or_remove_one and by replace_one. Record, tables and plot go to --output_dir. Trains nothing.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip

@@ -10,8 +10,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.data import Lot, _sampling, poisson_batches
+from tfdpnorm.privacy.slots import Slots
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
@@ -22,40 +24,39 @@ def lots(batches, count, **kwargs):
 
 def rows_of(lot):
     """Numbers of a lot's rows, for sets whose x holds row numbers plus 1 (so that 0 is padding)."""
-    return (lot.x.numpy()[lot.mask.numpy() > 0] - 1).tolist()
+    return sorted((lot.x.numpy()[lot.mask.numpy() > 0] - 1).tolist())
 
 
 @settings(deadline=None, max_examples=25)
 @given(
     n=st.integers(1, 60),
     share=st.floats(0.01, 1.0),
-    limit=st.none() | st.integers(1, 80),
+    k=st.integers(1, 4),
+    p=st.integers(1, 20),
     seed=st.integers(0, 9),
 )
-def test_lots_are_laid_out_with_padding_behind(n, share, limit, seed):
+def test_lots_have_each_example_in_a_slot_of_its_own(n, share, k, p, seed):
     x = np.arange(1, n + 1)
     batches = poisson_batches(
         x, -x.astype(np.float32), expected_batch_size=share * n, sample_weight=x * 0.5
     )
-    p = batches.physical_rows(limit)
-    assert p <= (limit or p) and p <= 8 * -(-n // 8)
-    for lot in lots(batches, 3, physical_batch_size=limit, insecure_seed=seed):
-        k = lot.mask.shape[0]
+    for update, lot in enumerate(lots(batches, 3, slots=Slots(k, p), insecure_seed=seed)):
+        size = int(lot.mask.numpy().sum())
+        bits = _sampling.insecure_bits(seed, update)
+        members = _sampling.poisson_rows(n, batches.sampling_rate, bits)
+        assert rows_of(lot) == members.tolist()
+        # As many physical batches as there always are, and more only where a lot does not fit.
         for tensor in lot:
-            assert tensor.shape == (k, p)
-        mask = lot.mask.numpy().reshape(-1)
-        size = int(mask.sum())
-        assert k == max(1, -(-size // p))
-        assert mask.tolist() == [1.0] * size + [0.0] * (k * p - size)
-        drawn = lot.x.numpy().reshape(-1)
-        assert len(set(drawn[:size])) == size and (drawn[size:] == 0).all()
-        np.testing.assert_array_equal(lot.y.numpy().reshape(-1), -drawn)
-        np.testing.assert_array_equal(lot.sample_weight.numpy().reshape(-1), drawn * 0.5)
+            assert tensor.shape == (max(k, -(-size // p)), p)
+        drawn, mask = lot.x.numpy(), lot.mask.numpy()
+        assert ((drawn > 0) == (mask == 1)).all() and ((drawn == 0) == (mask == 0)).all()
+        np.testing.assert_array_equal(lot.y, -drawn)
+        np.testing.assert_array_equal(lot.sample_weight, drawn * 0.5)
 
 
 def test_the_spec_is_static_but_for_the_number_of_physical_batches():
     batches = poisson_batches(np.ones((50, 4, 3)), np.ones(50, np.int32), expected_batch_size=10)
-    dataset = batches.as_dataset(physical_batch_size=6)
+    dataset = batches.as_dataset(Slots(2, 6))
     assert dataset.element_spec == Lot(
         tf.TensorSpec([None, 6, 4, 3], tf.float64),
         tf.TensorSpec([None, 6], tf.int32),
@@ -65,33 +66,30 @@ def test_the_spec_is_static_but_for_the_number_of_physical_batches():
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
-def test_a_lot_above_the_physical_size_is_kept_whole():
+@pytest.mark.parametrize("slots", [Slots(1, 7), Slots(14, 7), Slots(1, 99)])
+def test_a_lot_that_does_not_fit_is_kept_whole(slots):
     batches = poisson_batches(np.arange(1, 101), expected_batch_size=100)
-    (lot,) = lots(batches, 1, physical_batch_size=7)
-    assert lot.x.shape == (15, 7)
+    (lot,) = lots(batches, 1, slots=slots)
+    assert lot.x.shape == (-(-100 // slots.rows), slots.rows)
     assert rows_of(lot) == list(range(100))
 
 
-def test_an_empty_lot_is_one_physical_batch_of_padding():
+def test_an_empty_lot_is_padding_in_all_slots():
     batches = poisson_batches(
         np.ones((9, 2)), np.ones(9), expected_batch_size=1e-15, sample_weight=np.ones(9)
     )
-    for lot in lots(batches, 5):
-        assert lot.x.shape == (1, 8, 2)
+    for lot in lots(batches, 5, slots=Slots(3, 8)):
+        assert lot.x.shape == (3, 8, 2)
         assert all(not tensor.numpy().any() for tensor in lot)
 
 
-@pytest.mark.parametrize(
-    "n,size,expected",
-    [(60_000, 1024, 1152), (1, 1, 8), (100, 100, 104), (10, 5, 16), (16, 12, 16), (1000, 1, 8)],
-)
-def test_physical_rows(n, size, expected):
-    batches = poisson_batches(np.zeros(n), expected_batch_size=size)
-    assert batches.physical_rows() == expected
-    assert batches.physical_rows(10**6) == expected  # Larger than needed: not padded needlessly.
-    assert batches.physical_rows(3) == 3
-    assert (batches.num_examples, batches.expected_batch_size) == (n, size)
-    assert batches.sampling_rate == size / n
+def test_a_dataset_that_stands_alone_has_slots_for_a_long_run():
+    batches = poisson_batches(np.zeros(60_000), expected_batch_size=1024)
+    (lot,) = lots(batches, 1)
+    k, p = lot.mask.shape
+    assert k == 1 and stats.binom.sf(p, 60_000, 1024 / 60_000) < 1e-15
+    assert (batches.num_examples, batches.expected_batch_size) == (60_000, 1024)
+    assert batches.sampling_rate == 1024 / 60_000
 
 
 def test_structures_and_types_are_kept():
@@ -106,13 +104,15 @@ def test_structures_and_types_are_kept():
         "b": (("bool", (1, 8)), Pair(("int64", (1, 8)), ("float32", (1, 8, 3)))),
     }
     assert shapes.y == (("uint8", (1, 8)), {"c": ("float64", (1, 8, 1))})
-    assert all(not t.numpy()[0, n:].any() for t in tf.nest.flatten(lot))
+    padding = lot.mask.numpy() == 0
+    assert padding.sum() == 2
+    assert all(not t.numpy()[padding].any() for t in tf.nest.flatten(lot))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4"])
 def test_number_types_are_kept(dtype):
     (lot,) = lots(poisson_batches(np.arange(1, 9, dtype=dtype), expected_batch_size=8), 1)
-    assert lot.x.numpy().dtype == dtype and lot.x.numpy()[0].tolist() == list(range(1, 9))
+    assert lot.x.numpy().dtype == dtype and sorted(lot.x.numpy()[0]) == list(range(1, 9))
 
 
 def test_without_y_the_lot_holds_none_also_inside_a_function():
@@ -153,21 +153,11 @@ def test_secret_lots_never_repeat_whatever_is_seeded():
 def test_insecure_lots_depend_on_seed_and_update_alone():
     batches = poisson_batches(np.arange(1, 201), expected_batch_size=50)
     first = [rows_of(lot) for lot in lots(batches, 6, insecure_seed=0)]
-    again = [rows_of(lot) for lot in lots(batches, 6, insecure_seed=0, physical_batch_size=7)]
+    again = [rows_of(lot) for lot in lots(batches, 6, insecure_seed=0, slots=Slots(9, 7))]
     resumed = [rows_of(lot) for lot in lots(batches, 2, insecure_seed=0, first_update=4)]
     other = [rows_of(lot) for lot in lots(batches, 6, insecure_seed=1)]
     assert first == again and first[4:] == resumed
     assert len({tuple(rows) for rows in first + other}) == 12
-
-
-def test_keyed_lots_depend_on_key_and_update_alone():
-    batches = poisson_batches(np.arange(1, 201), expected_batch_size=50)
-    first = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"one")]
-    again = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"one", physical_batch_size=7)]
-    resumed = [rows_of(lot) for lot in lots(batches, 2, secret_key=b"one", first_update=10)]
-    other = [rows_of(lot) for lot in lots(batches, 12, secret_key=b"other")]
-    assert first == again and first[10:] == resumed
-    assert len({tuple(rows) for rows in first + other}) == 24
 
 
 def test_insecure_lots_stay_what_they_are():
@@ -242,9 +232,7 @@ def test_hostile_weights(weight, match):
         poisson_batches(np.zeros(5), expected_batch_size=1, sample_weight=weight)
 
 
-@pytest.mark.parametrize(
-    "name,least", [("physical_batch_size", 1), ("insecure_seed", 0), ("first_update", 0)]
-)
+@pytest.mark.parametrize("name,least", [("insecure_seed", 0), ("first_update", 0)])
 def test_hostile_dataset_arguments(name, least):
     batches = poisson_batches(np.zeros(5), expected_batch_size=1)
     with pytest.raises(ValueError, match=f"{name} to be an integer >= {least}, got"):
@@ -252,6 +240,12 @@ def test_hostile_dataset_arguments(name, least):
     for value in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"{name} to be an integer"):
             batches.as_dataset(**{name: value})
+
+
+@pytest.mark.parametrize("slots", [8, (1, 8), "8"])
+def test_slots_are_not_numbers_of_rows(slots):
+    with pytest.raises(TypeError, match="Expected slots to be Slots"):
+        poisson_batches(np.zeros(5), expected_batch_size=1).as_dataset(slots)
 
 
 def test_the_dataset_keeps_no_data_alive():

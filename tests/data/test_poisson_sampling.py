@@ -1,14 +1,13 @@
 """The sampler is exactly Poisson. Thresholds make a false alarm rarer than one in a million."""
 
-import hashlib
 import itertools
-import struct
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from tfdpnorm.data import _sampling, poisson_batches
+from tfdpnorm.privacy.slots import Slots
 
 FALSE_ALARM = 1e-8
 
@@ -28,18 +27,10 @@ def insecure_samples(num_examples, rate, count):
     return included
 
 
-def keyed_samples(num_examples, rate, count):
-    included = np.zeros((count, num_examples), dtype=bool)
-    for update, row in enumerate(included):
-        bits = _sampling.keyed_bits(b"secret", update)
-        row[_sampling.poisson_rows(num_examples, rate, bits)] = True
-    return included
-
-
 def dataset_samples(num_examples, rate, count):
     batches = poisson_batches(np.arange(num_examples), expected_batch_size=rate * num_examples)
     included = np.zeros((count, num_examples), dtype=bool)
-    for row, lot in zip(included, batches.as_dataset(8).take(count), strict=True):
+    for row, lot in zip(included, batches.as_dataset(Slots(1, 8)).take(count), strict=True):
         row[lot.x.numpy()[lot.mask.numpy() > 0]] = True
     return included
 
@@ -47,7 +38,6 @@ def dataset_samples(num_examples, rate, count):
 SOURCES = [
     (secret_samples, 20_000),
     (insecure_samples, 20_000),
-    (keyed_samples, 20_000),
     (dataset_samples, 2_000),
 ]
 
@@ -71,7 +61,7 @@ def test_every_subset_has_its_probability(source, count, rate):
     assert stats.chisquare(observed[keep], expected[keep]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:3])
+@pytest.mark.parametrize("source,count", SOURCES[:2])
 def test_marginals_and_pairs(source, count):
     n, rate = 40, 0.3
     included = source(n, rate, count).astype(float)
@@ -98,21 +88,13 @@ def test_lot_sizes_are_binomial(source, count):
     assert stats.binom.sf(sizes.max(), n, rate) * count < 20
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:3])
+@pytest.mark.parametrize("source,count", SOURCES[:2])
 def test_successive_lots_are_independent(source, count):
     included = source(2, 0.4, count)
     table = np.zeros((4, 4))
     codes = included @ [2, 1]
     np.add.at(table, (codes[:-1:2], codes[1::2]), 1)
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
-
-
-def test_keyed_lots_come_from_a_stream_of_their_own():
-    """SHAKE-256 of what it is for, the key, and the place. Noise has another stream of the key."""
-    bits = _sampling.keyed_bits(b"key", 7)
-    for block in range(3):
-        state = hashlib.shake_256(b"lots" + b"key" + struct.pack("<qq", 7, block))
-        np.testing.assert_array_equal(bits(5), np.frombuffer(state.digest(8 * 5), np.uint64))
 
 
 def test_rate_one_gives_every_row():

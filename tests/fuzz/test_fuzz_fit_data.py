@@ -113,7 +113,7 @@ def test_fit_data(x, y, sample_weight, public_batch, loss, engine, rows):
     end = private.model.get_weights()
     assert np.isfinite(vector(end)).all()
     batches = poisson_batches(x, y, sample_weight=sample_weight, expected_batch_size=5)
-    lot = next(iter(batches.as_dataset(physical_batch_size=rows, insecure_seed=SEED)))
+    lot = next(iter(batches.as_dataset(private.slots, insecure_seed=SEED)))
     private.model.set_weights(start[0])
     clipped = private.clipped_sum(lot)
     check_rows(private, batches, lot, vector(clipped))

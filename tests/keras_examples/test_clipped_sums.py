@@ -104,7 +104,7 @@ def test_no_row_moves_the_clipped_sum_by_more_than_the_clip(name):
     found = measure_sensitivity(
         private, *of_first((x, y), P), ascent_steps=3 if name in ASCENDED else 0
     )
-    assert 0.99 < found.add_remove <= 1 + 1e-4, found.add_remove_case
+    assert 0.99 < found.add_or_remove_one <= 1 + 1e-4, found.add_or_remove_one_case
     assert found.replace <= 2 + 1e-4, found.replace_case
 
 
@@ -112,4 +112,4 @@ def test_no_row_moves_the_clipped_sum_by_more_than_the_clip(name):
 def test_the_engine_that_runs_rows_apart_needs_no_rule_for_positions():
     private, x, y = trained("text_transformer", engine="per_example")
     found = measure_sensitivity(private, *of_first((x, y), P))
-    assert 0.99 < found.add_remove <= 1 + 1e-4, found.add_remove_case
+    assert 0.99 < found.add_or_remove_one <= 1 + 1e-4, found.add_or_remove_one_case

@@ -8,6 +8,7 @@ _COMPARISON = "tfdpnorm/privacy/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
+_ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
 _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
@@ -23,7 +24,12 @@ MUTANTS = (
     Mutant(
         "replacing-counts-as-removing",
         _COMPARISON,
-        (('{"add_remove": 1, "replace_one": 2}', '{"add_remove": 1, "replace_one": 1}'),),
+        (
+            (
+                '{"add_or_remove_one": 1, "replace_one": 2}',
+                '{"add_or_remove_one": 1, "replace_one": 1}',
+            ),
+        ),
         "Advanced composition is half as careful about replaced examples as it must be.",
         tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
     ),
@@ -265,6 +271,20 @@ MUTANTS = (
             ),
         ),
         "The statement guarantees what the run has found to be void.",
+        _STATEMENT_TESTS,
+    ),
+    Mutant(
+        "slots-not-added-to-delta",
+        _ADDED,
+        (("if plan.sampling_rate < 1:", "if ledger.settings.get('noise_grid'):"),),
+        "Of runs without a grid, what batches that do not fit add to delta goes unsaid.",
+        _STATEMENT_TESTS,
+    ),
+    Mutant(
+        "slots-of-one-trial-added-to-delta",
+        _ADDED,
+        (("trials * of_a_run", "of_a_run"),),
+        "Of a search, the batches of one trial alone are added to delta.",
         _STATEMENT_TESTS,
     ),
     Mutant(

@@ -44,11 +44,18 @@ MUTANTS = (
         _in_sums("test_no_number_goes_through_more_additions_than_are_paid_for"),
     ),
     Mutant(
-        "largest-lot-is-the-mean",
-        _BOUND,
-        (("mean + t / 3 + math.sqrt(t * t / 9 + 2 * mean * t)", "mean"),),
-        "Half of all lots are larger.",
-        _in_sums("test_the_largest_lot_is_hardly_ever_exceeded"),
+        "rounding-of-one-physical-batch",
+        "tfdpnorm/training/make_private.py",
+        (
+            (
+                "most_rows = slots_of_plan(plan).rows",
+                "most_rows = slots_of_plan(plan, physical_batch_size).rows",
+            ),
+        ),
+        "A lot has the rows of several physical batches, and they all round.",
+        tests_in(
+            "tests/training/step/test_noise.py", "test_the_noise_pays_for_the_rounding_of_sums"
+        ),
     ),
     Mutant(
         "blocks-one-after-the-other",

@@ -1,9 +1,11 @@
-"""Faults in the lots: who is in them, how often, and what they are drawn from."""
+"""Faults in the lots: their members, how often, in which slots, and the random numbers."""
 
 from tests.mutants.mutant import Mutant, tests_in
 
 _SAMPLING = "tfdpnorm/data/_sampling.py"
 _POISSON = "tfdpnorm/data/poisson.py"
+_SLOTS = "tests/data/test_random_slots.py"
+_in_slots = tests_in("tests/privacy/test_slots.py", "test_slots_suffice_and_are_the_fewest")
 
 MUTANTS = (
     Mutant(
@@ -75,33 +77,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "keyed-lots-repeat-in-blocks",
-        _SAMPLING,
-        (('struct.pack("<qq", update, next(blocks))', 'struct.pack("<qq", update, 0)'),),
-        "In a lot of more than one block of gaps the draws repeat.",
-        tests_in(
-            "tests/data/test_poisson_sampling.py", "test_keyed_lots_come_from_a_stream_of_their_own"
-        ),
-    ),
-    Mutant(
-        "keyed-lots-without-update",
-        _SAMPLING,
-        (('struct.pack("<qq", update, next', 'struct.pack("<qq", 0, next'),),
-        "All lots of a run that is kept are the same.",
-        tests_in(
-            "tests/data/test_poisson_batches.py", "test_keyed_lots_depend_on_key_and_update_alone"
-        ),
-    ),
-    Mutant(
-        "lots-of-the-noise-key",
-        _SAMPLING,
-        (('shake_256(b"lots" + key', 'shake_256(b"noise" + key'),),
-        "Lots and noise come from one stream of a key.",
-        tests_in(
-            "tests/data/test_poisson_sampling.py", "test_keyed_lots_come_from_a_stream_of_their_own"
-        ),
-    ),
-    Mutant(
         "same-lots-each-epoch",
         _POISSON,
         (
@@ -116,42 +91,129 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "keyed-lots-wrap-around",
-        _POISSON,
-        (
-            (
-                "_sampling.keyed_bits(secret_key, int(update))",
-                "_sampling.keyed_bits(secret_key, int(update) % 4)",
-            ),
-        ),
-        "From the fifth update on lots repeat.",
-        tests_in(
-            "tests/data/test_poisson_batches.py", "test_keyed_lots_depend_on_key_and_update_alone"
-        ),
-    ),
-    Mutant(
         "lot-cut-to-a-physical-batch",
         _POISSON,
         (
             (
                 "rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)",
-                "rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)[:rows_per_batch]",
+                "rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)[: slots.rows]",
             ),
         ),
         "The last examples are drawn less often, by who else is in the lot.",
         tests_in(
-            "tests/data/test_poisson_batches.py", "test_a_lot_above_the_physical_size_is_kept_whole"
+            "tests/data/test_poisson_batches.py", "test_a_lot_that_does_not_fit_is_kept_whole"
         ),
+    ),
+    Mutant(
+        "slots-from-the-front",
+        _POISSON,
+        (
+            (
+                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
+                "placed[: len(rows)] = rows",
+            ),
+        ),
+        "Whether an example was drawn moves all later ones: amplification by sampling fails.",
+        tests_in(
+            _SLOTS,
+            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+            "test_each_slot_is_equally_likely_for_each_example",
+        ),
+    ),
+    Mutant(
+        "slots-in-the-order-of-examples",
+        _POISSON,
+        (
+            (
+                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
+                "placed[np.sort(_sampling.random_slots(len(rows), len(placed), bits))] = rows",
+            ),
+        ),
+        "An example's slot tells how many before it were drawn.",
+        tests_in(
+            _SLOTS,
+            "test_each_pair_of_slots_is_equally_likely",
+            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+        ),
+    ),
+    Mutant(
+        "slots-in-the-first-physical-batches",
+        _POISSON,
+        (
+            (
+                "random_slots(len(rows), len(placed), bits)",
+                "random_slots(len(rows), -(-len(rows) // slots.rows) * slots.rows, bits)",
+            ),
+        ),
+        "The physical batches in use tell how many examples were drawn.",
+        tests_in(
+            _SLOTS,
+            "test_slots_do_not_depend_on_how_many_are_drawn",
+            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+            "test_each_slot_is_equally_likely_for_each_example",
+        ),
+    ),
+    Mutant(
+        "slots-kept-between-updates",
+        _POISSON,
+        (
+            (
+                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
+                "kept = np.random.default_rng(1).permutation(len(placed))\n"
+                "            placed[kept[rows % len(placed)]] = rows",
+            ),
+        ),
+        "Each example keeps its slot from update to update.",
+        tests_in(
+            _SLOTS,
+            "test_slots_of_successive_updates_are_independent",
+            "test_each_slot_is_equally_likely_for_each_example",
+        ),
+    ),
+    Mutant(
+        "equal-words-in-order",
+        _SAMPLING,
+        (("if (np.diff(words[order]) != 0).all():", "if len(order):"),),
+        "Where two random words are equal, the first example gets the first slot.",
+        tests_in(_SLOTS, "test_equal_words_are_drawn_again"),
+    ),
+    Mutant(
+        "slots-as-many-as-drawn",
+        "tfdpnorm/privacy/slots.py",
+        (("max(self.batches, -(-count // self.rows))", "max(1, -(-count // self.rows))"),),
+        "The number of physical batches depends on who was drawn.",
+        tests_in(
+            "tests/data/test_poisson_batches.py",
+            "test_lots_have_each_example_in_a_slot_of_its_own",
+        ),
+    ),
+    Mutant(
+        "slots-for-one-update",
+        "tfdpnorm/privacy/slots.py",
+        (("SHARE_OF_DELTA * delta / updates", "SHARE_OF_DELTA * delta"),),
+        "Some batch of a long run does not fit more often than is added to delta.",
+        _in_slots,
+    ),
+    Mutant(
+        "slots-for-a-tail-as-large-as-delta",
+        "tfdpnorm/privacy/slots.py",
+        (("SHARE_OF_DELTA = 1e-3", "SHARE_OF_DELTA = 1.0"),),
+        "What batches that do not fit add to delta is a thousand times what the statement says.",
+        _in_slots,
+    ),
+    Mutant(
+        "slots-one-too-few",
+        "tfdpnorm/privacy/slots.py",
+        (("    return enough\n", "    return max(1, enough - 1)\n"),),
+        "Batches that do not fit are more frequent than is added to delta.",
+        _in_slots,
     ),
     Mutant(
         "padding-counts",
         _POISSON,
         (("mask=tf.cast(rows < num_examples", "mask=tf.cast(rows <= num_examples"),),
         "Rows of zeros count as examples; their number tells the size of the lot.",
-        tests_in(
-            "tests/data/test_poisson_batches.py",
-            "test_an_empty_lot_is_one_physical_batch_of_padding",
-        ),
+        tests_in("tests/data/test_poisson_batches.py", "test_an_empty_lot_is_padding_in_all_slots"),
     ),
     Mutant(
         "other-n-in-data-accepted",
@@ -165,26 +227,6 @@ MUTANTS = (
         "The data have fewer examples than planned: each is in more lots than q says.",
         tests_in(
             "tests/training/checks/test_bad_input.py", "TestData::test_of_another_size_than_planned"
-        ),
-    ),
-    Mutant(
-        "lots-of-a-kept-run-without-key",
-        "tfdpnorm/training/fit_data.py",
-        (("secret_key=kept.secret_key", "secret_key=None"),),
-        "A resumed run draws other lots for the updates that it repeats.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
-        ),
-    ),
-    Mutant(
-        "lots-begin-anew-after-resuming",
-        "tfdpnorm/training/fit_data.py",
-        (("first_update=int(noise.update_count.numpy())", "first_update=0"),),
-        "A second fit, or a resumed run, draws the first lots once more.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
         ),
     ),
     Mutant(

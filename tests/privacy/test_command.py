@@ -68,7 +68,7 @@ def test_epsilon_from_noise(capsys, accountant):
     text = run(capsys, *arguments)
     printed = float(text[0].split("epsilon = ")[1].split(" ")[0])
     assert exact <= printed <= 1.001 * exact
-    assert "Poisson" in text[-1] and "adding or removing one example" in text[-1]
+    assert "Poisson" in text[-1] and "add or remove one example" in text[-1]
 
 
 def test_noise_from_epsilon(capsys):
@@ -155,11 +155,11 @@ def test_four_accountants_beside_each_other(capsys):
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     names = ["ac", "zcdp", "rdp", "pld"]
     assert [r["accountant"] for r in records] == 2 * names
-    assert [r["adjacency"] for r in records] == 4 * ["zero_out"] + 4 * ["replace_one"]
+    assert [r["adjacency"] for r in records] == 4 * ["add_or_remove_one"] + 4 * ["replace_one"]
     for record in records:
         # "ac" needs a noise ratio of 5.84, and has half of 5.94 where an example is replaced.
         holds = record["accountant"] in ("rdp", "pld")
-        holds |= (record["accountant"], record["adjacency"]) == ("ac", "zero_out")
+        holds |= (record["accountant"], record["adjacency"]) == ("ac", "add_or_remove_one")
         assert record["guarantee_holds"] is holds and bool(record["no_guarantee_because"]) != holds
         assert record["epsilon"] == (record["claimed_epsilon"] if holds else "inf")
     assert records[3]["epsilon"] == epsilon_of(dp_sgd_event(0.05, 5.94, 2000), 1e-5, "pld")
@@ -167,7 +167,7 @@ def test_four_accountants_beside_each_other(capsys):
 
     main([*length, "--accountant=all", "--adjacency=both"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 11 and "replacing one by another" in lines[-1]
+    assert len(lines) == 11 and "replace one by another (replace_one)" in lines[-1]
     for line, record in zip(lines[2:10], records, strict=True):
         adjacency, name, noise, epsilon, certified, verdict = line.split(maxsplit=5)
         assert (name, float(noise)) == (record["accountant"], 5.94)
@@ -182,7 +182,7 @@ def test_one_new_flag_compares_one_accountant(capsys, flag):
     main(["--sampling_rate=0.05", "--steps=2000", "--delta=1e-5", "--epsilon=1", flag, "--json"])
     record = json.loads(capsys.readouterr().out)
     assert record["accountant"] == ("zcdp" if "zcdp" in flag else "rdp")
-    assert record["adjacency"] == ("zero_out" if "zcdp" in flag else "replace_one")
+    assert record["adjacency"] == ("add_or_remove_one" if "zcdp" in flag else "replace_one")
     assert 0.998 < record["claimed_epsilon"] <= 1 == record["epsilon_target"]
     assert record["noise_multiplier"] == (11.31446 if "zcdp" in flag else 18.0993)
 

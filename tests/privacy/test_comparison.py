@@ -96,7 +96,7 @@ def side_by_side(sampling_rate, noise_multiplier, updates, adjacencies=ADJACENCI
 
 
 @pytest.mark.slow_cases("0.5-30.0-5-*")
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("adjacency", ["add_or_remove_one", "replace_one"])
 @pytest.mark.parametrize(
     "rate, noise, updates",
     [(*MNIST[:1], 92.3, 20000), (0.05, 139.6, 2000), (1e-3, 40.0, 50), (0.5, 30.0, 5), (1, 40, 3)],
@@ -113,7 +113,12 @@ def test_which_hold():
     found = {(s.accountant, s.adjacency): s for s in side_by_side(DIGITS[0], 19.46, 2000)}
     assert len(found) == 8
     # Half the noise ratio when an example is replaced: epsilon_i is above 1 only there.
-    assert [found[n, "add_remove"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
+    assert [found[n, "add_or_remove_one"].holds for n in ALL_ACCOUNTANTS] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     assert [found[n, "replace_one"].holds for n in ALL_ACCOUNTANTS] == [True, False, True, True]
     low = side_by_side(DIGITS[0], 7.0, 2000)
     assert [s.holds for s in low] == [True, False, True, True, False, False, True, True]
@@ -123,7 +128,7 @@ def test_which_hold():
 
 
 @pytest.mark.parametrize("accountant", ALL_ACCOUNTANTS)
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("adjacency", ["add_or_remove_one", "replace_one"])
 def test_the_noise_that_is_asked_for_is_stated_to_suffice(accountant, adjacency):
     noise = noise_stated(accountant, PrivacyBudget(1.0, DELTA), *DIGITS, adjacency)
     back = stated(accountant, DIGITS[0], noise, DIGITS[1], DELTA, adjacency)
@@ -142,7 +147,7 @@ CALIBRATED = [
 @pytest.mark.parametrize("lots, row", CALIBRATED)
 @pytest.mark.parametrize("epsilon", [10, 1, 0.1])
 def test_calibrated_sigmas(lots, row, epsilon):
-    for adjacency, sigma in zip(("add_remove", "replace_one"), row[epsilon], strict=True):
+    for adjacency, sigma in zip(("add_or_remove_one", "replace_one"), row[epsilon], strict=True):
         found = noise_stated("pld", PrivacyBudget(epsilon, DELTA), *lots, adjacency) / 2
         assert found == pytest.approx(sigma, rel=2.5e-3, abs=1e-3)
 

@@ -39,9 +39,9 @@ def test_a_finished_run(accountant):
         "delta = 1e-05",
         "60000 private training examples",
         "one person owns several",
-        "zero-out",
-        "replace it by nothing",
-        "sampling rate",
+        "add or remove one example (add_or_remove_one)",
+        "sampling rate, the expected batch size",
+        "are public constants",
         "Against whom: anybody who sees the weights after every update",
         "preprocessing, a vocabulary, sample weights",
         "how long training takes",
@@ -195,8 +195,48 @@ def test_validation_examples_have_a_guarantee_of_their_own():
     assert "anything but the noisy answers" in text and "does not protect" not in text
 
 
+ADDED = re.compile(r"To this delta, at most (\S+) is added: (.*)\.")
+OF_SLOTS = re.compile(r"(\S+) for batches that do not fit into their slots")
+OF_NOISE = re.compile(r"(\S+) for noise rounded to a grid")
+
+
+@pytest.mark.parametrize("generator", ["philox", "shake256", "fast", None])
+@pytest.mark.parametrize("engine", ["book_keeping", "tfp_model"])
+def test_batches_that_do_not_fit_are_added_to_delta_whatever_draws_the_noise(generator, engine):
+    """A thousandth of delta a run, and what the noise adds only where it lies on a grid."""
+    settings = {"engine": engine}
+    if generator is not None:
+        settings |= {"noise_generator": generator}
+        settings |= {"noise_grid": None if generator == "fast" else "stddev / 32"}
+    ledger = PrivacyLedger(make_plan(**SETTINGS), settings, updates=2)
+    settled, _ = privacy_statement(ledger).split("Settings, as planned:")
+    (total, parts) = ADDED.search(settled).groups()
+    assert float(OF_SLOTS.search(parts)[1]) == pytest.approx(1e-8, rel=1e-3)
+    of_noise = OF_NOISE.search(parts)
+    assert (of_noise is not None) == (settings.get("noise_grid") is not None)
+    expected = 1e-8 + (float(of_noise[1]) if of_noise else 0.0)
+    assert expected <= float(total) * (1 + 1e-9) and float(total) < 1.002 * expected
+
+
+def test_a_batch_of_all_examples_always_fits():
+    ledger = ledger_of(2, expected_batch_size=SETTINGS["num_examples"])
+    assert "To this delta" not in privacy_statement(ledger)
+
+
+@pytest.mark.parametrize("shape", [None, 1.0])
+def test_all_trials_of_a_search_have_batches(shape):
+    ledger = ledger_of(0)
+    trial = (0.01, SETTINGS["noise_multiplier"], SETTINGS["steps"])
+    ledger.record_search(
+        expected_trials=20, shape=shape, trials=[trial], score_noise_multiplier=None
+    )
+    ledger.record_updates(2)
+    _, parts = ADDED.search(privacy_statement(ledger)).groups()
+    assert float(OF_SLOTS.search(parts)[1]) == pytest.approx(20 * 1e-8, rel=1e-3)
+
+
 def test_what_delta_leaves_out_grows_with_the_updates():
-    """Six times 2^-64 an update: for lots too large, and for equal hashes."""
+    """Five times 2^-64 an update, for equal hashes."""
     added = []
     for steps in (4000, 400_000):
         ledger = PrivacyLedger(
@@ -211,8 +251,8 @@ def test_what_delta_leaves_out_grows_with_the_updates():
             {"noise_grid": 1.0},
         )
         ledger.record_updates()
-        added.append(float(re.search(r"and (\S+) to delta, for", privacy_statement(ledger))[1]))
-    expected = 6 * 2.0**-64 * (400_000 - 4000)
+        added.append(float(OF_NOISE.search(privacy_statement(ledger))[1]))
+    expected = 5 * 2.0**-64 * (400_000 - 4000)
     assert added[1] - added[0] == pytest.approx(expected, rel=0.01, abs=0)
 
 

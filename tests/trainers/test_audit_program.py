@@ -109,7 +109,9 @@ def test_sensitivity_writes_a_table(program, monkeypatch):
     assert result.code == 0, result.err
     (record,) = read_records(result.folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
     assert len(record["rows"]) == 2 and record["cell"] == "mlp"
-    assert all(row["add_remove"] > 2 and not row["guarantee_holds"] for row in record["rows"])
+    assert all(
+        row["add_or_remove_one"] > 2 and not row["guarantee_holds"] for row in record["rows"]
+    )
     assert result.out.count("as expected: NOT private") == 2
     assert (result.folder / "sensitivity.md").read_text() in result.out
 
@@ -119,7 +121,7 @@ def test_a_path_is_measured(changes):
     """With ascent through a loop over physical batches, and with layers that nothing has called."""
     spec = AuditSpec(model="mlp", norm="layer", expected_batch_size=32, **changes)
     _, found = run_sensitivity(spec, ascent_steps=1)
-    assert found.holds and 0.9 < found.add_remove
+    assert found.holds and 0.9 < found.add_or_remove_one
 
 
 @pytest.mark.slow

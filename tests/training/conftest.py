@@ -106,7 +106,7 @@ def private():
 
 @pytest.fixture
 def one_lot():
-    """Returns a function that lays rows out as a `Lot` of physical batches, padding behind."""
+    """Returns a function that lays rows out as a `Lot` of physical batches, padding among them."""
 
     def lot(x, y, sample_weight=None, rows=None, padding=0):
         count = len(x)

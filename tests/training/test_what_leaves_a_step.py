@@ -100,8 +100,8 @@ class TestStepsByHand:
         return model
 
     @pytest.fixture
-    def lots(self, data):
-        return poisson_batches(*data, expected_batch_size=10).as_dataset()
+    def lots(self, fresh, data):
+        return poisson_batches(*data, expected_batch_size=10).as_dataset(fresh.slots)
 
     def check(self, private, reason):
         text = private.privacy_statement()

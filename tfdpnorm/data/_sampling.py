@@ -1,17 +1,13 @@
-"""Poisson sampling of row numbers, and the three places its randomness may come from.
+"""Which examples are drawn and into which slots, and the two sources of these random numbers.
 
-Amplification by sampling assumes that nobody but the sampler knows who is in a lot. Whoever can
-guess the sampler's seed knows it. The default source is therefore the operating system's
-cryptographic generator, read afresh for each lot: there is no seed to leak, to log or to reuse,
-and nothing survives in a forked process. A lot needs about 8 bytes for each example
-*included* (not for each example), which costs tens of microseconds, so that a faster generator
-seeded from the system would gain nothing.
+Amplification by sampling assumes that the members of a batch are secret, and so are their slots. A
+seed reveals both. The default source is therefore the operating system's cryptographic generator,
+read again for each batch: no seed can be leaked, logged or reused, and nothing survives in a forked
+process. A batch needs about 8 bytes for each example that is *drawn* and 8 for each slot, which
+costs tens of microseconds, so that a faster generator seeded from the system would gain nothing.
 """
 
-import hashlib
-import itertools
 import os
-import struct
 
 import numpy as np
 
@@ -21,25 +17,10 @@ def secret_bits(count):
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
-def keyed_bits(key, update):
-    """Returns a source like `secret_bits` that depends on (`key`, `update`) alone.
-
-    For runs that must be able to draw the lots of lost updates again: SHAKE-256 (FIPS 202) of a
-    secret key that is kept with the run. Whoever knows the key knows every lot.
-    """
-    blocks = itertools.count()
-
-    def bits(count):
-        state = hashlib.shake_256(b"lots" + key + struct.pack("<qq", update, next(blocks)))
-        return np.frombuffer(state.digest(8 * count), dtype=np.uint64)
-
-    return bits
-
-
 def insecure_bits(seed, update):
     """Returns a source like `secret_bits` that depends on (`seed`, `update`) alone.
 
-    Whoever knows the seed knows every lot: for debugging and comparisons, never for private data.
+    The seed reveals every batch: for debugging and comparisons, never for private data.
     """
     # NumPy promises that raw words of a bit generator stay the same from version to version.
     return np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(update,))).random_raw
@@ -79,3 +60,24 @@ def poisson_rows(num_examples, sampling_rate, bits):
         last = int(rows[-1])
     rows = np.concatenate(parts)
     return rows[: np.searchsorted(rows, num_examples)]
+
+
+def random_slots(count, slots, bits):
+    """Draws distinct slots for `count` examples: each injection is equally likely.
+
+    The order of random words is a uniform permutation, provided that no two are equal. Equal ones
+    are drawn again, which leaves it exactly uniform.
+
+    Args:
+        count: n >= 0 examples.
+        slots: The number of slots, >= n. What is drawn does not depend on n.
+        bits: As in `poisson_rows`.
+
+    Returns:
+        The slot of each example, int64 [n].
+    """
+    while True:
+        words = bits(slots)
+        order = np.argsort(words)
+        if (np.diff(words[order]) != 0).all():
+            return order[:count]

@@ -1,7 +1,6 @@
 """Poisson-sampled lots as a `tf.data.Dataset` of static physical batches."""
 
 import collections
-import math
 import numbers
 
 import numpy as np
@@ -9,22 +8,21 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.data import _sampling, arrays
+from tfdpnorm.privacy.slots import Slots, slots_for
 
-# TensorFlow sees only fixed shapes, so a lot is padded. About one lot in 30,000 is more than 4
-# standard deviations above the mean, and takes a second physical batch.
-_SPARE_STANDARD_DEVIATIONS = 4.0
-_ROWS_MULTIPLE = 8
+# Of a dataset that stands alone: it does not know the plan that it is for.
+_LONG_RUN = {"updates": 10**6, "delta": 1e-6}
 
 
 class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
-    """The examples of one update, laid out as K physical batches of P rows.
+    """The examples of one update, in random slots of K physical batches of P rows.
 
     Attributes:
         x: structure of tensors, each [K, P, ...], in the types that were given.
         y: as x, or None if no y was given.
         sample_weight: float32 [K, P], or [K, P, ...] for weights of steps; ones if none were given,
             0 in padding rows.
-        mask: float32 [K, P]; 1 for an example of the lot, 0 for padding. All padding is at the end,
+        mask: float32 [K, P]; 1 for an example of the lot, 0 for padding, which may be in any slot
             and holds zeros in every array.
     """
 
@@ -63,7 +61,8 @@ class PoissonBatches:
 
     Guarantee: each example is in each lot with probability q = `sampling_rate`, independently of
     every other example and every other lot, and a lot is never cut short. This is the sampling
-    that the accountants assume; read q and N from here, so that they cannot disagree.
+    that the accountants assume; read q and N from here, so that they cannot disagree. The examples
+    of a lot are in distinct slots, drawn uniformly at random for each lot (docs/guarantee.md).
 
     The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
     and `batch` are of no use, `filter` and `shard` change q.
@@ -121,44 +120,34 @@ class PoissonBatches:
             return None
         return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._y)
 
-    def physical_rows(self, physical_batch_size=None):
-        """Returns P, the number of rows of every physical batch.
-
-        P depends on public numbers only. Without `physical_batch_size` it is large enough for
-        nearly every lot: q N + 4 sqrt(q (1 - q) N), rounded up to a multiple of 8, at most N
-        rounded up likewise. A smaller `physical_batch_size` takes its place, a larger one does not.
-
-        Raises:
-            TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
-        """
-        return physical_rows(self._num_examples, self.expected_batch_size, physical_batch_size)
-
-    def as_dataset(
-        self, physical_batch_size=None, insecure_seed=None, first_update=0, secret_key=None
-    ):
+    def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0):
         """Returns an infinite dataset of `Lot`s, one for each update.
 
-        A lot has K physical batches of P = `physical_rows(physical_batch_size)` rows. P is static;
-        K is as many as the lot needs, and at least 1, so that an empty lot is one physical batch
-        of padding. Every new iteration draws new lots.
+        A lot has K physical batches of P rows, whatever it draws; K grows only for a lot that does
+        not fit, to as many as it needs. Every new iteration draws new lots.
 
         Args:
-            physical_batch_size: most rows that fit in memory at once, or None for no limit.
+            slots: `tfdpnorm.privacy.slots.Slots`, K and P. They have to depend on public numbers
+                only, as those of `slots_for` do. None for one physical batch that a million lots
+                fit into but for a probability of 1e-9.
             insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
-                number t depend on (insecure_seed, t) alone: repeatable, and no longer secret, so
-                that no privacy guarantee that counts on sampling holds.
-            first_update: number of the first lot. With `insecure_seed` or `secret_key` it resumes a
-                sequence; without, lots have no number and it changes nothing.
-            secret_key: bytes from the operating system's entropy that make lot number t depend on
-                (secret_key, t) alone, so that a run can be resumed; as secret as the data.
+                number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no longer
+                secret, so that no privacy guarantee holds. Its members do not depend on `slots`.
+            first_update: number of the first lot, which matters with `insecure_seed` only.
 
         Returns:
             A `tf.data.Dataset` with elements `Lot`.
 
         Raises:
-            TypeError, ValueError: if an argument is not an integer in its range.
+            TypeError, ValueError: if an argument is not of its type or in its range.
         """
-        rows_per_batch = self.physical_rows(physical_batch_size)
+        if slots is None:
+            slots = slots_for(self._num_examples, self._expected_batch_size, **_LONG_RUN)
+        elif not isinstance(slots, Slots):
+            raise TypeError(
+                f"Expected slots to be Slots(batches, rows) or None, got {slots!r}. Compute them "
+                "by tfdpnorm.privacy.slots.slots_for."
+            )
         first_update = arguments.integer("first_update", first_update, at_least=0)
         if insecure_seed is not None:
             insecure_seed = arguments.integer("insecure_seed", insecure_seed, at_least=0)
@@ -170,20 +159,18 @@ class PoissonBatches:
         def draw(update):
             if insecure_seed is not None:
                 bits = _sampling.insecure_bits(insecure_seed, int(update))
-            elif secret_key is not None:
-                bits = _sampling.keyed_bits(secret_key, int(update))
             else:
                 bits = _sampling.secret_bits
             rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)
-            batches = max(1, -(-len(rows) // rows_per_batch))
+            batches = slots.batches_for(len(rows))
             # Row N is the row of zeros.
-            padded = np.full(batches * rows_per_batch, num_examples, dtype=np.int64)
-            padded[: len(rows)] = rows
-            return padded.reshape(batches, rows_per_batch)
+            placed = np.full(batches * slots.rows, num_examples, dtype=np.int64)
+            placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows
+            return placed.reshape(batches, slots.rows)
 
         def gather(update):
             rows = tf.numpy_function(draw, [update], tf.int64, stateful=True)
-            rows.set_shape([None, rows_per_batch])
+            rows.set_shape([None, slots.rows])
 
             def take(array):
                 return tf.gather(array, rows)
@@ -203,16 +190,6 @@ class PoissonBatches:
             f"expected_batch_size={self._expected_batch_size}, "
             f"sampling_rate={self.sampling_rate:.6g})"
         )
-
-
-def physical_rows(num_examples, expected_batch_size, physical_batch_size=None):
-    """Returns P for public numbers; see `PoissonBatches.physical_rows`."""
-    q, n = expected_batch_size / num_examples, num_examples
-    enough = q * n + _SPARE_STANDARD_DEVIATIONS * math.sqrt(q * (1 - q) * n)
-    rows = _ROWS_MULTIPLE * math.ceil(min(enough, n) / _ROWS_MULTIPLE)
-    if physical_batch_size is None:
-        return rows
-    return min(rows, arguments.integer("physical_batch_size", physical_batch_size, at_least=1))
 
 
 def _with_zero_row(array, name):

@@ -1,7 +1,5 @@
 """What rounding can add to the sensitivity of a sum over a lot; docs/exact_noise.md derives it."""
 
-import math
-
 ROWS_IN_A_BLOCK = (128, 64, 32)
 BLOCKS_ADDED_AT_ONCE = 8
 
@@ -11,35 +9,18 @@ _UNIT = 2.0**-24  # unit roundoff of float32
 _MOST = 0.02  # of C; above it, smaller blocks are taken
 
 
-def largest_lot(num_examples, sampling_rate):
-    """The number of examples that a Poisson-sampled lot exceeds with a probability below 2^-64.
-
-    By Bernstein's inequality: with mean m and t = 64 ln 2, X < m + t / 3 + sqrt(t^2 / 9 + 2 m t).
-
-    Args:
-        num_examples: N >= 1.
-        sampling_rate: q, 0 < q <= 1.
-
-    Returns:
-        An int, at most N.
-    """
-    mean, t = num_examples * sampling_rate, 64 * math.log(2)
-    return min(num_examples, math.ceil(mean + t / 3 + math.sqrt(t * t / 9 + 2 * mean * t)))
-
-
-def rounded_sums(num_examples, sampling_rate):
+def rounded_sums(rows):
     """How sums over the rows of a lot are computed, and what their rounding can do.
 
     Args:
-        num_examples: See `largest_lot`.
-        sampling_rate: See `largest_lot`.
+        rows: R: no lot has more examples, up to a probability that delta includes, and no physical
+            batch has more rows. The examples may be in any of these.
 
     Returns:
         Pair of the number of rows that are added up in float32 in one go, None for none; and of the
         most, relative to C, that rounding adds to the distance of the computed sums of two lots
         that differ in one example.
     """
-    rows = largest_lot(num_examples, sampling_rate)
     for block in ROWS_IN_A_BLOCK:
         more = 2 * _error(rows, _additions(rows, block))
         if more <= _MOST:
@@ -47,21 +28,20 @@ def rounded_sums(num_examples, sampling_rate):
     return None, 2 * _error(rows, 0)
 
 
-def rows_of_longer(num_examples, sampling_rate, block):
+def rows_of_longer(rows, block):
     """How many longer vectors are added up in one go, so that rounding does no more than is paid.
 
     A function of the sum may make vectors shorter, those of rows with norms of up to `LONGER` C.
     Rounding of their sum is larger by as much, and has to be made up for by fewer additions.
 
     Args:
-        num_examples: See `largest_lot`.
-        sampling_rate: See `largest_lot`.
+        rows: As in `rounded_sums`.
         block: As `rounded_sums` returns it.
 
     Returns:
         An int, at most `block`, or None for none: they are to be added up in float64.
     """
-    rows, finer = largest_lot(num_examples, sampling_rate), block or 0
+    finer = block or 0
     while finer:
         if LONGER * (_additions(rows, finer) + 4) <= _additions(rows, block) + 4:
             return finer
@@ -70,7 +50,10 @@ def rows_of_longer(num_examples, sampling_rate, block):
 
 
 def _additions(rows, block):
-    """The most additions in float32 that one row's number goes through."""
+    """The most additions in float32 that one row's number goes through.
+
+    Zeros are added without rounding: which of the rows are padding makes no difference.
+    """
     blocks, levels = -(-rows // block), 0
     while blocks > 1:
         blocks, levels = -(-blocks // BLOCKS_ADDED_AT_ONCE), levels + 1

@@ -1,8 +1,8 @@
 """Privacy accounting: events, accountants, calibration, plan, ledger and statement.
 
 Importing this package loads no TensorFlow; the names below, most of which load SciPy, are imported
-when they are first used. Everything here is about add-or-remove-one adjacency and Poisson-sampled
-lots; a run that departs from them has no guarantee and says so.
+when they are first used. Everything here is for the neighbouring relation add_or_remove_one and for
+Poisson-sampled lots; a run that departs from them has no guarantee and says so.
 """
 
 import importlib

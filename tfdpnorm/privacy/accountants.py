@@ -1,6 +1,6 @@
 """Epsilon of DP-SGD by two accountants: Renyi DP ("rdp") and privacy loss distributions ("pld").
 
-Both give upper bounds on the true epsilon, for add-or-remove-one adjacency and Poisson-sampled
+Both give upper bounds on the true epsilon, for the relation add_or_remove_one and Poisson-sampled
 lots. PLD is the tighter one (by about a tenth at common settings), RDP the faster one.
 """
 

@@ -102,7 +102,7 @@ def _make_parser(of_ledger):
     parser.add_argument(
         "--adjacency",
         choices=(*ADJACENCIES, "both"),
-        help="add_remove if not given; whether neighbours lack one example, or have another one",
+        help="add_or_remove_one if not given; what makes two data sets neighbours",
     )
     parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
     return parser
@@ -156,7 +156,7 @@ def _ledger_record(ledger, accountant):
         "l2_norm_clip": _json_number(plan.l2_norm_clip),
         "sampling_rate": plan.sampling_rate,
         "num_examples": plan.num_examples,
-        "adjacency": "zero_out",
+        "adjacency": "add_or_remove_one",
         "sampling": plan.sampling,
         "held_to_plan_because": list(ledger.held_to_plan_because),
         "excluded": list(ledger.excluded),
@@ -201,7 +201,9 @@ def _of_settings(flags, program):
         return [json.dumps(record) for record in records]
     if compares:
         return _table(records)
-    last = "Holds for Poisson-sampled lots, for adding or removing one example."
+    last = (
+        "Holds for Poisson-sampled lots. Neighbours: add or remove one example (add_or_remove_one)."
+    )
     return [*map(_sentence, records), last]
 
 
@@ -263,7 +265,7 @@ def _record(flags, sampling_rate, steps, accountant):
         "sampling_rate": sampling_rate,
         "steps": steps,
         "num_examples": flags.num_examples,
-        "adjacency": "zero_out",
+        "adjacency": "add_or_remove_one",
         "sampling": "poisson",
     }
 
@@ -274,7 +276,7 @@ def _compared(flags, sampling_rate, steps):
 
     several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}
     records = []
-    adjacencies = ADJACENCIES if flags.adjacency == "both" else (flags.adjacency or "add_remove",)
+    adjacencies = ADJACENCIES if flags.adjacency == "both" else (flags.adjacency or ADJACENCIES[0],)
     for adjacency in adjacencies:
         for name in several.get(flags.accountant, (flags.accountant,)):
             noise = flags.noise_multiplier
@@ -299,7 +301,7 @@ def _compared(flags, sampling_rate, steps):
                     "sampling_rate": sampling_rate,
                     "steps": steps,
                     "num_examples": flags.num_examples,
-                    "adjacency": "zero_out" if adjacency == "add_remove" else adjacency,
+                    "adjacency": adjacency,
                     "sampling": "poisson",
                 }
             )
@@ -313,7 +315,7 @@ def _table(records):
     for record in records:
         rows.append(
             (
-                "add_remove" if record["adjacency"] == "zero_out" else record["adjacency"],
+                record["adjacency"],
                 record["accountant"],
                 repr(record["noise_multiplier"]),
                 ceil_text(float(record["claimed_epsilon"])),
@@ -328,8 +330,8 @@ def _table(records):
         f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
         f"{first['delta']!r}{aim}; epsilon rounded up",
         *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
-        "What holds does so for Poisson-sampled lots. add_remove: for adding or removing one "
-        "example; replace_one: for replacing one by another.",
+        "What holds does so for Poisson-sampled lots. Neighbours: add or remove one example "
+        "(add_or_remove_one), or replace one by another (replace_one).",
     ]
 
 

@@ -21,7 +21,7 @@ from tfdpnorm.privacy.replace_one import replace_one_epsilon
 from tfdpnorm.privacy.rounding import ceil_float
 
 ALL_ACCOUNTANTS = (*CLAIMING_ACCOUNTANTS, *ACCOUNTANTS)
-_SENSITIVITY = {"add_remove": 1, "replace_one": 2}  # In clipping norms.
+_SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class Stated:
     because: str
 
 
-def stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_remove"):
+def stated(
+    accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_or_remove_one"
+):
     """What one accountant states, a `Stated`.
 
     Args:
@@ -54,7 +56,7 @@ def stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacenc
         noise_multiplier: z >= 0, over the clipping norm.
         updates: T >= 1.
         delta: 0 < delta < 1.
-        adjacency: "add_remove" or "replace_one".
+        adjacency: "add_or_remove_one" or "replace_one".
 
     Raises:
         ValueError: if an argument is outside of its range.
@@ -80,7 +82,7 @@ def stated(accountant, sampling_rate, noise_multiplier, updates, delta, adjacenc
     return Stated(accountant, adjacency, float(noise), epsilon, not because, because)
 
 
-def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_remove"):
+def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_remove_one"):
     """The noise multiplier that an accountant asks for: the inverse of `stated`.
 
     Args:
@@ -109,7 +111,7 @@ def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_remo
         ratio = module.claimed_noise(budget.epsilon, budget.delta, sampling_rate, updates)
         return ceil_float(sensitivity * ratio, 7)
     noise = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
-    if adjacency == "add_remove":
+    if adjacency == "add_or_remove_one":
         return noise
 
     def reached(noise_multiplier):

@@ -21,10 +21,11 @@ NO_NOISE = "the noise multiplier is 0"
 class PrivacyPlan:
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
 
-    Epsilon here is for add-or-remove-one adjacency. It assumes what no plan can check: lots are
-    really Poisson-sampled, each example's gradient is clipped and depends on no other private
-    example, and the noisy sum is divided by `expected_batch_size`, not by the size that the lot
-    happened to have.
+    Epsilon here is for the neighbouring relation add_or_remove_one: add or remove one example, with
+    N, the sampling rate and the expected batch size as public constants. It assumes what no plan
+    can check: lots are really Poisson-sampled, each example's gradient is clipped and depends on no
+    other private example, and the noisy sum is divided by `expected_batch_size`, not by the size
+    that the lot happened to have.
 
     Attributes:
         num_examples: Number N of private training examples, >= 1; treated as public.

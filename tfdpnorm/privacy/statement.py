@@ -3,6 +3,7 @@
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.privacy.added_delta import GRID_NUMBERS, added_to_delta
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
@@ -45,18 +46,14 @@ _ROUNDED_SUM = (
 _KERNELS = (
     "Processors and kernels that do not compute as docs/exact_noise.md assumes: each operation "
     "rounded as IEEE 754 says, and the numbers of an example from nothing but that example and "
-    "its place in the lot."
+    "its position in the batch."
 )
-_GRID_NUMBERS = 1e11
-# A lot larger than what is paid for the rounding of sums, and an equal hash of another sum, should
-# the update be repeated (docs/exact_noise.md).
-_DELTA_OF_AN_UPDATE = 6 * 2.0**-64
 _GENERATORS = {
     "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
     None: "The noise generator, Philox, is not a cryptographic one.",
 }
 _SECRETS = (
-    "Anybody who learns the secrets of the run: the key of the noise, the composition of the "
+    "Anybody who learns the secrets of the run: the key of the noise, the members and slots of the "
     "sampled lots, sums, gradients and metrics without noise, or what else is in the memory of the "
     "process. Nor anybody who measures how long training takes, or which memory it reads."
 )
@@ -119,14 +116,12 @@ def _floating_point(ledger):
     of_sums = _KERNELS if _sum_rounding(ledger) else _ROUNDED_SUM
     if not ledger.settings.get("noise_grid"):
         return [_FLOATING_POINT, of_sums]
-    more, more_delta = floating_point_loss(_GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
-    more_delta += _DELTA_OF_AN_UPDATE * max(ledger.plan.steps, ledger.updates)
+    more, _ = floating_point_loss(GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
     return [
         "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
         "rounded to a grid and have the distribution that the accountant assumes, up to factors "
-        f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
-        f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates). Lots too large for "
-        "what is paid for the rounding of sums, and unequal sums with equal hashes, are in this.",
+        f"that add at most {ceil_text(more)} to epsilon, and to delta what is stated above, for up "
+        f"to {GRID_NUMBERS:.0e} noised numbers (weights times updates).",
         of_sums,
     ]
 
@@ -156,14 +151,15 @@ def _guaranteed(ledger, foreign):
     lines = [
         first,
         *map(_item, foreign),
+        *map(_item, _added(ledger)),
         _item(
             f"For whom: any one example of the {plan.num_examples} private training examples. If "
             "one person owns several of them, this epsilon does not cover them jointly."
         ),
         _item(
-            "Adjacency: zero-out. To remove an example means to replace it by nothing, so that its "
-            "place stays empty in each lot that draws it; to add one is the reverse. The number of "
-            "examples, the sampling rate and all settings below are fixed and public."
+            "Neighbouring relation: add or remove one example (add_or_remove_one). The number of "
+            "examples, the sampling rate, the expected batch size and all settings below are "
+            "public constants (docs/guarantee.md)."
         ),
         _item(_ATTACKER),
         _item(
@@ -185,6 +181,17 @@ def _guaranteed(ledger, foreign):
             )
         )
     return lines
+
+
+def _added(ledger):
+    """What the delta of the accountant leaves out."""
+    added = added_to_delta(ledger)
+    if not added:
+        return []
+    parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
+    return [
+        f"To this delta, at most {ceil_text(sum(added.values()))} is added: {', '.join(parts)}."
+    ]
 
 
 def _stopped_early(ledger):
@@ -308,7 +315,7 @@ def _settings(ledger):
     elif plan.sampling == "poisson":
         sampling = (
             "Poisson: each example enters each lot independently with probability q = "
-            f"{plan.sampling_rate:.6g} ({lot} expected)"
+            f"{plan.sampling_rate:.6g} ({lot} expected), and takes a slot at random"
         )
     else:
         sampling = f"{plan.sampling}, {lot}"

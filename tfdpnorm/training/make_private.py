@@ -19,6 +19,7 @@ from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.precision import computes_in_half
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
 from tfdpnorm.training.checks.own_steps import check_no_own_steps
 from tfdpnorm.training.checks.rehearsal import rehearsed_engine
@@ -213,8 +214,10 @@ def make_private(
             "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             stacklevel=2,
         )
-    block, rounding = rounded_sums(plan.num_examples, plan.sampling_rate)
-    of_longer = rows_of_longer(plan.num_examples, plan.sampling_rate, block)
+    # Of one physical batch for all: smaller ones round no more, so their size may change.
+    most_rows = slots_of_plan(plan).rows
+    block, rounding = rounded_sums(most_rows)
+    of_longer = rows_of_longer(most_rows, block)
     checked = checked._replace(
         clipping=dataclasses.replace(checked.clipping, sums=RowSums(block, of_longer)),
     )

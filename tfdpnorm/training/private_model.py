@@ -17,6 +17,7 @@ from tfdpnorm.keras_compat.loss_means import shown_loss
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.marks import mark_of, write_mark
+from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
@@ -118,6 +119,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.ledger = ledger
         self.plan = ledger.plan
         self.physical_batch_size = physical_batch_size
+        self.slots = slots_of_plan(self.plan, physical_batch_size)
         self.row_checks = RowChecks(self, lot_gradients.views, lot_gradients.engine, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
@@ -343,7 +345,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.weights_of_run.check()
         saving = self._kept.callbacks(self, self._noise, callbacks)
         if batches is not None:
-            x = prepared_lots(self, batches, self._noise, self._kept, self._per_example_loss)
+            x = prepared_lots(self, batches, self._noise, self._per_example_loss)
             y = None
         course = course_of(
             self.ledger,

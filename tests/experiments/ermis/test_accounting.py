@@ -36,15 +36,15 @@ def test_the_record(record, tmp_path):
     # Add/remove and replace-one by PLD, with the noise of Algorithm 1, and 5 % or the true rate.
     found = {(r["sampling_rate"], r["noise"]): r["epsilon"] for r in digits}
     stated = found[0.05, "noise 2 C sigma"]
-    assert stated["add_remove"]["pld"] == pytest.approx(1.475, rel=3e-3)
+    assert stated["add_or_remove_one"]["pld"] == pytest.approx(1.475, rel=3e-3)
     assert stated["replace_one"]["pld"] == pytest.approx(3.16, rel=3e-3)
     true = found[100 / 1439, "noise 2 C sigma"]
-    assert true["add_remove"]["pld"] == pytest.approx(1.772, rel=3e-3)
+    assert true["add_or_remove_one"]["pld"] == pytest.approx(1.772, rel=3e-3)
     layers = found[0.05, "noise 2 C sigma, two layers clipped at C"]
-    assert layers["add_remove"]["pld"] == pytest.approx(2.19, rel=3e-3)
+    assert layers["add_or_remove_one"]["pld"] == pytest.approx(2.19, rel=3e-3)
     assert all(r["claimed_epsilon"] == 1 for r in record["quoted"])
     curve = record["curves"][1]["sigmas"]
-    assert curve["pld, add_remove"] == pytest.approx([4.203], rel=3e-3)
+    assert curve["pld, add_or_remove_one"] == pytest.approx([4.203], rel=3e-3)
     assert curve["pld, replace_one"] == pytest.approx([8.342], rel=3e-3)
 
 

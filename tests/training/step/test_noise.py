@@ -15,6 +15,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.gradients.rounded_sums import rounded_sums
+from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.step import exact_noise
 from tfdpnorm.training.step.exact_noise import float32_normals
 from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
@@ -141,12 +142,15 @@ def test_updates_carry_noise_of_the_planned_size_once(batch, clip, private, weig
 
 
 @pytest.mark.parametrize(
-    ("engine", "paid"), [("book_keeping", True), ("per_example", True), ("tfp_model", False)]
+    ("engine", "paid", "rows"),
+    [("book_keeping", True, 4), ("per_example", True, None), ("tfp_model", False, None)],
 )
-def test_the_noise_pays_for_the_rounding_of_sums(engine, paid, private):
-    trained = private(wide_model(), noise_multiplier=2.0, l2_norm_clip=0.5, engine=engine)
+def test_the_noise_pays_for_the_rounding_of_sums(engine, paid, rows, private):
+    """Of all rows that a lot may have, however many go through the model at once."""
+    settings = {"noise_multiplier": 2.0, "l2_norm_clip": 0.5, "engine": engine}
+    trained = private(wide_model(), physical_batch_size=rows, **settings)
     trained.compile(keras.optimizers.SGD(1.0), no_gradient)
-    _, more = rounded_sums(trained.plan.num_examples, trained.plan.sampling_rate)
+    _, more = rounded_sums(slots_of_plan(trained.plan).rows)
     assert more > 1e-6
     assert trained.ledger.settings["sum_rounding"] == (more if paid else None)
     kept = unittest.mock.patch.object(GaussianNoise, "noised", side_effect=lambda sums, *_: sums)

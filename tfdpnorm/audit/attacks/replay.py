@@ -63,8 +63,8 @@ def other_lots():
     """
     real = PoissonBatches.as_dataset
 
-    def as_dataset(self, physical_batch_size=None, insecure_seed=None, **more):
-        return real(self, physical_batch_size, insecure_seed + _ELSEWHERE, **more)
+    def as_dataset(self, slots=None, *, insecure_seed, **more):
+        return real(self, slots, insecure_seed=insecure_seed + _ELSEWHERE, **more)
 
     with mock.patch.object(PoissonBatches, "as_dataset", as_dataset):
         yield

@@ -19,19 +19,19 @@ class Sensitivity(NamedTuple):
     """The largest changes found, in units of the clipping norm C.
 
     Attributes:
-        add_remove: Change of the clipped sum by a row that is added or removed; promised: 1.
-        add_remove_case: By which row, in which lot.
+        add_or_remove_one: Change of the clipped sum by a row that is added or removed; promised: 1.
+        add_or_remove_one_case: By which row, in which lot.
         replace: Change by a row in another's place; promised: 2.
         replace_case: By which rows.
         tolerance: How far rounding to float32 alone can bring either above the promise.
         lots: How many lots were summed.
-        frame: The `Frame` of the lot with the largest `add_remove`.
+        frame: The `Frame` of the lot with the largest `add_or_remove_one`.
         row: Its `Row`.
         sums: The `ClippedSums` of the model.
     """
 
-    add_remove: float
-    add_remove_case: str
+    add_or_remove_one: float
+    add_or_remove_one_case: str
     replace: float
     replace_case: str
     tolerance: float
@@ -43,7 +43,7 @@ class Sensitivity(NamedTuple):
     @property
     def holds(self):
         """Whether no change is above what is promised, up to rounding."""
-        return self.add_remove <= 1 + self.tolerance and self.replace <= 2 + self.tolerance
+        return self.add_or_remove_one <= 1 + self.tolerance and self.replace <= 2 + self.tolerance
 
 
 class ClippedSums:
@@ -154,8 +154,8 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
         replace, replace_case = max((replace, replace_case), found.largest_replacement())
     change, frame, row = found.largest
     return Sensitivity(
-        add_remove=change,
-        add_remove_case=f"{row.name}; {frame.name}",
+        add_or_remove_one=change,
+        add_or_remove_one_case=f"{row.name}; {frame.name}",
         replace=replace,
         replace_case=replace_case,
         tolerance=rounding(len(tf.nest.flatten(y)[0])),

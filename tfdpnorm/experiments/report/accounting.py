@@ -5,7 +5,7 @@ from tfdpnorm.experiments.report import figure as figures
 from tfdpnorm.experiments.report.audits import table
 from tfdpnorm.privacy.rounding import ceil_text
 
-_ADJACENCIES = {"add_remove": "add/remove", "replace_one": "replace one"}
+_ADJACENCIES = {"add_or_remove_one": "add/remove", "replace_one": "replace one"}
 _COLOURS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
 
 

@@ -56,8 +56,8 @@ def sensitivity_table(rows):
                 f"{row['clipping']}, {row['clip_function']}",
                 f"{row['physical_batch_size']} of {row['expected_batch_size']}",
                 row["augmentation_multiplicity"],
-                f"{row['add_remove']:.6f}",
-                row["add_remove_case"],
+                f"{row['add_or_remove_one']:.6f}",
+                row["add_or_remove_one_case"],
                 f"{row['replace']:.4f}",
                 row["replace_case"],
                 ("holds" if row["bound_holds"] else "broken")
@@ -77,10 +77,10 @@ def rounding_summary(rows):
     kept = [row for row in rows if row["bound_holds"]]
     if not kept:
         return "No bound holds."
-    worst = max(kept, key=lambda row: row["add_remove"])
+    worst = max(kept, key=lambda row: row["add_or_remove_one"])
     return (
         "Where the bound holds, one row moves the sum by at most 1 + "
-        f"{worst['add_remove'] - 1:.1e} C; float32 can round by {worst['tolerance']:.1e} C."
+        f"{worst['add_or_remove_one'] - 1:.1e} C; float32 can round by {worst['tolerance']:.1e} C."
     )
 
 
@@ -165,7 +165,7 @@ def sensitivity_column(records, rows):
         path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
         found = measured.get((flags["model"], path))
         if found:
-            column[record["network"]] = f"{max(row['add_remove'] for row in found):.4g} C"
+            column[record["network"]] = f"{max(row['add_or_remove_one'] for row in found):.4g} C"
             lots.update(row["expected_batch_size"] for row in found)
     of_lots = " and ".join(map(str, sorted(lots)))
     return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}

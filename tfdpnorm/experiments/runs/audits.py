@@ -112,7 +112,7 @@ def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_step
         samples=samples,
         sensitivity=found.sensitivity,
         details={
-            "case": measured.add_remove_case,
+            "case": measured.add_or_remove_one_case,
             "exact_epsilon": found.exact_epsilon,
             "replace": measured.replace,
             "replace_case": measured.replace_case,

@@ -170,7 +170,10 @@ class _Audits:
 
     def _sensitivity(self):
         _, measured = self._measured
-        return not measured.holds, f"an added row moves the sum by {measured.add_remove:.4f} C"
+        return (
+            not measured.holds,
+            f"an added row moves the sum by {measured.add_or_remove_one:.4f} C",
+        )
 
     def _one_step(self):
         private, measured = self._measured

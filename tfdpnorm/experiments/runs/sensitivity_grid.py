@@ -96,8 +96,8 @@ def _measured(spec, ascent_steps, data_dir):
         "expected_batch_size": spec.expected_batch_size,
         "physical_batch_size": spec.physical_batch_size or spec.expected_batch_size,
         "augmentation_multiplicity": spec.augmentation_multiplicity,
-        "add_remove": found.add_remove,
-        "add_remove_case": found.add_remove_case,
+        "add_or_remove_one": found.add_or_remove_one,
+        "add_or_remove_one_case": found.add_or_remove_one_case,
         "replace": found.replace,
         "replace_case": found.replace_case,
         "tolerance": found.tolerance,
@@ -116,6 +116,7 @@ def describe(row):
     return (
         f"  {row['model']} {row['path']}, {row['engine']}, {row['clipping']} "
         f"{row['clip_function']}, {row['physical_batch_size']} of {row['expected_batch_size']} "
-        f"rows at once, K = {row['augmentation_multiplicity']}: {row['add_remove']:.6f} C by "
-        f'"{row["add_remove_case"]}": {verdict} ({row["seconds"]:.0f} s)'
+        f"rows at once, K = {row['augmentation_multiplicity']}: "
+        f'{row["add_or_remove_one"]:.6f} C by "{row["add_or_remove_one_case"]}": '
+        f"{verdict} ({row['seconds']:.0f} s)"
     )

@@ -12,7 +12,6 @@ from tensorflow import keras
 from tfdpnorm.audit.row_independence.rows import input_specs
 from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.data import Lot
-from tfdpnorm.data.poisson import physical_rows
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.gradients.refusals import is_of_engine
 from tfdpnorm.gradients.rules import rule_for
@@ -20,6 +19,7 @@ from tfdpnorm.keras_compat.graphs import cause_of, traced
 from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.rows import is_ours, refusal_of
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
@@ -58,7 +58,7 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
         engine.runs_rows_apart and _resizing(model, checked)
     ):
         return engine, None
-    rows = physical_rows(plan.num_examples, plan.expected_batch_size, physical_batch_size)
+    rows = slots_of_plan(plan, physical_batch_size).rows
     specs = _lot_specs(model, rows)
     if specs is None:
         return engine, None

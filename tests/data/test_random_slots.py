@@ -1,0 +1,243 @@
+"""Which slots the drawn examples get, and why it matters.
+
+The distribution that the lemma of docs/guarantee.md asks for is checked twice: exactly, over all
+orders of the random words, and by statistics of the data set that trains. Thresholds make a false
+alarm rarer than one in a million.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from tfdpnorm.data import _sampling, poisson_batches
+from tfdpnorm.privacy import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.slots import Slots
+
+FALSE_ALARM = 1e-8
+DELTA = 1e-5
+
+
+# --- the one-dimensional example: a function of the position ---
+
+
+def front_filled(count, slots):
+    """The assignment of earlier versions: the drawn examples one after the other, as reference."""
+    del slots
+    return [tuple(range(count))]
+
+
+def random_assignments(count, slots):
+    """The equally likely assignments: `random_slots` for each order of its words."""
+    orders = itertools.permutations(range(slots))
+    return [
+        tuple(_sampling.random_slots(count, slots, lambda _, words=words: np.array(words)))
+        for words in orders
+    ]
+
+
+def worlds(gradients, rate, slots, assignments, absent=None, keeps_position=False):
+    """The means of an update's released number with their probabilities: dict.
+
+    Args:
+        gradients: For each example the list of its gradients by slot, in C.
+        rate: q.
+        slots: Their number.
+        assignments: `front_filled` or `random_assignments`.
+        absent: The example that the data do not have, or None.
+        keeps_position: Whether it is drawn all the same, and takes a slot, as nothing.
+    """
+    found = {}
+    present = [i for i in range(len(gradients)) if keeps_position or i != absent]
+    for coins in itertools.product([False, True], repeat=len(present)):
+        drawn = [i for i, coin in zip(present, coins, strict=True) if coin]
+        weight = math.prod(rate if coin else 1 - rate for coin in coins)
+        places = assignments(len(drawn), slots)
+        for place in places:
+            mean = sum(gradients[i][s] for i, s in zip(drawn, place, strict=True) if i != absent)
+            found[mean] = found.get(mean, 0.0) + weight / len(places)
+    return found
+
+
+def true_delta(one, other, epsilon, z):
+    """The larger hockey-stick divergence of two mixtures N(mean, z^2), by numerical integration."""
+    reach = max(map(abs, (*one, *other))) + 40 * z
+    x = np.linspace(-reach, reach, 100_001)
+
+    def density(mixture):
+        return sum(w * stats.norm.pdf(x, mean, z) for mean, w in mixture.items())
+
+    p, q = density(one), density(other)
+    return max(
+        integrate.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0.0), x)
+        for a, b in ((p, q), (q, p))
+    )
+
+
+def true_epsilon(one, other, z):
+    low, high = 0.0, 20.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if true_delta(one, other, middle, z) > DELTA else (low, middle)
+    return high
+
+
+# Example 1 gives -C in the first slot and +C elsewhere; example 0 gives C anywhere.
+TURNED_BY_ITS_POSITION = [[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]]
+SETTINGS = [(0.1, 1.0, 1.68, 2.77), (0.01, 0.6, 1.60, 2.14)]
+
+
+@pytest.mark.parametrize("rate, z, accountant, true", SETTINGS)
+def test_positions_from_the_front_break_the_guarantee_and_random_ones_do_not(
+    rate, z, accountant, true
+):
+    epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
+    assert epsilon == pytest.approx(accountant, abs=0.01)
+
+    def pair(assignments, **absent):
+        settings = (TURNED_BY_ITS_POSITION, rate, 3, assignments)
+        return worlds(*settings), worlds(*settings, absent=0, **absent)
+
+    # Before: violated by an absent example whose position stays empty, and by one that is not.
+    old = pair(front_filled, keeps_position=True)
+    assert true_epsilon(*old, z) == pytest.approx(true, abs=0.01)
+    assert true_delta(*old, epsilon, z) > 2 * DELTA
+    assert true_delta(*pair(front_filled), epsilon, z) > 2 * DELTA
+    # Now both are one comparison, and it holds.
+    new = pair(random_assignments)
+    kept = pair(random_assignments, keeps_position=True)
+    assert new[1] == pytest.approx(kept[1])
+    assert true_delta(*new, epsilon, z) <= DELTA * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("rate, z", [(0.1, 1.0), (0.01, 0.6), (0.5, 2.0)])
+def test_no_function_of_the_position_breaks_the_guarantee(rate, z):
+    """Three examples, four slots, gradients of -C, 0 and C, at random and at their worst."""
+    epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
+    rng = np.random.default_rng(0)
+    broken_before = 0
+    for _ in range(8):
+        gradients = rng.choice([-1.0, 0.0, 1.0], (3, 4), p=[0.4, 0.2, 0.4]).tolist()
+
+        def delta(assignments, gradients=gradients, **absent):
+            settings = (gradients, rate, 4, assignments)
+            with_it, without = worlds(*settings), worlds(*settings, absent=0, **absent)
+            return true_delta(with_it, without, epsilon, z)
+
+        assert delta(random_assignments) <= DELTA * (1 + 1e-6), gradients
+        broken_before += delta(front_filled, keeps_position=True) > DELTA
+    assert broken_before > 0
+
+
+# --- exactly: every injection from as many orders of the words ---
+
+
+@pytest.mark.parametrize("count, slots", [(0, 3), (1, 1), (2, 4), (3, 5), (5, 5)])
+def test_each_injection_is_equally_likely(count, slots):
+    found = random_assignments(count, slots)
+    every = list(itertools.permutations(range(slots), count))
+    times = math.factorial(slots) // len(every)
+    assert sorted(found) == sorted(every * times)
+
+
+def test_equal_words_are_drawn_again():
+    """The order that a sort gives to equal words is not random."""
+    drawn = iter([[7, 7, 1], [5, 5, 5], [2**63, 3, 2**64 - 1]])
+    found = _sampling.random_slots(3, 3, lambda count: np.array(next(drawn), np.uint64))
+    assert found.tolist() == [1, 0, 2] and next(drawn, None) is None
+
+
+# --- of the data set that trains ---
+
+
+def slots_of_lots(lots, num_examples):
+    """The slot of each example in each lot, -1 if it was not drawn: [count, N]."""
+    found = np.full((len(lots), num_examples), -1)
+    for row, lot in zip(found, lots, strict=True):
+        numbers = lot.x.numpy().reshape(-1)
+        places = np.flatnonzero(numbers)
+        assert lot.mask.numpy().reshape(-1)[places].all() and len(places) == lot.mask.numpy().sum()
+        row[numbers[places] - 1] = places
+    return found
+
+
+def drawn(num_examples, rate, slots, count, **options):
+    x = np.arange(1, num_examples + 1)
+    batches = poisson_batches(x, expected_batch_size=rate * num_examples)
+    return list(batches.as_dataset(slots, **options).take(count))
+
+
+SPLIT = Slots(2, 3)
+
+
+@pytest.fixture(scope="module")
+def places():
+    """Slots of four examples in 4,000 lots of two physical batches of three rows, q = 0.8."""
+    lots = drawn(4, 0.8, SPLIT, 4_000)
+    assert {lot.mask.shape for lot in lots} == {(2, 3)}  # whatever was drawn
+    return slots_of_lots(lots, 4)
+
+
+def assert_uniform(counts):
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM, counts
+
+
+def test_each_slot_is_equally_likely_for_each_example(places):
+    for column in places.T:
+        assert_uniform(np.bincount(column[column >= 0], minlength=6))
+
+
+def test_each_pair_of_slots_is_equally_likely(places):
+    for i, j in itertools.combinations(range(4), 2):
+        both = places[(places[:, i] >= 0) & (places[:, j] >= 0)][:, [i, j]]
+        counts = np.zeros((6, 6))
+        np.add.at(counts, tuple(both.T), 1)
+        assert not np.diag(counts).any()  # distinct
+        assert_uniform(counts[~np.eye(6, dtype=bool)])
+
+
+def test_slots_do_not_depend_on_how_many_are_drawn(places):
+    sizes = (places >= 0).sum(axis=1)
+    slot, size = places[:, 2], sizes
+    table = [np.bincount(slot[(size == n) & (slot >= 0)], minlength=6) for n in (2, 3, 4)]
+    assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("example", [0, 3])
+def test_slots_of_successive_updates_are_independent(places, example):
+    table = np.zeros((7, 7))
+    np.add.at(table, (places[:-1, example], places[1:, example]), 1)
+    assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("removed", [0, 2])
+def test_the_slots_of_others_do_not_change_when_an_example_is_removed(removed):
+    """Jointly: three examples against the two that remain, in three slots, by the real sampler."""
+    count = 3_000
+    full = np.delete(slots_of_lots(drawn(3, 0.6, Slots(1, 3), count), 3), removed, axis=1)
+    less = slots_of_lots(drawn(2, 0.6, Slots(1, 3), count), 2)
+    table = np.stack([np.bincount((each + 1) @ [4, 1], minlength=16) for each in (full, less)])
+    table = table[:, table.any(axis=0)]
+    assert table.shape[1] == 13  # neither; one of them in 3 slots; both in 6
+    assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
+
+
+def test_nothing_is_lost_when_a_batch_does_not_fit():
+    """It takes as many physical batches as it needs, and any of their slots."""
+    lots = drawn(5, 0.9, Slots(1, 2), 1_500)
+    found = slots_of_lots(lots, 5)
+    sizes = (found >= 0).sum(axis=1)
+    assert [len(lot.mask) for lot in lots] == np.maximum(1, -(-sizes // 2)).tolist()
+    assert stats.binom.sf(0, 5, 0.9) > 0.99 and (sizes == 5).sum() > 500
+    for column in found[sizes == 5].T:
+        assert_uniform(np.bincount(column, minlength=6))
+    for column in found[sizes == 3].T:
+        assert column.max() < 4
+
+
+def test_slots_of_an_insecure_seed_differ_between_updates():
+    found = slots_of_lots(drawn(6, 1, Slots(1, 8), 20, insecure_seed=0), 6)
+    again = slots_of_lots(drawn(6, 1, Slots(1, 8), 2, insecure_seed=0, first_update=18), 6)
+    assert len({tuple(row) for row in found}) == 20 and (found[18:] == again).all()

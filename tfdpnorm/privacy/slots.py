@@ -1,0 +1,101 @@
+"""How many slots an update has: rows of its physical batches, drawn examples and padding together.
+
+docs/guarantee.md says why their number has to be fixed before anything is drawn. Here it is
+computed, from public numbers alone.
+"""
+
+import dataclasses
+
+from tfdpnorm import arguments
+
+# Of delta: the probability that a batch of the run does not fit into its slots.
+SHARE_OF_DELTA = 1e-3
+
+_MULTIPLE = 8  # of rows, which kernels like
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """The slots of an update: K physical batches of P rows each.
+
+    Attributes:
+        batches: K >= 1.
+        rows: P >= 1.
+
+    Raises:
+        TypeError, ValueError: if one of them is not an integer in its range.
+    """
+
+    batches: int
+    rows: int
+
+    def __post_init__(self):
+        for name in ("batches", "rows"):
+            value = arguments.integer(name, getattr(self, name), at_least=1)
+            object.__setattr__(self, name, value)
+
+    def batches_for(self, count):
+        """Returns the physical batches of an update that drew `count` examples: K, or more.
+
+        More only if the examples do not fit into K: then as many as they need.
+        """
+        return max(self.batches, -(-count // self.rows))
+
+
+def slots_for(num_examples, expected_batch_size, *, updates, delta, physical_batch_size=None):
+    """Returns the fewest slots that a batch of the run hardly ever exceeds.
+
+    The probability that any of the run's batches does is at most delta / 1,000, by the union bound
+    over the updates and the exact tail of the binomial distribution.
+
+    Args:
+        num_examples: N >= 1.
+        expected_batch_size: q N, 0 < expected_batch_size <= N.
+        updates: T >= 1, those of the run.
+        delta: Of the run's guarantee, 0 < delta < 1.
+        physical_batch_size: Most rows of a physical batch; None for one physical batch.
+
+    Returns:
+        `Slots`. With R the smallest number for which T P[Binomial(N, q) > R] <= delta / 1,000, K is
+        the smallest for which K physical batches hold R rows, and P is R / K, rounded up to a
+        multiple of 8 but not beyond `physical_batch_size`.
+
+    Raises:
+        TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
+    """
+    needed = _hardly_exceeded(num_examples, expected_batch_size, SHARE_OF_DELTA * delta / updates)
+    if physical_batch_size is None:
+        return Slots(1, _rounded_up(needed))
+    most = arguments.integer("physical_batch_size", physical_batch_size, at_least=1)
+    batches = -(-needed // most)
+    return Slots(batches, min(_rounded_up(-(-needed // batches)), most))
+
+
+def slots_of_plan(plan, physical_batch_size=None):
+    """Returns the `Slots` of a run with that `PrivacyPlan`; see `slots_for`."""
+    return slots_for(
+        plan.num_examples,
+        plan.expected_batch_size,
+        updates=plan.steps,
+        delta=plan.delta,
+        physical_batch_size=physical_batch_size,
+    )
+
+
+def _hardly_exceeded(num_examples, expected_batch_size, probability):
+    """The smallest R >= 1 with P[Binomial(N, q) > R] <= `probability`; N at most."""
+    from scipy.stats import binom  # takes long to load
+
+    rate = expected_batch_size / num_examples
+    too_few, enough = 0, num_examples
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if binom.sf(middle, num_examples, rate) <= probability:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _rounded_up(rows):
+    return -(-rows // _MULTIPLE) * _MULTIPLE
