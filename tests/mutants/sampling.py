@@ -168,24 +168,11 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "lots-of-a-kept-run-without-key",
-        "tfdpnorm/training/fit_data.py",
-        (("secret_key=kept.secret_key", "secret_key=None"),),
-        "A resumed run draws other lots for the updates that it repeats.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
-        ),
-    ),
-    Mutant(
         "lots-begin-anew-after-resuming",
         "tfdpnorm/training/fit_data.py",
         (("first_update=int(noise.update_count.numpy())", "first_update=0"),),
-        "A second fit, or a resumed run, draws the first lots once more.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
-        ),
+        "With a seed, a second fit or a resumed run draws the first lots once more.",
+        tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
     ),
     Mutant(
         "public-rows-among-private-accepted",
@@ -193,15 +180,5 @@ MUTANTS = (
         (("overlap = arrays.shared_rows(publics, privates)", "overlap = []"),),
         "Rows that are private, too, are used without any protection.",
         ("tests/data/test_public_batches.py",),
-    ),
-    Mutant(
-        "whole-key-of-one-byte",
-        "tfdpnorm/training/resume/secret_key.py",
-        (("_BYTES = 32", "_BYTES = 1"),),
-        "The lots and the noise of a run can be guessed.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update",
-        ),
     ),
 )

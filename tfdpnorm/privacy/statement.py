@@ -48,9 +48,8 @@ _KERNELS = (
     "its place in the lot."
 )
 _GRID_NUMBERS = 1e11
-# A lot larger than what is paid for the rounding of sums, and an equal hash of another sum, should
-# the update be repeated (docs/exact_noise.md).
-_DELTA_OF_AN_UPDATE = 6 * 2.0**-64
+# A lot larger than what is paid for the rounding of sums (docs/exact_noise.md).
+_DELTA_OF_AN_UPDATE = 2.0**-64
 _GENERATORS = {
     "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
     None: "The noise generator, Philox, is not a cryptographic one.",
@@ -121,13 +120,13 @@ def _floating_point(ledger):
     if not ledger.settings.get("noise_grid"):
         return [_FLOATING_POINT, of_sums]
     more, more_delta = floating_point_loss(_GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
-    more_delta += _DELTA_OF_AN_UPDATE * max(ledger.plan.steps, ledger.updates)
+    more_delta += _DELTA_OF_AN_UPDATE * ledger.plan.steps
     return [
         "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
         "rounded to a grid and have the distribution that the accountant assumes, up to factors "
         f"that add at most {ceil_text(more)} to epsilon and {ceil_text(more_delta)} to delta, for "
         f"up to {_GRID_NUMBERS:.0e} noised numbers (weights times updates). Lots too large for "
-        "what is paid for the rounding of sums, and unequal sums with equal hashes, are in this.",
+        "what is paid for the rounding of sums are in this.",
         of_sums,
     ]
 
@@ -227,7 +226,8 @@ def _search(ledger):
             "Search: this run is the best of a random number of trials with random settings "
             f"({search.in_words}), drawn in secret and independently of the data (Papernot and "
             "Steinke 2022). The epsilon includes the choice. It presumes that nothing of the other "
-            "trials is released: no weights, no scores, not how many there were. One trial alone "
+            "trials is released: no weights, no scores, not how many there were; and that no data "
+            "decided when a process of the search died. One trial alone "
             f"would have epsilon {alone}, and {search.expected_trials:g} of them, all released, "
             f"{composed}."
         )
@@ -357,26 +357,22 @@ def _statistics(plan):
 
 def _updates(ledger):
     updates, planned = ledger.updates, ledger.plan.steps
-    if ledger.position == updates:
-        lines = [f"Updates: T = {updates} done of {planned} planned."]
-    else:
+    if ledger.lost_updates:
         lines = [
-            f"Updates: T = {updates} counted, of {planned} planned; the present weights have seen "
+            f"Updates: T = {updates} spent, of {planned} planned; the present weights have seen "
             f"{ledger.position}."
         ]
+    else:
+        lines = [f"Updates: T = {updates} done of {planned} planned."]
     if ledger.is_finished:
         lines.append("The run was ended: no further update can be made.")
-    if not ledger.resumes:
-        return lines
-    times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
-    line = f"The run was resumed {times}. Repeated updates used the same lots and noise and count "
-    line += "once"
-    if ledger.recounted:
-        line += (
-            f", except for {ledger.recounted} of them: these were made with other keys, came out "
-            "differently or could not be compared, and count again"
+    if ledger.resumes:
+        times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
+        lines.append(
+            f"The run was resumed {times}; {ledger.lost_updates} updates were lost and are "
+            "charged. Each resumption drew new noise and new batches."
         )
-    return [*lines, f"{line}."]
+    return lines
 
 
 def _item(text):

@@ -81,7 +81,7 @@ def is_sampled_by_this_library(batches):
     return type(batches) is PoissonBatches and not replaced
 
 
-def prepared_lots(private, batches, noise, kept, loss):
+def prepared_lots(private, batches, noise, loss):
     """Returns the dataset of lots, after all that must be known of it before the first update.
 
     Probes per-example independence, and makes the variables of optimizer and metrics: a training
@@ -91,7 +91,6 @@ def prepared_lots(private, batches, noise, kept, loss):
         private: `PrivateModel`, compiled.
         batches: `PoissonBatches`.
         noise: Its `GaussianNoise`.
-        kept: How its run is kept: `NotKept` or `Resumption`.
         loss: Its `PerExampleLoss`.
 
     Raises:
@@ -110,7 +109,6 @@ def prepared_lots(private, batches, noise, kept, loss):
         physical_batch_size=private.physical_batch_size,
         insecure_seed=noise.insecure_seed,
         first_update=int(noise.update_count.numpy()),
-        secret_key=kept.secret_key,
     )
     x, y = row_specs(lots)
     private.row_checks.check_model(x)
