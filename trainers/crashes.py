@@ -164,6 +164,7 @@ def _training(folder, case):
             public_batch=data[-20:],
             run_dir=folder / "run",
             resume=True,
+            validate=False,  # It has tests of its own, and takes its time.
             checkpoint_every=FLAGS.checkpoint_every,
             **(_views() if case.model == "views" else {}),
             **_KINDS[case.noise],

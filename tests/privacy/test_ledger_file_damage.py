@@ -32,7 +32,6 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
         assert ledger.torn == (size not in ends)
         assert ledger.tail == (kept, full._checksums[kept - 1])
         if last is None or kept > last.tail[0]:
-            # Confirmed repetitions alone may lower these, and there are none to confirm here.
             assert ledger.epsilon() <= full.epsilon() and ledger.updates <= full.updates
             assert last is None or last.updates <= ledger.updates
             last = ledger

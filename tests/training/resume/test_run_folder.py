@@ -15,7 +15,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.halting import Halt, HaltAfter
-from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, read_ledger
+from tfdpnorm import files
+from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage
 from tfdpnorm.training.resume import run_folder
 
@@ -270,8 +271,8 @@ def test_other_callbacks_begin_again(start, data, tmp_path):
         again.fit(*data, verbose=0, callbacks=[average, plateau])
     assert again.ledger.updates == 12
     again.ledger.close()
-    last = start(tmp_path, resume=True)
-    with pytest.warns(UserWarning, match="without what was saved of callbacks, EarlyStopping"):
+    last = start(tmp_path, resume=True, optimizer="sgd")
+    with pytest.warns(UserWarning, match="optimizer, the learning rate, callbacks, EarlyStopping"):
         last.restore_run()
     np.testing.assert_array_equal(weights(last), weights(again))
 
@@ -433,6 +434,44 @@ def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
     assert not any("key" in name for name in names)
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+
+
+@pytest.mark.parametrize("dies_in", range(1, 6))
+def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, dies_in):
+    """As at the end of an epoch, where the state of callbacks is saved after they have acted."""
+    plan = make_plan(
+        num_examples=9,
+        expected_batch_size=3,
+        steps=5,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-3,
+    )
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    first, calls = run_folder.RunFolder(tmp_path, plan, {}), []
+    first.ledger.record_updates(3)
+    first.save(model, {})
+
+    def dying(real):
+        def call(*arguments, **named):
+            calls.append(arguments)
+            if len(calls) == dies_in:
+                raise KeyboardInterrupt
+            return real(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", dying(os.rename))
+        patched.setattr(files, "flush", lambda path: None)
+        patched.setattr(shutil, "rmtree", dying(shutil.rmtree))
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(3):
+                first.save(model, {})
+    first.ledger.close()
+    again = run_folder.RunFolder(tmp_path, plan, {}, resume=True)
+    assert again.checkpoint["updates"] == 3 and not list(tmp_path.glob("*.replaced"))
+    again.restore_weights(model)
 
 
 def test_repeated_training_in_one_process_goes_on(start, data, tmp_path):

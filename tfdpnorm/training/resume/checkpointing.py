@@ -41,7 +41,7 @@ class Checkpointing(keras.callbacks.Callback):
         super().__init__()
         self._private, self._folder = private, folder
         self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
-        self._saved_at = None
+        self._saved_at = folder.checkpoint["updates"] if is_resumed else None
         self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
@@ -62,7 +62,6 @@ class Checkpointing(keras.callbacks.Callback):
                 "The guarantee is the same.",
                 stacklevel=5,
             )
-        self._saved_at = self._folder.checkpoint["updates"]
 
     def on_train_begin(self, logs=None):
         if self._is_resumed:

@@ -15,6 +15,7 @@ _SEAL = "digest"
 _VARIABLES = "variables"
 _PATTERN = "checkpoint-*[0-9]"
 _KEPT = 2
+_REPLACED = ".replaced"
 
 
 def checkpoint_folders(path):
@@ -60,9 +61,12 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
         (partial / _STATE).write_text(json.dumps(sealed, indent=1) + "\n")
         for file in (*partial.iterdir(), partial):
             files.flush(file)
-        shutil.rmtree(final, ignore_errors=True)
+        replaced = path / f"{final.name}{_REPLACED}"
+        if final.exists():
+            os.rename(final, replaced)
         os.rename(partial, final)
         files.flush(path)
+        shutil.rmtree(replaced, ignore_errors=True)
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(
@@ -85,6 +89,7 @@ def last_whole_state(path):
         Pair of its state, or None without one, and the list of damaged ones, in words.
     """
     damaged = []
+    _bring_back_replaced(path)
     for folder in checkpoint_folders(path):
         try:
             state = _whole_state(folder)
@@ -99,6 +104,16 @@ def last_whole_state(path):
             )
         return state, damaged
     return None, damaged
+
+
+def _bring_back_replaced(path):
+    """Undoes what a process began that died while it put a checkpoint in the place of another."""
+    for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
+        final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
+        if final.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            os.rename(replaced, final)
 
 
 def restore(path, state, variables):
