@@ -58,7 +58,7 @@ def define_private_run_flags():
     flags.DEFINE_integer(
         "checkpoint_every",
         None,
-        "Updates between checkpoints; default: a sixteenth of all updates.",
+        "Updates between checkpoints; default: a fiftieth of all updates.",
     )
     flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
     define_run_flags()

@@ -5,21 +5,19 @@
         --steps_per_execution=1,4 --callbacks
 
 Each run is interrupted and resumed until it has ended: by SIGKILL, by Ctrl-C, by an exception in a
-callback, or by a full disk. Somebody who watches writes down what got out. The ledger must count
-every different release, whatever the noise and the model, and neither its epsilon nor that of the
-list written down may exceed the planned one. Where all of a model repeats itself, and the key is
-not lost, nothing may be counted twice; and with repeatable noise the weights must be those of a run
-that was never interrupted, to the last bit or nearly: rounding after the noise can differ. That
-noise does not depend on the sum, and the ledger does not see such a difference; no guarantee is
-printed for it, and so what got out is not held against it.
+callback, or by a full disk. A witness within the step writes down each noise before it is used:
+its key, its number, and the updates that the ledger's file had announced by then. No noise may be
+drawn that the file has not announced, none may be drawn twice, no run may make more updates than
+planned, and no crash may cost more than the updates between two checkpoints and an execution.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 import collections
+import contextlib
 import hashlib
 import itertools
-import math
+import json
 import os
 import pathlib
 import random
@@ -27,6 +25,7 @@ import resource
 import tempfile
 import warnings
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -35,24 +34,17 @@ from tensorflow import keras
 
 from tfdpnorm.audit.attacks.crashes import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget, dp_sgd_event, read_ledger
-from tfdpnorm.privacy.accountants import rdp_of, rdp_to_epsilon
+from tfdpnorm.privacy import PrivacyBudget, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
+from tfdpnorm.training.step.noise import GaussianNoise
 
 FLAGS = flags.FLAGS
-_REPEATABLE = "repeatable noise"
-_ROUNDING = 1e-4  # of a weight; what is lost of an optimizer moves weights by 1e-2 and more
-# name: (settings of make_private, whether the key is lost at every crash)
-_KINDS = {
-    _REPEATABLE: (dict(insecure_seed=3), False),
-    "secret noise": (dict(), False),
-    "secret noise, key lost": (dict(), True),
-}
+# name: settings of make_private. A seed repeats the key, and its numbers must not repeat either.
+_KINDS = {"secret noise": {}, "seeded noise": {"insecure_seed": 3}}
 _NEW = "Adadelta Adafactor Adagrad Adam AdamW Adamax Ftrl Lion Nadam RMSprop SGD".split()
 _LEGACY = "Adadelta Adagrad Adam Adamax Ftrl Nadam RMSprop SGD".split()
 _OPTIMIZERS = [name.lower() for name in _NEW] + [f"legacy-{name.lower()}" for name in _LEGACY]
-# "kernel" draws by a counter inside of TensorFlow, and so cannot repeat itself.
-_MODELS = ("plain", "dropout", "views", "kernel")
+_MODELS = ("plain", "dropout", "views")
 _EXAMPLES, _FEATURES, _LOT = 480, 12, 48
 
 
@@ -63,10 +55,6 @@ class _Case(NamedTuple):
     optimizer: str
     model: str
     steps_per_execution: int
-
-    @property
-    def repeats_itself(self):
-        return self.model != "kernel" and not _KINDS[self.noise][1]
 
     def __str__(self):
         return (
@@ -95,7 +83,7 @@ def define_flags():
 
 
 def main():
-    """Interrupts, resumes, compares."""
+    """Interrupts, resumes, counts."""
     if FLAGS.kills < 1 or FLAGS.kills_per_run < 1:
         raise ValueError(
             "Expected --kills and --kills_per_run of at least 1, got "
@@ -103,7 +91,7 @@ def main():
         )
     kinds = _chosen("interruptions", INTERRUPTIONS)
     rng = random.Random(FLAGS.seed)
-    survived, faults = collections.Counter(), 0
+    survived, found = collections.Counter(), []
     with tempfile.TemporaryDirectory(dir=FLAGS.scratch_dir) as scratch:
         for run, case in enumerate(_cases(rng)):
             left = FLAGS.kills - survived.total()
@@ -117,15 +105,23 @@ def main():
                 rng=rng,
                 kinds=kinds,
             )
-            unharmed = None
-            if case.noise == _REPEATABLE and case.repeats_itself:
-                unharmed = pathlib.Path(scratch) / f"unharmed-{run}"
-                kill_until_done(_training(unharmed, case), kills=0, longest_life=0, rng=rng)
             survived.update(result.by_kind)
-            faults += _judge(folder, case, unharmed, result)
+            found.append(_outcome(folder, case))
+            _show(case, result, found[-1])
     by_kind = ", ".join(f"{count} by {kind}" for kind, count in survived.items())
-    print(f"{survived.total()} kills survived ({by_kind}), {faults} faults.")
-    if faults:
+    lost = [updates for outcome in found for updates in outcome.lost]
+    beyond = sum(outcome.beyond_plan for outcome in found)
+    uncounted, twice, costly = (
+        sum(getattr(outcome, name) for outcome in found)
+        for name in ("uncounted", "used_twice", "costly")
+    )
+    print(
+        f"{survived.total()} interruptions survived ({by_kind}) in {len(found)} runs. Of them "
+        f"beyond the plan: {beyond} runs; uncounted: {uncounted} draws; noise used twice: {twice} "
+        f"times. Lost per crash: {sum(lost) / survived.total():.2f} updates in the mean, "
+        f"{max(lost, default=0)} at most; more than allowed: {costly} times."
+    )
+    if beyond or uncounted or twice or costly:
         raise SystemExit(1)
 
 
@@ -150,15 +146,11 @@ def _cases(rng):
 
 
 def _training(folder, case):
-    settings, loses_key = _KINDS[case.noise]
-
     def train(alive, harm=None):
-        # The warnings are of a slow witness, of a lost key and of what is counted again.
+        # The warnings are of a slow witness, and of a folder without guarantee.
         tf.get_logger().setLevel("ERROR")
         warnings.simplefilter("ignore")
         folder.mkdir(parents=True, exist_ok=True)
-        if loses_key:
-            (folder / "run" / "secret.key").unlink(missing_ok=True)
         keras.utils.set_random_seed(1)
         data = np.random.default_rng(5).normal(size=(2 * _EXAMPLES, _FEATURES)).astype(np.float32)
         targets = (data[:, :3].argmax(axis=1)).astype(np.int64)
@@ -172,9 +164,10 @@ def _training(folder, case):
             public_batch=data[-20:],
             run_dir=folder / "run",
             resume=True,
+            validate=False,  # It has tests of its own, and takes its time.
             checkpoint_every=FLAGS.checkpoint_every,
             **(_views() if case.model == "views" else {}),
-            **settings,
+            **_KINDS[case.noise],
         )
         private.compile(
             _optimizer(case.optimizer),
@@ -184,36 +177,49 @@ def _training(folder, case):
         average = WeightAverage(0.9)
         validation = data[_EXAMPLES:-20], targets[_EXAMPLES:-20]
         callbacks = [average, *(_stateful(validation) if FLAGS.callbacks else [])]
-        witness = Witness(folder / "witness")
+        ledger_file = folder / "run" / "ledger.jsonl"
         try:
             private.restore_run(callbacks)
             if private.ledger.remaining_updates:
-                look = _Look(witness, alive, harm, folder / "run" / "ledger.jsonl")
-                private.fit(
-                    data[:_EXAMPLES],
-                    targets[:_EXAMPLES],
-                    verbose=0,
-                    callbacks=[look, *callbacks],
-                )
-        except BudgetExhaustedError as error:
-            # An honest end. Who catches it sees the weights.
-            (folder / "stopped").write_text(str(error))
-            witness.see(private.ledger.position, _digest(private))
-        except OSError as error:
+                with _witnessed(Witness(folder / "witness"), ledger_file):
+                    private.fit(
+                        data[:_EXAMPLES],
+                        targets[:_EXAMPLES],
+                        verbose=0,
+                        callbacks=[_Harming(alive, harm, ledger_file), *callbacks],
+                    )
+        except (OSError, tf.errors.OpError) as error:
             if harm is None or harm.kind != "full_disk":
                 raise
             raise Interrupted from error
-        with average.applied():
-            averages = [v.numpy() for v in private.model.trainable_variables]
-        np.savez(folder / "weights.npz", *private.model.get_weights(), *averages)
+        if not all(np.isfinite(weight).all() for weight in private.model.get_weights()):
+            raise ValueError("Expected finite weights, got others.")
 
     return train
+
+
+@contextlib.contextmanager
+def _witnessed(witness, ledger_file):
+    """Has every noise written down before it is used: key, number, and what was announced then."""
+    real = GaussianNoise.noised
+
+    def noised(self, sums, stddev, update):
+        def see(number, key):
+            name = hashlib.sha256(key).hexdigest()[:12]
+            witness.see(name, number, read_ledger(ledger_file).updates)
+            return number
+
+        key = self._words._keys[b"normals"]
+        update = tf.ensure_shape(tf.numpy_function(see, [update, key], tf.int64), [])
+        return real(self, sums, stddev, update)
+
+    with mock.patch.object(GaussianNoise, "noised", noised):
+        yield
 
 
 def _model(name):
     random_layers = {
         "dropout": [keras.layers.Dropout(0.3), keras.layers.GaussianNoise(0.1)],
-        "kernel": [keras.layers.Lambda(lambda x: x + 0.1 * tf.random.normal(tf.shape(x)))],
     }
     layers = [
         keras.layers.Dense(16),
@@ -247,104 +253,86 @@ def _stateful(validation):
     ]
 
 
-def _digest(private):
-    digest = hashlib.sha256()
-    for weight in private.model.trainable_variables:
-        digest.update(weight.numpy().tobytes())
-    return digest.hexdigest()
+class _Harming(keras.callbacks.Callback):
+    """Says that the training is alive, and brings about what a `Harm` asks for."""
 
-
-class _Look(keras.callbacks.Callback):
-    """Sees the weights after every execution, as anybody who watches a training could.
-
-    And brings about what a `Harm` asks for, after a part of the updates that are left.
-    """
-
-    def __init__(self, witness, alive, harm, ledger_path):
+    def __init__(self, alive, harm, ledger_file):
         super().__init__()
-        self._witness, self._alive, self._said = witness, alive, False
-        self._harm, self._at, self._ledger_path = harm, None, ledger_path
+        self._alive, self._said = alive, False
+        self._harm, self._at, self._ledger_file = harm, None, ledger_file
 
     def on_train_batch_end(self, batch, logs=None):
         if not self._said:
             self._alive()
             self._said = True
-        ledger = self.model.ledger
-        self._witness.see(ledger.position, _digest(self.model))
         if self._harm is None:
             return
+        ledger = self.model.ledger
         if self._at is None:
             self._at = ledger.position + int(self._harm.when * ledger.remaining_updates / 2)
         if ledger.position >= self._at:
             if self._harm.kind == "exception":
                 raise Interrupted
             # A few lines of the ledger may fit yet; a checkpoint does not.
-            room = os.stat(self._ledger_path).st_size + int(1000 * self._harm.when) % 400
+            room = os.stat(self._ledger_file).st_size + int(1000 * self._harm.when) % 400
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 
 
-def _judge(folder, case, unharmed, result):
-    """Prints what became of a run; returns how many things are wrong with it."""
-    ledger = read_ledger(folder / "run" / "ledger.jsonl")
-    witness = Witness(folder / "witness")
-    lost_keys = _KINDS[case.noise][1]
-    planned = ledger.plan.claimed_epsilon_after(FLAGS.steps)
-    claimed = ledger.claimed_epsilon()
-    seen = _seen_epsilon(ledger.plan, witness, lost_keys)
-    faults = []
-    counts_all = case.noise != _REPEATABLE and case.steps_per_execution == 1
-    if counts_all and ledger.updates < witness.releases():
-        faults.append(f"the ledger counts {ledger.updates} of {witness.releases()} releases")
-    if claimed > planned:
-        faults.append(f"epsilon {claimed} is above the planned {planned}")
-    if seen > claimed * (1 + 1e-9):
-        faults.append(f"what was seen costs epsilon {seen}, the ledger says {claimed}")
-    if case.repeats_itself and (ledger.updates, ledger.recounted) != (FLAGS.steps, 0):
-        faults.append(
-            f"{ledger.updates} updates are counted where {FLAGS.steps} were planned, "
-            f"{ledger.recounted} of them twice"
-        )
-    if unharmed is not None:
-        expected, found = (np.load(f / "weights.npz") for f in (unharmed, folder))
-        differs = max(np.max(np.abs(expected[name] - found[name])) for name in expected.files)
-        if not differs <= _ROUNDING:
-            faults.append(f"a run that was never interrupted has weights that differ by {differs}")
-    else:
-        differs = None
+class _Outcome(NamedTuple):
+    """What became of a run.
+
+    Attributes:
+        drawn: How many noises were drawn.
+        spent: What the ledger counts.
+        lost: Updates that each resumption has lost, a list.
+        beyond_plan: Whether more was drawn, or is counted, than was planned.
+        uncounted: Draws whose update was not announced on the disk when they were drawn.
+        used_twice: Draws that were made before.
+        costly: Resumptions that lost more than lies between checkpoints.
+    """
+
+    drawn: int
+    spent: int
+    lost: list
+    beyond_plan: bool
+    uncounted: int
+    used_twice: int
+    costly: int
+
+
+def _outcome(folder, case):
+    ledger_file = folder / "run" / "ledger.jsonl"
+    seen, spent = Witness(folder / "witness").seen(), read_ledger(ledger_file).updates
+    uncounted = sum(int(announced) < count for count, (*_, announced) in enumerate(seen, 1))
+    lost, position = [], 0
+    for line in ledger_file.read_text().splitlines():
+        entry = json.loads(line)
+        if entry["kind"] == "updates":
+            position += entry["count"]
+        elif entry["kind"] == "resume":
+            lost.append(position - entry["position"])
+            position = entry["position"]
+    allowed = FLAGS.checkpoint_every + case.steps_per_execution - 1
+    return _Outcome(
+        drawn=len(seen),
+        spent=spent,
+        lost=lost,
+        beyond_plan=max(len(seen), spent) > FLAGS.steps,
+        uncounted=uncounted + max(0, len(seen) - spent),
+        used_twice=len(seen) - len({(key, number) for key, number, _ in seen}),
+        costly=sum(updates > allowed for updates in lost),
+    )
+
+
+def _show(case, result, found):
     by_kind = ", ".join(f"{count} {kind}" for kind, count in result.by_kind.items())
-    stopped = "; stopped by its budget" if (folder / "stopped").exists() else ""
     print(
-        f"{case}: {by_kind}, {result.seconds:.0f} s, {witness.sights()} sights, "
-        f"{witness.releases()} different, {ledger.updates} updates counted of {FLAGS.steps} "
-        f"planned, {ledger.position} in the weights, epsilon {claimed:.4f} of "
-        f"{planned:.4f}{stopped}{_of_unharmed(differs)}: {'; '.join(faults) or 'as it should be'}",
+        f"{case}: {by_kind}, {result.seconds:.0f} s, {found.drawn} noises drawn, {found.spent} "
+        f"updates spent of {FLAGS.steps} planned, {sum(found.lost)} of them lost "
+        f"({max(found.lost, default=0)} at most in a crash): {found.beyond_plan:d} beyond the "
+        f"plan, {found.uncounted} uncounted, {found.used_twice} used twice, {found.costly} costly",
         flush=True,
     )
-    return len(faults)
-
-
-def _of_unharmed(differs):
-    if differs is None:
-        return ""
-    how = f"off by at most {differs:.1e}" if differs else "met to the bit"
-    return f", weights of an uninterrupted run {how}"
-
-
-def _seen_epsilon(plan, witness, lost_keys):
-    """The least that what was seen costs: several releases at one position are of one lot.
-
-    With keys that were lost, they may be of several.
-    """
-    lots = witness.lots()
-    uses = [1] * sum(lots.values()) if lost_keys else list(lots.values())
-    if not uses:
-        return 0.0
-    noise, rate = plan.noise_multiplier, plan.sampling_rate
-    rdp = sum(
-        count * rdp_of(dp_sgd_event(rate, noise / math.sqrt(m), 1))
-        for m, count in collections.Counter(uses).items()
-    )
-    return rdp_to_epsilon(rdp, plan.delta)
 
 
 if __name__ == "__main__":

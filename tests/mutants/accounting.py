@@ -197,16 +197,9 @@ MUTANTS = (
         _CURVE_TESTS,
     ),
     Mutant(
-        "shared-lots-as-single-ones",
-        _COMPOSITION,
-        (("(rate, noise / math.sqrt(m), lots)", "(rate, noise, lots)"),),
-        "Several releases of one lot cost as much as one.",
-        ("tests/privacy/test_ledger_resume.py",),
-    ),
-    Mutant(
         "answers-about-training-examples-free",
         _COMPOSITION,
-        (("composed_epsilon([*updates, *queries],", "composed_epsilon(updates,"),),
+        ((", updates), *queries]", ", updates)]"),),
         "Noisy answers about training examples do not count.",
         ("tests/privacy/test_ledger_queries.py",),
     ),

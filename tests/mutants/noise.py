@@ -5,7 +5,6 @@ from tests.mutants.mutant import Mutant, tests_in
 _VALIDATION = "tests/training/callbacks/private_validation"
 _NOISE = "tfdpnorm/training/step/noise.py"
 _EXACT = "tfdpnorm/training/step/exact_noise.py"
-_HASH = "tfdpnorm/training/step/sum_hash.py"
 _RELEASE = "tfdpnorm/training/step/release.py"
 
 MUTANTS = (
@@ -92,32 +91,11 @@ MUTANTS = (
         tests_in("tests/training/step/test_noise.py", "test_large_tensors_have_noise_of_their_own"),
     ),
     Mutant(
-        "noise-repeated-each-update",
-        _NOISE,
-        (("return place\n", "return 0 * place\n"),),
-        "The difference of two updates has no noise.",
-        tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
-    ),
-    Mutant(
         "noise-without-update-number",
         _NOISE,
-        (("[tf.cast(update, tf.int64), self", "[0 * tf.cast(update, tf.int64), self"),),
-        "Two updates with equal sums, such as those of empty lots, get the same noise.",
+        (("place = tf.stack([update, tf.zeros", "place = tf.stack([0 * update, tf.zeros"),),
+        "The difference of two updates has no noise.",
         tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
-    ),
-    Mutant(
-        "noise-without-hash",
-        _NOISE,
-        (("self._hash(sums)])", "0 * self._hash(sums)])"),),
-        "A resumed run adds the same noise to another sum.",
-        tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
-    ),
-    Mutant(
-        "noise-repeatable-always",
-        _NOISE,
-        (("if self.insecure_seed is not None:\n            # Rep", "if True:\n            # Rep"),),
-        "A resumed run adds the same noise to another sum, though the release differs.",
-        tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
     ),
     Mutant(
         "noise-key-constant",
@@ -130,8 +108,8 @@ MUTANTS = (
         "noise-key-of-lots",
         _NOISE,
         (('hashlib.shake_256(b"noise" + key)', 'hashlib.shake_256(b"lots" + key)'),),
-        "Noise and lots come from one stream of a key.",
-        tests_in("tests/training/step/test_noise.py", "test_noise_comes_from_a_stream_of_its_own"),
+        "The key is used for something else, too.",
+        tests_in("tests/training/step/test_noise.py", "test_noise_is_shake_of_key_and_number"),
     ),
     Mutant(
         "noise-half-circle",
@@ -203,43 +181,35 @@ MUTANTS = (
     ),
     Mutant(
         "update-number-stands-still",
-        "tfdpnorm/training/private_model.py",
-        (("self.update_count.assign_add(1)", "self.update_count.assign_add(0)"),),
-        "All updates have one number, and those with equal sums one noise.",
-        tests_in("tests/training/test_fit.py", "test_eager_training_works_too"),
-    ),
-    Mutant(
-        "release-not-recorded",
         _NOISE,
-        (("self.release.assign(number)", "pass"),),
-        "A repeated update that came out otherwise passes for the same and is free.",
-        tests_in("tests/training/step/test_noise.py", "test_two_sums_never_get_the_same_noise"),
+        (("self.update_count.assign_add(1, read", "self.update_count.assign_add(0, read"),),
+        "All updates have one number, and one noise.",
+        tests_in("tests/training/step/test_noise.py", "test_no_number_is_given_twice"),
     ),
     Mutant(
-        "hash-of-the-first-tensor",
-        _HASH,
-        (("map(_blocks_of, tensors)", "map(_blocks_of, tensors[:1])"),),
-        "Sums that differ in the second tensor get the same noise.",
+        "number-counted-after-the-draw",
+        "tfdpnorm/training/private_model.py",
+        (
+            ("self._noise.next_number()", "self._noise.update_count.read_value()"),
+            (
+                "        apart = MetricsApart()\n",
+                "        self._noise.next_number()\n        apart = MetricsApart()\n",
+            ),
+        ),
+        "An update that was interrupted leaves its noise to the next one.",
         tests_in(
-            "tests/training/step/test_noised_statistics.py",
-            "test_statistics_are_part_of_what_noise_and_digests_are_keyed_by",
+            "tests/training/resume/test_interrupts.py",
+            "test_steps_by_hand_after_an_interrupt_have_noise_of_their_own",
         ),
     ),
     Mutant(
-        "hash-of-lower-halves",
-        _HASH,
-        (("tf.bitwise.right_shift(sums + keys[:, BLOCK], tf.constant(32, tf.int64))", "sums"),),
-        "Sums that differ in signs alone share a hash far more often than they may.",
+        "noise-of-a-seed-begins-again",
+        "tfdpnorm/training/make_private.py",
+        (('settings["noise_generator"], ledger.updates)', 'settings["noise_generator"])'),),
+        "A resumed run with a seed uses the noise of the first updates again.",
         tests_in(
-            "tests/training/step/test_sum_hash.py", "test_a_block_is_hashed_by_its_definition"
+            "tests/training/resume/test_interrupts.py", "test_a_seed_does_not_repeat_noise_either"
         ),
-    ),
-    Mutant(
-        "hash-without-structure",
-        _HASH,
-        (("repr(structure)", 'repr("")'),),
-        "The same numbers in other shapes get the same noise.",
-        tests_in("tests/training/step/test_sum_hash.py", "test_sums_that_are_alike_differ"),
     ),
     Mutant(
         "answers-with-seeded-noise",

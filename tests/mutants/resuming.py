@@ -1,118 +1,121 @@
-"""Faults in resumed runs: what is repeated, what is counted again, and the secret key."""
+"""Faults in resumed runs: what is charged, what goes on, and what copies say."""
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_REPETITIONS = "tfdpnorm/privacy/repetitions.py"
-_LOT_USES = "tfdpnorm/privacy/lot_uses.py"
+_LEDGER = "tfdpnorm/privacy/ledger.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
+_CHECKPOINTING = "tfdpnorm/training/resume/checkpointing.py"
 _RESUMED = ("tests/privacy/test_ledger_resume.py",)
+_FOLDER_TESTS = "tests/training/resume/test_run_folder.py"
+_COPY_TESTS = "tests/training/resume/test_copies.py"
 
 MUTANTS = (
     Mutant(
-        "last-announced-not-counted",
-        _REPETITIONS,
+        "lost-updates-free",
+        _LEDGER,
         (
             (
-                "return range(max(first, self._free_to + 1), self.position + 1)",
-                "return range(max(first, self._free_to + 1), max(self.position, first + 1))",
+                "        self._position = position\n        self._resumes += 1\n",
+                "        self._position = self._updates = position\n        self._resumes += 1\n",
             ),
         ),
-        "Of several updates that are announced together the last one is not counted.",
-        ("tests/privacy/test_ledger.py",),
-    ),
-    Mutant(
-        "repetition-that-differs-free",
-        _REPETITIONS,
-        (("counted = self._leave_unconfirmed()\n            if", "if"),),
-        "Updates that came out otherwise on the same lots are not counted.",
+        "Updates that a crash has lost were released, and are not charged.",
         _RESUMED,
     ),
     Mutant(
-        "other-keys-free",
-        _REPETITIONS,
+        "position-charged",
+        _LEDGER,
         (
             (
-                "if not same_randomness:\n            self._begin",
-                "if False:\n            self._begin",
+                "plan.steps if whole_plan else self._updates, asked",
+                "plan.steps if whole_plan else self._position, asked",
             ),
         ),
-        "After the loss of a key, updates with new noise pass for repetitions.",
+        "Epsilon is that of the updates in the weights, and not of those that were released.",
         _RESUMED,
     ),
     Mutant(
-        "chain-goes-on-after-a-difference",
-        _REPETITIONS,
-        (("if known is not None:", "if False:"),),
-        "After an update that differed, those that follow pass for repetitions.",
+        "lost-updates-made-again",
+        _LEDGER,
+        (
+            (
+                "self._is_finished else self._plan.steps - self._updates",
+                "self._is_finished else self._plan.steps - self._position",
+            ),
+        ),
+        "A resumed run makes all updates of its plan, beside those that were lost.",
         _RESUMED,
     ),
     Mutant(
-        "interrupted-repetition-free",
-        _REPETITIONS,
-        (("counted, self._pending = self.rely(), None", "counted, self._pending = _NONE, None"),),
-        "What was shown after an interrupt is repeated with another result for free.",
-        _RESUMED,
+        "answers-about-lost-weights-shown-again",
+        "tfdpnorm/privacy/queries.py",
+        (("if key[1] <= position}", "}"),),
+        "An answer about lost weights passes for one about others.",
+        ("tests/privacy/test_ledger_queries.py",),
     ),
     Mutant(
-        "copy-takes-the-key",
+        "resumes-unsaid",
+        "tfdpnorm/privacy/statement.py",
+        (("    if ledger.resumes:\n", "    if False:\n"),),
+        "The statement does not say that updates were lost, and charged.",
+        ("tests/privacy/test_statement.py",),
+    ),
+    Mutant(
+        "copies-unsaid",
         _FOLDER,
-        (("is_copy = may_be_copy(self.ledger, key)", "is_copy = False"),),
-        "Two copies of a run train on the same lots, and two ledgers count them apart.",
-        tests_in("tests/training/resume/test_copies.py", "test_a_copy_shares_no_lot_and_says_so"),
+        (("    return known != _place(ledger)\n", "    return False\n"),),
+        "Two copies of a run go on, and each states the epsilon of one.",
+        tests_in(_COPY_TESTS, "test_a_copy_goes_on_as_a_run_of_its_own_and_says_so"),
     ),
     Mutant(
-        "announced-and-seen-free",
-        _REPETITIONS,
-        (
-            (
-                "self._shown_to = max(self._shown_to, self.position)\n"
-                "        return self._leave_unconfirmed()",
-                "return self._leave_unconfirmed()",
-            ),
-        ),
-        "An update that may have left the dead process is repeated for free.",
-        _RESUMED,
-    ),
-    Mutant(
-        "lots-used-twice-forgotten",
-        _LOT_USES,
-        (("self._uses[position] = uses + 1", "self._uses[position] = 2"),),
-        "The fourth release of a lot costs no more than the third.",
-        ("tests/privacy/test_ledger_model.py",),
-    ),
-    Mutant(
-        "new-key-passes-for-the-old",
+        "folder-without-place-trusted",
         _FOLDER,
         (
             (
-                "return secret_key.new_key(self.path), False",
-                "return secret_key.new_key(self.path), True",
+                "    except (OSError, ValueError):\n        return True\n",
+                "    except (OSError, ValueError):\n        return False\n",
             ),
         ),
-        "Updates made again with new noise are not counted.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_without_its_key_a_run_counts_repeated_updates",
-        ),
+        "A copy whose file of its place was left out passes for the run itself.",
+        tests_in(_COPY_TESTS, "test_a_folder_that_does_not_say_where_it_was_may_be_a_copy"),
     ),
     Mutant(
-        "key-for-everybody",
-        "tfdpnorm/training/resume/secret_key.py",
-        (("os.O_EXCL, 0o600", "os.O_EXCL, 0o644"),),
-        "Every user of the machine can subtract the noise.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update",
-        ),
-    ),
-    Mutant(
-        "key-stays",
+        "place-noted-before-it-is-said",
         _FOLDER,
-        (("secret_key.delete_key(self.path)", "self.path.exists()"),),
-        "Whoever finds the folder of an ended run can subtract the noise.",
+        (
+            (
+                "        if may_be_copy(self.ledger):\n            if self.ledger.updates:\n",
+                "        if may_be_copy(self.ledger):\n            note_place(self.ledger)\n"
+                "            if self.ledger.updates:\n",
+            ),
+        ),
+        "A copy whose process dies in between never says that it is one.",
+        tests_in(_COPY_TESTS, "test_the_ledger_says_it_before_the_place_is_noted"),
+    ),
+    Mutant(
+        "checkpoints-once-in-a-run",
+        "tfdpnorm/training/resume/resumption.py",
+        (("_CHECKPOINTS = 50", "_CHECKPOINTS = 1"),),
+        "A crash costs all updates.",
+        tests_in(_FOLDER_TESTS, "test_a_fiftieth_of_the_plan_lies_between_checkpoints"),
+    ),
+    Mutant(
+        "old-learning-rate-kept",
+        _CHECKPOINTING,
+        (("(self._private.optimizer_settings, rate", "(None, rate"),),
+        "A run that is resumed with another learning rate goes on with the old one, unsaid.",
         tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update",
+            _FOLDER_TESTS, "test_another_learning_rate_holds_and_one_that_a_callback_set_is_kept"
+        ),
+    ),
+    Mutant(
+        "optimizer-of-another-kind-restored",
+        "tfdpnorm/training/resume/checkpoints.py",
+        (('if state["variables"].get(name) == _described(of, group)', "if True"),),
+        "A run cannot be resumed with another optimizer.",
+        tests_in(
+            _FOLDER_TESTS,
+            "test_what_no_guarantee_rests_on_may_change",
         ),
     ),
     Mutant(
@@ -123,69 +126,10 @@ MUTANTS = (
         tests_in("tests/training/resume/test_run_folder.py", "test_a_shortened_ledger_is_refused"),
     ),
     Mutant(
-        "update-count-not-saved",
-        "tfdpnorm/training/resume/checkpointing.py",
-        (("[self._noise.update_count, self._noise.release]", "[self._noise.release]"),),
-        "A resumed run draws the first lots once more.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
-        ),
-    ),
-    Mutant(
-        "digest-of-the-release-not-saved",
-        "tfdpnorm/training/resume/checkpointing.py",
-        (("[self._noise.update_count, self._noise.release]", "[self._noise.update_count]"),),
-        "Repeated updates look different, and count twice.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_secret_noise_is_repeated_and_counted_once",
-        ),
-    ),
-    Mutant(
-        "recounted-beyond-the-plan",
-        "tfdpnorm/privacy/allowance.py",
-        (("    return _largest(fits_after, left)", "    return left"),),
-        "Updates on lots that were used before cost no more than others.",
-        _RESUMED,
-    ),
-    Mutant(
-        "difference-beyond-the-plan-shown",
-        "tfdpnorm/privacy/ledger.py",
-        (("        self._check_countable_again(self._run.counted_if_made(digest), how)\n", ""),),
-        "A repetition that differs is shown, though the budget has no room for it.",
-        _RESUMED,
-    ),
-    Mutant(
-        "discarded-weights-stay",
-        "tfdpnorm/training/step/ledger_entries.py",
-        (("        private.discard()\n", ""),),
-        "Weights that the ledger does not count are left to the caller.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_where_the_budget_is_too_small_what_differs_is_thrown_away",
-        ),
-    ),
-    Mutant(
         "variables-of-nadam-forgotten",
         "tfdpnorm/keras_compat/optimizers.py",
         (("            found.setdefault(variable.ref(), variable)\n", "            continue\n"),),
-        "A resumed run with Nadam repeats nothing, and spends its budget on that.",
+        "A resumed run with Nadam goes on with a wrong momentum.",
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
-    ),
-    Mutant(
-        "loss-not-compared",
-        "tfdpnorm/training/resume/checkpointing.py",
-        (
-            (
-                "        self._folder.check_training(self._private.training_settings())\n",
-                "",
-            ),
-        ),
-        "A run is resumed with its loss negated, and may repeat its noise on another sum.",
-        tests_in(
-            "tests/training/resume/test_described.py",
-            "test_a_run_is_not_resumed_with_its_loss_negated",
-        ),
     ),
 )

@@ -236,14 +236,4 @@ MUTANTS = (
         "Rows that are private, too, are used without any protection.",
         ("tests/data/test_public_batches.py",),
     ),
-    Mutant(
-        "whole-key-of-one-byte",
-        "tfdpnorm/training/resume/secret_key.py",
-        (("_BYTES = 32", "_BYTES = 1"),),
-        "The lots and the noise of a run can be guessed.",
-        tests_in(
-            "tests/training/resume/test_run_folder.py",
-            "test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update",
-        ),
-    ),
 )

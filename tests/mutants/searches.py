@@ -76,7 +76,7 @@ MUTANTS = (
         "tfdpnorm/privacy/ledger.py",
         (
             (
-                "return self._search.epsilon(plan.delta, self._more_than_planned())",
+                "return self._search.epsilon(plan.delta, self._more_than_planned(asked))",
                 "pass",
             ),
         ),
@@ -214,13 +214,6 @@ MUTANTS = (
         (("if not (self._folder.has_ended and self._folder.winner.exists()):", "if False:"),),
         "Somebody may stop a search when its best score is good enough.",
         tests_in(_TUNER_TESTS, "test_a_killed_search_goes_on_with_the_same_trials"),
-    ),
-    Mutant(
-        "trials-that-spent-more-compete",
-        _TUNER,
-        (("            if private.ledger.recounted:\n", "            if False:\n"),),
-        "A trial that has spent more than planned takes part.",
-        tests_in(_TUNER_TESTS, "test_a_trial_that_spent_more_than_planned_is_not_released"),
     ),
     Mutant(
         "trials-know-no-search",
@@ -400,5 +393,26 @@ MUTANTS = (
             "tests/training/test_noticed_searches.py",
             "test_the_best_model_names_the_trials",
         ),
+    ),
+    Mutant(
+        "key-for-everybody",
+        "tfdpnorm/tuning/secret_key.py",
+        (("os.O_EXCL, 0o600", "os.O_EXCL, 0o644"),),
+        "Every user of the machine can tell how many trials there were.",
+        tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),
+    ),
+    Mutant(
+        "winner-shows-its-file",
+        _FOLDER,
+        (("        forget_place(run)\n", ""),),
+        "The number of the winner's file tells how many trials there were before it.",
+        tests_in(_TUNER_TESTS, "test_the_winner_does_not_show_the_number_of_its_file"),
+    ),
+    Mutant(
+        "ended-trials-train-further",
+        _TUNER,
+        (("            private.ledger.finish()\n", ""),),
+        "The winner can be trained further, within an epsilon that was chosen for less.",
+        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
     ),
 )

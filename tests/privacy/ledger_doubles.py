@@ -23,27 +23,24 @@ def state_of(ledger):
     return copy.deepcopy(fields)
 
 
-def made(ledger, *digests):
-    for digest in digests:
+def announced(ledger, updates):
+    for _ in range(updates):
         ledger.record_updates()
-        ledger.record_made(digest)
 
 
 def fill(ledger):
     """Entries of every kind."""
-    made(ledger, 1, -2, 2**63)
+    announced(ledger, 3)
     ledger.record_query("accuracy", noise_multiplier=5.0, examples=50, queries_planned=7)
     ledger.record_answer("accuracy", 41.25)
-    ledger.resume(1, same_randomness=True)
-    made(ledger, -2, 77, 78)
+    ledger.resume(1)
+    announced(ledger, 3)
     ledger.exclude("Caf\u00e9 \u2014 \u201cvocabulary\u201d.")
     ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
     ledger.hold_to_plan("results decide")
     ledger.establish("Proved.")
     ledger.record_updates(2)
-    ledger.record_interrupted()
-    ledger.resume(2, same_randomness=False)
-    ledger.record_place(2049, 1234567)
+    ledger.resume(2)
     ledger.declare_foreign("Loaded.")
     ledger.record_updates(5)
     return ledger

@@ -199,12 +199,11 @@ PLAN = make_plan(
 
 @pytest.fixture
 def ledger(tmp_path):
-    """Thirty updates were made, five of them twice without being released twice."""
+    """Thirty updates are spent, five of them lost."""
     opened = create_ledger(tmp_path / "ledger.jsonl", PLAN, {"noise_generator": "shake256"})
     for _ in range(30):
         opened.record_updates()
-        opened.record_made(opened.position)
-    opened.resume(25, same_randomness=True)
+    opened.resume(25)
     return opened
 
 
@@ -217,9 +216,9 @@ def test_epsilon_from_a_ledger(capsys, ledger):
     text = of_ledger(capsys, ledger)
     printed = float(text[0].split("epsilon = ")[1].split(" ")[0])
     assert PLAN.epsilon_after(30) <= printed <= 1.001 * PLAN.epsilon_after(30)
-    assert text[0].startswith("rdp: ") and "for 30 updates counted" in text[0]
+    assert text[0].startswith("rdp: ") and "for 30 updates spent" in text[0]
     assert "have seen 25 of 400 planned" in text[0]
-    assert text[1] == "Ledger: 62 lines; none of them torn."
+    assert text[1] == "Ledger: 32 lines; none of them torn."
     assert text[2:] == privacy_statement(ledger).splitlines()
     assert main(["--ledger", ledger.path]) == 0
     assert capsys.readouterr().out.splitlines() == text
@@ -235,14 +234,14 @@ def test_a_ledger_as_json(capsys, ledger):
         assert record["whole_plan_epsilon"] == ledger.whole_plan_epsilon(name)
         assert record["validation_epsilon"] == ledger.validation_epsilon(name) > 0
         expected = {"updates": 30, "position": 25, "steps": 400, "resumes": 1, "queries": 1}
-        expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "recounted": 0}
-        expected |= {"details": {"noise_generator": "shake256"}, "lines": 63}
+        expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "lost_updates": 5}
+        expected |= {"settings": {"noise_generator": "shake256"}, "lines": 33}
         assert {key: record[key] for key in expected} == expected
 
 
 def test_a_torn_ledger(capsys, ledger):
     with open(ledger.path, "ab") as file:
-        file.write(b'{"line":63,"ki')
+        file.write(b'{"line":33,"ki')
     assert "torn: what it announces has not happened" in of_ledger(capsys, ledger)[1]
     assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
 

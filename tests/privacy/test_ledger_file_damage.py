@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, made, state_of
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced, state_of
 from tfdpnorm.privacy import (
     LedgerCorruptError,
     create_ledger,
@@ -32,7 +32,6 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
         assert ledger.torn == (size not in ends)
         assert ledger.tail == (kept, full._checksums[kept - 1])
         if last is None or kept > last.tail[0]:
-            # Confirmed repetitions alone may lower these, and there are none to confirm here.
             assert ledger.epsilon() <= full.epsilon() and ledger.updates <= full.updates
             assert last is None or last.updates <= ledger.updates
             last = ledger
@@ -55,8 +54,8 @@ def test_a_torn_line_is_cut_off_when_reopened(whole, size, zeros):
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     assert whole.read_bytes() == data
     assert ledger.torn == bool(size or zeros) and ledger.tail == before.tail
-    ledger.resume(ledger.position, same_randomness=True)
-    made(ledger, 3)
+    ledger.resume(ledger.position)
+    announced(ledger, 1)
     assert read_ledger(whole).updates == before.updates + 1
 
 
@@ -131,7 +130,7 @@ def test_what_is_no_ledger_is_refused(path, data, what):
     "rest", [b"x", b"\xff", b'{"line":99', b" ", b"\0{", b'{"line":3,"kind":"\t']
 )
 def test_garbage_at_the_end_is_no_torn_line(path, rest):
-    made(create_ledger(path, PLAN))
+    create_ledger(path, PLAN)
     path.write_bytes(path.read_bytes() + rest)
     with pytest.raises(LedgerCorruptError, match="no beginning of a line in line 2"):
         read_ledger(path)
@@ -154,7 +153,7 @@ def forge(path, *entries):
     path.write_bytes(data)
 
 
-UPDATES, MADE = {"kind": "updates", "count": 3}, {"kind": "made", "digest": 1}
+UPDATES = {"kind": "updates", "count": 3}
 
 
 @pytest.mark.parametrize(
@@ -172,14 +171,11 @@ UPDATES, MADE = {"kind": "updates", "count": 3}, {"kind": "made", "digest": 1}
         [{"kind": "updates", "count": 101}],
         [{"kind": "updates", "count": 3, "for": "free"}],
         [{"kind": "updates", "count": 3, "self": 1}],
-        [MADE],
-        [UPDATES, MADE, MADE],
-        [UPDATES, {"kind": "made", "digest": 2**64}],
-        [UPDATES, {"kind": "differs", "digest": 1}],
-        [UPDATES, {"kind": "resume", "position": 4, "same_randomness": True}],
-        [UPDATES, {"kind": "resume", "position": 2, "same_randomness": 1}],
-        [UPDATES, MADE, {"kind": "resume", "position": 0, "same_randomness": True}, UPDATES,
-         {"kind": "made", "digest": 2}],
+        [{"kind": "updates", "count": 99}, UPDATES],
+        [UPDATES, {"kind": "made", "digest": 1}],
+        [UPDATES, {"kind": "resume", "position": 4}],
+        [UPDATES, {"kind": "resume", "position": 2, "same_randomness": True}],
+        [{"kind": "finish"}, UPDATES],
         [{"kind": "answer", "name": "accuracy", "value": 1.0}],
         [{"kind": "query", "name": "accuracy", "noise_multiplier": 1.0}],
         [{"kind": "void", "reason": "a"}, {"kind": "void", "reason": "a"}],
@@ -205,18 +201,21 @@ def test_a_wrong_number_under_a_right_checksum_is_refused(path):
     [
         ({"kind": "updates"}, "no header"),
         ({"format": "csv"}, "no header"),
-        ({"version": 2}, "to have version 1 of the format, got 2. Read it with the release"),
+        (
+            {"version": 1},
+            "to have version 2 of the format, got 1. Read it, and resume its run, with",
+        ),
         ({"plan": None}, "without a valid plan"),
         ({"plan": {"steps": 3}}, "without a valid plan"),
         ({"plan": {**SETTINGS, "delta": 2}}, "without a valid plan"),
         ({"plan": {**SETTINGS, "no": 2}}, "without a valid plan"),
-        ({"details": [1]}, "without a valid plan"),
+        ({"settings": [1]}, "without a valid plan"),
     ],
 )
 def test_other_headers_are_refused(path, changes, what):
     plan = ledger_format.plan_fields(PLAN)
-    header = {"kind": "header", "format": "tfdpnorm-ledger", "version": 1, "plan": plan}
-    path.write_bytes(ledger_format.encode_line(1, {**header, "details": {}, **changes}, "0" * 32))
+    header = {"kind": "header", "format": "tfdpnorm-ledger", "version": 2, "plan": plan}
+    path.write_bytes(ledger_format.encode_line(1, {**header, "settings": {}, **changes}, "0" * 32))
     with pytest.raises(LedgerCorruptError, match=what):
         read_ledger(path)
 
@@ -228,7 +227,7 @@ def test_a_ledger_that_was_cut_short_does_not_reach_its_tail(whole):
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     with pytest.raises(LedgerCorruptError, match="got only"):
         ledger.check_reaches(tail)
-    ledger.resume(0, same_randomness=False)
+    ledger.resume(0)
     with pytest.raises(LedgerCorruptError, match="another checksum there"):
         ledger.check_reaches(tail)
     ledger.check_reaches(ledger.tail)

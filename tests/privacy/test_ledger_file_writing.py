@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, SETTINGS, made, state_of
+from tests.privacy.ledger_doubles import PLAN, SETTINGS, announced, state_of
 from tfdpnorm import files
 from tfdpnorm.privacy import (
     create_ledger,
@@ -29,7 +29,7 @@ def test_two_cannot_write_to_one_ledger(path):
     )
     other = [sys.executable, "-c", code, str(path)]
     assert subprocess.run(other, timeout=60).returncode == 7
-    made(ledger, 1)
+    announced(ledger, 1)
     assert read_ledger(path).updates == 1
     del ledger
     assert subprocess.run(other, timeout=60).returncode == 0
@@ -40,21 +40,21 @@ def test_a_process_that_is_killed_leaves_what_it_announced(path):
         "import os, sys, tfdpnorm.privacy as p\n"
         f"plan = p.make_plan(**{SETTINGS!r})\n"
         "ledger = p.create_ledger(sys.argv[1], plan)\n"
-        "ledger.record_updates(); ledger.record_made(1); ledger.record_updates()\n"
+        "ledger.record_updates(); ledger.record_updates()\n"
         "os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], timeout=60)
     ledger = reopen_ledger(path, PLAN)
     assert ledger.updates == 2 and not ledger.torn
-    ledger.resume(1, same_randomness=True)
-    made(ledger, 2)
-    assert ledger.updates == ledger.position == 2
+    ledger.resume(1)
+    announced(ledger, 1)
+    assert (ledger.updates, ledger.position) == (3, 2)
 
 
 @pytest.mark.parametrize("fails_in", ["write", "flush", "half"])
 def test_a_full_disk_records_nothing(path, monkeypatch, fails_in):
     ledger = create_ledger(path, PLAN)
-    made(ledger, 1)
+    announced(ledger, 1)
     before, state, tail = path.read_bytes(), state_of(ledger), ledger.tail
     real = os.write
 
@@ -76,13 +76,13 @@ def test_a_full_disk_records_nothing(path, monkeypatch, fails_in):
                 call()
             assert failed.value.errno == errno.ENOSPC
     assert path.read_bytes() == before and state_of(ledger) == state and ledger.tail == tail
-    made(ledger, 2)
+    announced(ledger, 1)
     assert read_ledger(path).updates == 2
 
 
 def test_a_write_that_cannot_be_undone_is_the_last_one(path, monkeypatch):
     ledger = create_ledger(path, PLAN)
-    made(ledger, 1)
+    announced(ledger, 1)
     real = os.write
 
     def broken(*arguments):
@@ -119,7 +119,7 @@ def test_an_interrupted_write_is_undone(path, monkeypatch):
 @pytest.mark.parametrize("how", ["append", "cut", "remove"])
 def test_a_file_that_was_changed_meanwhile_is_noticed(path, how):
     ledger = create_ledger(path, PLAN)
-    made(ledger, 1)
+    announced(ledger, 1)
     if how == "remove":
         path.unlink()
     else:
@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         return real(name, flags, *mode)
 
-    made(create_ledger(path, PLAN), 1)
+    announced(create_ledger(path, PLAN), 1)
     with monkeypatch.context() as patch:  # The tests may run as root, whom no mode stops.
         patch.setattr(os, "open", read_only)
         with pytest.raises(PermissionError, match="Expected to create a ledger"):

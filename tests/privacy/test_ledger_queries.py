@@ -108,34 +108,26 @@ def test_without_a_guarantee_there_is_none_for_validation():
 def test_an_answer_is_given_again_at_its_position():
     ledger = PrivacyLedger(PLAN)
     ledger.record_updates()
-    ledger.record_made(1)
     assert ledger.answer("accuracy") is None
     ledger.record_query("accuracy", **ASKED)
     assert ledger.answer("accuracy") is None
     ledger.record_answer("accuracy", 431.5)
     assert ledger.answer("accuracy") == 431.5 and ledger.answer("loss") is None
     ledger.record_updates()
-    ledger.record_made(2)
     assert ledger.answer("accuracy") is None
-    ledger.resume(0, same_randomness=True)
-    assert ledger.answer("accuracy") is None
-    ledger.record_updates()
-    ledger.record_made(1)
+    ledger.resume(1)
     assert ledger.answer("accuracy") == 431.5 and ledger.queries == 1
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_another_run_gives_answers_of_its_own(same):
+def test_an_answer_about_lost_weights_is_spent_and_not_given_again():
     ledger = PrivacyLedger(PLAN)
     for position in (1, 2, 3):
         ledger.record_updates()
-        ledger.record_made(position)
         ledger.record_query("accuracy", **ASKED)
         ledger.record_answer("accuracy", position)
-    ledger.resume(1, same_randomness=same)
+    ledger.resume(1)
     assert ledger.answer("accuracy") == 1
     ledger.record_updates()
-    ledger.record_made(99)
     assert ledger.answer("accuracy") is None
     ledger.record_query("accuracy", **ASKED)
     ledger.record_answer("accuracy", 50.0)
@@ -154,7 +146,7 @@ def test_every_answer_needs_a_question():
     with pytest.raises(ValueError, match="without answer"):
         ledger.record_answer("accuracy", 3.0)
     ledger.record_query("accuracy", **ASKED)
-    ledger.resume(0, same_randomness=True)
+    ledger.resume(0)
     with pytest.raises(ValueError, match="without answer"):
         ledger.record_answer("accuracy", 3.0)
 

@@ -241,14 +241,14 @@ def test_every_epsilon_of_a_trial_is_that_of_the_search():
     assert ledger.epsilon() == ledger.validation_epsilon() == math.inf
 
 
-def test_updates_counted_again_count_in_the_search():
+def test_lost_updates_are_of_those_that_the_search_has_planned():
     ledger = trial()
     ledger.record_updates(3)
-    ledger.record_made(1)
-    ledger.resume(0, same_randomness=False)
-    ledger.record_updates(7)
+    ledger.resume(0)
+    ledger.record_updates(ledger.remaining_updates)
     assert ledger.epsilon() == SEARCH.epsilon(DELTA)
-    assert ledger.spent() == ((1.0, 6.0, 10),)
+    with pytest.raises(BudgetExhaustedError):
+        ledger.record_updates()
 
 
 def test_a_search_is_recorded_once_and_not_replaced():

@@ -103,7 +103,7 @@ class TestPlan:
         assert "NO GUARANTEE" not in statement and "T = 10 done of 10" in statement
 
         weights = trained.get_weights()
-        with pytest.raises(BudgetExhaustedError, match="10 made of 10"):
+        with pytest.raises(BudgetExhaustedError, match="10 spent of 10"):
             trained.fit(*data, verbose=0)
         trained.compile("adam", cross_entropy)  # a compilation is no new budget
         with pytest.raises(BudgetExhaustedError):

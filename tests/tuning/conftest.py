@@ -23,9 +23,6 @@ class FakePrivate:
     def digest(self):
         return repr(self._right).encode()
 
-    def finish(self):
-        self.ledger.finish()
-
     def rows_to_predict_at_once(self, x, batch_size):
         return batch_size
 
@@ -77,7 +74,7 @@ class FakeHyperModel(PrivateHyperModel):
         path = trial.run_dir / "ledger.jsonl"
         if path.exists():
             ledger = reopen_ledger(path, plan)
-            ledger.resume(ledger.updates, same_randomness=True)
+            ledger.resume(ledger.updates)
         else:
             ledger = create_ledger(path, plan)
         trial.declare(ledger)

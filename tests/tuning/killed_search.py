@@ -14,8 +14,7 @@ from tensorflow import keras
 
 from tfdpnorm import PrivacyBudget, files
 from tfdpnorm.training import PrivateValidation
-from tfdpnorm.training.resume import secret_key
-from tfdpnorm.tuning import PrivateRandomSearch
+from tfdpnorm.tuning import PrivateRandomSearch, secret_key
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 
 N, STEPS, NAME = 60, 6, "search"

@@ -11,6 +11,7 @@ from tensorflow import keras
 from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
 from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
 from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training.resume.run_folder import note_place
 
 FOLDER = "private_search"
 
@@ -133,6 +134,22 @@ def test_the_number_of_trials_is_drawn_once(tuner, run, tmp_path):
     assert key.read_text() not in (tmp_path / FOLDER / "ledger.jsonl").read_text()
 
 
+def test_the_winner_does_not_show_the_number_of_its_file(tuner, run, draw):
+    """Such numbers are given in order."""
+
+    class Places(FakeHyperModel):
+        def train(self, hp, trial, x, y, **more):
+            private = super().train(hp, trial, x, y, **more)
+            note_place(private.ledger)
+            return private
+
+    draw(2)
+    made = run(tuner(Places()))
+    assert (made._folder.winner / "ledger.jsonl").exists()
+    assert not (made._folder.winner / "place").exists()
+    assert len(list(made._folder.path.rglob("run/place"))) == 1
+
+
 def test_numbers_of_searches_have_the_distribution(tuner):
     made = tuner(expected_trials=8)
     numbers = []
@@ -250,28 +267,6 @@ def test_if_all_fail_there_is_no_winner(tuner, run, draw):
     draw(5)
     with pytest.raises(RuntimeError, match="consecutive failures"):
         run(tuner(FakeHyperModel(fails), project_name="more"))
-
-
-@pytest.mark.filterwarnings("ignore:A trial has failed")
-def test_a_trial_that_spent_more_than_planned_is_not_released(tuner, run, draw, data):
-    class Recounts(FakeHyperModel):
-        def train(self, hp, trial, x, y, **more):
-            private = super().train(hp, trial, x, y, **more)
-            if len(self.trained) == 1:
-                type(private.ledger).recounted = property(lambda self: 1)
-            else:
-                type(private.ledger).recounted = original
-            return private
-
-    from tfdpnorm.privacy.ledger_file import LedgerFile
-
-    original = LedgerFile.recounted
-    draw(2)
-    try:
-        made = run(tuner(Recounts()))
-    finally:
-        LedgerFile.recounted = original
-    assert [trial.trial_id for trial in made.get_best_trials(None)] == ["0001"]
 
 
 @pytest.mark.filterwarnings("ignore:A trial has failed")

@@ -6,9 +6,6 @@ from tfdpnorm.privacy.slots import SHARE_OF_DELTA
 # The numbers of a run whose noise on a grid the figures are for, weights times updates.
 GRID_NUMBERS = 1e11
 
-# Another sum with an equal hash, should the update be repeated (docs/exact_noise.md).
-_EQUAL_HASHES = 5 * 2.0**-64
-
 
 def added_to_delta(ledger):
     """Returns what is added to delta, by reason.
@@ -20,12 +17,11 @@ def added_to_delta(ledger):
         Dict from a reason in words to a probability; empty if nothing is added.
     """
     plan, added = ledger.plan, {}
-    updates = max(plan.steps, ledger.updates)
     if plan.sampling_rate < 1:  # otherwise all batches are of N examples, and there are slots for N
         trials = 1 if ledger.search is None else ledger.search.expected_trials
-        of_a_run = SHARE_OF_DELTA * plan.delta * updates / plan.steps
+        of_a_run = SHARE_OF_DELTA * plan.delta
         added["batches that do not fit into their slots (docs/guarantee.md)"] = trials * of_a_run
     if ledger.settings.get("noise_grid"):
         _, of_noise = floating_point_loss(GRID_NUMBERS, ledger.epsilon(), plan.delta)
-        added["noise rounded to a grid (docs/exact_noise.md)"] = of_noise + _EQUAL_HASHES * updates
+        added["noise rounded to a grid (docs/exact_noise.md)"] = of_noise
     return added

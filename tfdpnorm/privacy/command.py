@@ -147,7 +147,7 @@ def _ledger_record(ledger, accountant):
         "updates": ledger.updates,
         "position": ledger.position,
         "steps": plan.steps,
-        "recounted": ledger.recounted,
+        "lost_updates": ledger.lost_updates,
         "resumes": ledger.resumes,
         "queries": ledger.queries,
         "torn": ledger.torn,
@@ -163,14 +163,14 @@ def _ledger_record(ledger, accountant):
         "foreign": list(ledger.foreign),
         "finished": ledger.is_finished,
         "search": None if ledger.search is None else ledger.search.entry(),
-        "details": ledger.settings,  # As in the header of the ledger.
+        "settings": ledger.settings,  # As in the header of the ledger.
     }
 
 
 def _ledger_sentence(record):
     name = record["accountant"]
     spent = (
-        f"at delta = {record['delta']!r}, for {record['updates']} updates counted; the present "
+        f"at delta = {record['delta']!r}, for {record['updates']} updates spent; the present "
         f"weights have seen {record['position']} of {record['steps']} planned"
     )
     if record["guarantee_holds"]:

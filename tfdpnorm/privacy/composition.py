@@ -14,42 +14,26 @@ from tfdpnorm.privacy.accountants import (
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 
 
-def run_epsilon(plan, single, shared, queries):
+def run_epsilon(plan, updates, queries):
     """The epsilon that the formula gives for a run, whatever is known against it.
 
     Args:
         plan: The `PrivacyPlan` of the run; its accountant and delta are used.
-        single: Number of updates on lots of their own, an int.
-        shared: Pairs (m, lots): from each of so many lots, m updates were drawn. They cost as much
-            as one update with noise multiplier z / sqrt(m) (see `tfdpnorm.privacy.lot_uses`).
+        updates: Number of updates, an int.
         queries: What else was released about the training examples, as in `composed_epsilon`.
 
     Returns:
-        Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one; but
-        not more than what was planned, where the run has not spent more.
+        Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one.
     """
-    if plan.accountant != "pld" or not (shared or queries):
-        return exact_epsilon(plan, single, shared, queries)
-    curve = _pld_curve(plan.sampling_rate, plan.noise_multiplier, plan.steps, plan.delta)
-    later = exact_epsilon(plan, curve.reported_at(single), shared, queries)
-    if later <= exact_epsilon(plan, plan.steps, (), queries):
-        return later
-    return exact_epsilon(plan, single, shared, queries)
-
-
-def exact_epsilon(plan, single, shared, queries):
-    """As `run_epsilon`; by "pld" that of just so many updates, where lots were used twice.
-
-    It may take a second and more by "pld".
-    """
-    if not shared and not queries:
-        return plan.claimed_epsilon_after(single)
-    rate, noise = plan.sampling_rate, plan.noise_multiplier
-    if noise == 0 and (single or shared):
+    if not queries:
+        return plan.claimed_epsilon_after(updates)
+    if plan.noise_multiplier == 0 and updates:
         return math.inf
-    updates = [(rate, noise, single)]
-    updates += [(rate, noise / math.sqrt(m), lots) for m, lots in shared]
-    return composed_epsilon([*updates, *queries], plan.delta, plan.accountant)
+    if plan.accountant == "pld":
+        curve = _pld_curve(plan.sampling_rate, plan.noise_multiplier, plan.steps, plan.delta)
+        updates = curve.reported_at(updates)
+    parts = [(plan.sampling_rate, plan.noise_multiplier, updates), *queries]
+    return composed_epsilon(parts, plan.delta, plan.accountant)
 
 
 def composed_epsilon(parts, delta, accountant):

@@ -6,13 +6,9 @@ import math
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.allowance import affordable, fits
 from tfdpnorm.privacy.composition import composed_epsilon, run_epsilon
-from tfdpnorm.privacy.lot_uses import LotUses
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.queries import ValidationQueries
-from tfdpnorm.privacy.repetitions import Repetitions
-from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
 # What an entry with a sentence has to say, by kind of entry.
@@ -35,21 +31,16 @@ class PrivacyLedger:
 
     The ledger is the sum of its entries, and nothing but an entry changes it. With a file
     (`create_ledger`), each entry is on the disk before the call that records it returns. Everything
-    said here rests on two rules that its user keeps: call `record_updates` *before* the noisy
-    gradients are used, and show nothing that depends on them before `record_made` has returned.
-    After a crash in between, the ledger counts exactly or too much, never too little. A process
-    that fails in between and lives on calls `record_interrupted`.
+    said here rests on one rule that its user keeps: call `record_updates` *before* the noise of
+    these updates is drawn.
 
-    **The planned epsilon is never exceeded**, that of `plan.steps` updates on lots of their own:
-    `record_updates` and `record_made` refuse what would. (Validation queries that look at training
-    examples cost what was planned for them, on top; and what somebody used without recording it as
-    made is counted, whatever it costs.)
+    **Every announced update is spent**, whatever became of it: one that was interrupted, and one
+    that a crash has lost. So the ledger counts exactly or too much, never too little, and at most
+    `plan.steps` updates are ever announced. (Validation queries that look at training examples cost
+    what was planned for them, on top.)
 
-    **Resumed runs.** With the secret keys of before, a resumed run repeats the updates after its
-    checkpoint. Those that came out the same are free; the others are counted again (the rules:
-    `tfdpnorm.privacy.repetitions`). As they were drawn from the same lots, they cost more than
-    updates on lots of their own (`tfdpnorm.privacy.lot_uses`), and fewer updates are left. With new
-    keys, lots and noise are new, and everything after the checkpoint is an update of its own.
+    **A resumed run** begins at a checkpoint, with new noise and new batches. The updates after that
+    checkpoint are lost and stay spent: `plan.steps` minus `updates` remain.
 
     Args:
         plan: The `PrivacyPlan` of the run.
@@ -69,11 +60,9 @@ class PrivacyLedger:
             "plan", plan, PrivacyPlan, remedy="Build one with make_plan."
         )
         self._settings = _checked_settings(settings)
-        self._run = Repetitions()
-        self._lots = LotUses()
+        self._updates = self._position = self._resumes = 0
         self._queries = ValidationQueries()
         self._sentences = {**dict.fromkeys(_ASKED_FOR, ()), "void": plan.no_guarantee_because}
-        self._place = None
         self._is_finished = False
         self._search, self._trials = None, ()
 
@@ -97,47 +86,35 @@ class PrivacyLedger:
 
     @property
     def updates(self):
-        """The updates that epsilon counts, an int: all that were ever released."""
-        return self._lots.updates
+        """The updates that were announced, an int. All of them are spent."""
+        return self._updates
 
     @property
     def position(self):
-        """The updates that the present weights have seen; `updates`, unless a run was resumed."""
-        return self._run.position
+        """The updates that the present weights may have seen, an int: at most `updates`."""
+        return self._position
 
     @property
-    def recounted(self):
-        """The part of `updates` that are repetitions, counted since nothing proves them equal."""
-        return self.updates - self._run.highest
+    def lost_updates(self):
+        """The updates that are spent but not in the present weights: `updates` - `position`."""
+        return self._updates - self._position
 
     @property
     def resumes(self):
         """How often the run was resumed, an int."""
-        return self._run.resumes
+        return self._resumes
 
     @property
     def remaining_updates(self):
-        """Updates that training may still make: free repetitions, and what the budget allows.
-
-        The largest number of updates that keeps epsilon, with all that was counted, at most at
-        that of the plan; without repetitions that were counted again, what the plan has left. By
-        "pld" it may take seconds to find after such a one.
-        """
-        if self._is_finished:
-            return 0
-        free = self._run.free
-        lots = self._lots.after(pending) if (pending := self._run.pending) else self._lots
-        position = self.position + free
-        return free + min(
-            affordable(self._plan, lots, position, asked) for asked in self._asked_and_planned()
-        )
+        """Updates that training may still make: those of the plan that were not announced yet."""
+        return 0 if self._is_finished else self._plan.steps - self._updates
 
     @property
     def planned_epsilon(self):
         """The epsilon that the run may reach: that of the plan, by the plan's accountant."""
         if not self.guarantee_holds:
             return math.inf
-        return self._planned_formula(self._plan)
+        return self._formula(self._plan, whole_plan=True)
 
     @property
     def no_guarantee_because(self):
@@ -163,16 +140,6 @@ class PrivacyLedger:
     def is_finished(self):
         """Whether the run was ended for good by `finish`."""
         return self._is_finished
-
-    @property
-    def awaits_made(self):
-        """Whether updates were announced that were not recorded as made yet."""
-        return self._run.awaits_made
-
-    @property
-    def place(self):
-        """Where the run was kept last, the pair of `record_place`; None if it is not known."""
-        return self._place
 
     @property
     def established(self):
@@ -217,72 +184,19 @@ class PrivacyLedger:
         count = arguments.whole("count", count, at_least=1)
         if self._is_finished:
             raise BudgetExhaustedError(
-                f"Expected a run that goes on, got one that finish() ended after {self.updates} "
-                "updates. Evaluate or save the model; a new plan on the same data adds to what "
-                "this one has cost."
+                f"The run was ended by finish(), after {self.updates} updates. Evaluate or save "
+                "the model; a new plan on the same data adds to what this one has cost."
             )
-        self._check_affordable(count)
+        if count > self.remaining_updates:
+            lost = f", {self.lost_updates} of them lost by crashes" if self.lost_updates else ""
+            raise BudgetExhaustedError(
+                f"Expected at most {self.remaining_updates} more updates, got {count}: "
+                f"{self.updates} of the {self._plan.steps} planned are spent{lost}. Stop training "
+                "here, or start again with a plan of more steps, whose noise is calibrated to them."
+            )
         self._append({"kind": "updates", "count": count})
-        self._lots.count(self._run.rely())
-        self._lots.count(self._run.announce(count))
-
-    def record_made(self, digest):
-        """Records that the announced updates have been made; now they may be seen.
-
-        Args:
-            digest: A number of 64 bits, signed or not, that identifies everything that the run has
-                released up to here: a chain over its updates, which a checkpoint restores.
-
-        Raises:
-            ValueError: if `digest` is no such number, or no update was announced.
-            BudgetExhaustedError: if the updates are repetitions that have to be counted again, and
-                that would exceed the planned epsilon. Nothing is recorded: what was computed must
-                be thrown away. It has not been released then, and is not counted; training can go
-                on from a checkpoint, after `resume`.
-        """
-        digest = arguments.whole("digest", digest, at_least=-(2**63))
-        if digest >= 2**64:
-            raise ValueError(f"Expected digest to have 64 bits, got {digest!r}.")
-        if not self._run.awaits_made:
-            raise ValueError(
-                "Expected an announced update, got record_made without one. Call "
-                "record_updates before each update."
-            )
-        differs = self._run.differs(digest)
-        how = "differently" if differs else "in steps that cannot be compared"
-        self._check_countable_again(self._run.counted_if_made(digest), how)
-        self._append({"kind": "differs" if differs else "made", "digest": digest})
-        counted, confirmed = self._run.made(digest)
-        self._lots.count(counted)
-        self._lots.uncount(confirmed)
-        if differs:
-            self._queries.forget_answers(after=self._run.same_to)
-
-    def record_interrupted(self):
-        """Records that the announced updates were cut short in a process that lives on.
-
-        Nobody knows which of them are in the weights, and these may be seen from now on: all of
-        them are counted. A resumed run that repeats them has no digest to be compared with, and
-        counts them again, unless a later one confirms them.
-
-        Raises:
-            BudgetExhaustedError: as `record_made`.
-        """
-        self._check_countable_again(self._run.pending, "cut short")
-        self._append({"kind": "interrupted"})
-        self._lots.count(self._run.interrupt())
-
-    def record_place(self, device, inode):
-        """Records where the run is kept, so that a copy of its folder can be told from it.
-
-        Args:
-            device: Number of the file system, >= 0, as in `os.stat`; or another number for it.
-            inode: Number of the ledger's file in it, >= 0, likewise.
-        """
-        device = arguments.whole("device", device, at_least=0)
-        inode = arguments.whole("inode", inode, at_least=0)
-        self._append({"kind": "place", "device": device, "inode": inode})
-        self._place = device, inode
+        self._updates += count
+        self._position += count
 
     def finish(self):
         """Ends the run for good: no further update can be recorded. A second call has no effect."""
@@ -290,32 +204,28 @@ class PrivacyLedger:
             self._append({"kind": "finish"})
             self._is_finished = True
 
-    def resume(self, position, *, same_randomness):
+    def resume(self, position):
         """Records that training goes on from a checkpoint taken after `position` updates.
 
+        It goes on with new noise and new batches: the updates after the checkpoint stay spent.
+
         Args:
-            position: Updates that the checkpoint has seen, between 0 and the highest announced.
-            same_randomness: Whether the secret keys of noise and lots are those used last, so that
-                repeated updates come out as they did; a bool. Otherwise all further updates are
-                counted.
+            position: Updates that the checkpoint has seen, between 0 and `updates`.
 
         Raises:
-            ValueError: if an argument is outside of its range.
+            ValueError: if it is outside of its range.
         """
         position = arguments.whole("position", position, at_least=0)
-        arguments.boolean("same_randomness", same_randomness)
-        if position > self._run.highest:
+        if position > self._updates:
             raise ValueError(
-                f"Expected position to be at most {self._run.highest}, the last update announced, "
-                f"got {position}. The checkpoint belongs to another ledger, or to a newer "
-                "copy of this one: bring that back."
+                f"Expected position to be at most {self._updates}, the updates announced, got "
+                f"{position}. The checkpoint belongs to another ledger, or to a newer copy of this "
+                "one: bring that back."
             )
-        self._append({"kind": "resume", "position": position, "same_randomness": same_randomness})
-        self._run.resume(position, same_randomness=same_randomness)
-        self._lots.resume(position, same_randomness=same_randomness)
-        self._queries.forget_questions()
-        if not same_randomness:
-            self._queries.forget_answers(after=position)
+        self._append({"kind": "resume", "position": position})
+        self._position = position
+        self._resumes += 1
+        self._queries.resume(position)
 
     def record_query(
         self, name, *, noise_multiplier, examples, disjoint=True, queries_planned=None
@@ -356,7 +266,6 @@ class PrivacyLedger:
                 "queries_planned": queries_planned,
             }
         )
-        self._lots.count(self._run.rely())
         self._queries.ask(
             name,
             noise_multiplier,
@@ -392,7 +301,7 @@ class PrivacyLedger:
     def answer(self, name):
         """Returns the answer to the query of that name at the present `position`, or None.
 
-        To use it again after a resumption, instead of asking again, costs nothing.
+        To use it again, instead of asking again, costs nothing.
         """
         return self._queries.answer(name, self.position)
 
@@ -538,48 +447,6 @@ class PrivacyLedger:
             return self._search.score_epsilon(plan.delta, asked)
         return composed_epsilon(asked, plan.delta, plan.accountant)
 
-    def spent(self, at_least=0):
-        """Returns the Gaussian mechanisms that looked at training examples so far.
-
-        Args:
-            at_least: The number of updates on lots of their own that are counted at least.
-
-        Returns:
-            A tuple of (sampling rate, noise multiplier, count).
-        """
-        rate, noise = self._plan.sampling_rate, self._plan.noise_multiplier
-        updates = [(rate, noise, max(self._lots.single, at_least))]
-        updates += [(rate, noise / math.sqrt(m), lots) for m, lots in self._lots.shared]
-        return (*updates, *self._queries.mechanisms(disjoint=False, whole_plan=at_least > 0))
-
-    def _check_affordable(self, count):
-        """Raises BudgetExhaustedError if `count` more updates are too many."""
-        left = self.remaining_updates
-        if count <= left:
-            return
-        made = f"{self.updates} of the {self._plan.steps} planned are made"
-        if self.recounted:
-            made += f", {self.recounted} of them repetitions that were counted again"
-        raise BudgetExhaustedError(
-            f"Expected at most {left} more updates, got {count}: {made}. Stop training here, "
-            "or start anew from a plan with more steps, whose noise is calibrated to them."
-        )
-
-    def _check_countable_again(self, counted, how):
-        """Raises BudgetExhaustedError if repetitions, come out so, cost too much to count."""
-        if not counted:
-            return
-        lots = self._lots.after(counted)
-        if all(fits(self._plan, lots, asked) for asked in self._asked_and_planned()):
-            return
-        raise BudgetExhaustedError(
-            f"Expected the repeated updates {counted[0]} to {counted[-1]} to come out as before, "
-            f"got them {how}. To count them again would exceed the planned epsilon, "
-            f"{ceil_text(self._planned_formula(self._plan))}: they must be discarded. Only what "
-            "repeats itself can be trained further: the same data, steps_per_execution and "
-            "machine, and no random numbers of the model's own."
-        )
-
     def _append(self, entry):
         """Called before the ledger changes; a ledger with a file writes it here, or raises."""
 
@@ -590,30 +457,17 @@ class PrivacyLedger:
             self._sentences[kind] = (*self._sentences[kind], sentence)
 
     def _formula(self, plan, *, whole_plan):
+        asked = self._queries.mechanisms(
+            disjoint=False, whole_plan=whole_plan or self._search is not None
+        )
         if self._search is not None:
-            return self._search.epsilon(plan.delta, self._more_than_planned())
-        asked = self._queries.mechanisms(disjoint=False, whole_plan=whole_plan)
-        spent = run_epsilon(plan, self._lots.single, self._lots.shared, asked)
-        return max(spent, self._planned_formula(plan)) if whole_plan else spent
+            return self._search.epsilon(plan.delta, self._more_than_planned(asked))
+        return run_epsilon(plan, plan.steps if whole_plan else self._updates, asked)
 
-    def _planned_formula(self, plan):
-        asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
-        return run_epsilon(plan, plan.steps, (), asked)
-
-    def _more_than_planned(self):
-        """As `spent`, where that is more than the updates planned; else nothing."""
-        if self._lots.shared or self._lots.single > self._plan.steps:
-            return self.spent(at_least=self._plan.steps)
-        asked = self._queries.mechanisms(disjoint=False, whole_plan=True)
-        return self.spent(at_least=self._plan.steps) if asked else ()
-
-    def _asked_and_planned(self):
-        """The queries about training examples, those asked and those planned, where they differ."""
-        both = [
-            tuple(self._queries.mechanisms(disjoint=False, whole_plan=whole))
-            for whole in (False, True)
-        ]
-        return set(both)
+    def _more_than_planned(self, asked):
+        """What a trial costs whose queries look at training examples; else nothing."""
+        plan = self._plan
+        return [(plan.sampling_rate, plan.noise_multiplier, plan.steps), *asked] if asked else ()
 
     def _plan_by(self, accountant):
         if accountant is None or accountant == self._plan.accountant:

@@ -1,10 +1,8 @@
 """The ledger as a file, from which alone epsilon follows.
 
-Every entry is on the disk before the call that records it returns. (That goes for `record_made`
-too: were its digest lost with the power, a repetition with another result would pass for free.)
-The lines are those of `tfdpnorm.privacy.ledger_format`. The file alone does not show that lines are
-missing *at its end*. Against that, note `tail` elsewhere, as checkpoints do, and have
-`check_reaches` look.
+Every entry is on the disk before the call that records it returns. The lines are those of
+`tfdpnorm.privacy.ledger_format`. The file alone does not show that lines are missing *at its end*.
+Against that, note `tail` elsewhere, as checkpoints do, and have `check_reaches` look.
 
 A process that dies while it writes leaves its last line torn: without an end, or followed by zero
 bytes after a power loss. What that line announces has then not happened. So it is not counted, and
@@ -23,10 +21,6 @@ from tfdpnorm.privacy.ledger_format import LedgerCorruptError
 
 ENTRIES = {
     "updates": PrivacyLedger.record_updates,
-    "made": PrivacyLedger.record_made,
-    "differs": PrivacyLedger.record_made,
-    "interrupted": PrivacyLedger.record_interrupted,
-    "place": PrivacyLedger.record_place,
     "resume": PrivacyLedger.resume,
     "query": PrivacyLedger.record_query,
     "answer": PrivacyLedger.record_answer,
@@ -41,7 +35,7 @@ ENTRIES = {
 }
 """The call that records each kind of entry. Reading a file makes the calls again."""
 
-_OF_A_RUNNING_PROCESS = ("updates", "made", "differs", "interrupted", "query", "answer")
+_OF_A_RUNNING_PROCESS = ("updates", "query", "answer")
 
 
 class LedgerFile(PrivacyLedger):
@@ -101,17 +95,6 @@ class LedgerFile(PrivacyLedger):
         self._descriptor = None
         self._close()
 
-    def _check_affordable(self, count):
-        # What a file says has happened. Files of earlier versions may have more than the budget.
-        if self._given is None:
-            super()._check_affordable(count)
-        elif count > self._run.free + max(0, self.plan.steps - self.updates):
-            raise BudgetExhaustedError(f"{count} updates where the plan has none left")
-
-    def _check_countable_again(self, counted, how):
-        if self._given is None:
-            super()._check_countable_again(counted, how)
-
     def _append(self, entry):
         if self._given is not None:
             if entry != self._given:
@@ -125,7 +108,7 @@ class LedgerFile(PrivacyLedger):
             )
         if self._must_resume and entry["kind"] in _OF_A_RUNNING_PROCESS:
             raise ValueError(
-                "Expected resume(position, same_randomness=...) after reopen_ledger, got "
+                "Expected resume(position) after reopen_ledger, got "
                 f"{entry['kind']!r}. Say first which updates the weights have seen."
             )
         lines, checksum = self.tail
@@ -276,7 +259,7 @@ def reopen_ledger(path, plan, settings=None):
         os.close(descriptor)
         raise
     ledger._own(descriptor)
-    ledger._must_resume = ledger._run.highest > 0
+    ledger._must_resume = ledger.updates > 0
     return ledger
 
 

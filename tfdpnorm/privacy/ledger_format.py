@@ -20,7 +20,7 @@ from tfdpnorm.privacy.plan import PrivacyPlan
 
 NO_CHECKSUM = "0" * 32  # What the first line takes for the checksum of the line before.
 
-_FORMAT, _VERSION = "tfdpnorm-ledger", 1
+_FORMAT, _VERSION = "tfdpnorm-ledger", 2
 _LINE = re.compile(rb'(\{"line":[0-9]+,[^\n]*),"sum":"([0-9a-f]{32})"\}')
 
 
@@ -121,7 +121,7 @@ def encode_header(plan, settings):
         "format": _FORMAT,
         "version": _VERSION,
         "plan": plan_fields(plan),
-        "details": settings,  # The key by which version 1 of the format knows the settings.
+        "settings": settings,
     }
 
 
@@ -136,11 +136,12 @@ def decode_header(path, header):
     if header.get("version") != _VERSION:
         raise LedgerCorruptError(
             f"Expected {path} to have version {_VERSION} of the format, got "
-            f"{header.get('version')!r}. Read it with the release that wrote it."
+            f"{header.get('version')!r}. Read it, and resume its run, with the release that wrote "
+            "it."
         )
     try:
         fields = {n: math.inf if v == "inf" else v for n, v in header["plan"].items()}
-        plan, settings = PrivacyPlan(**fields), header["details"]
+        plan, settings = PrivacyPlan(**fields), header["settings"]
         PrivacyLedger(plan, settings)
     except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as error:
         raise corrupt(path, 1, f"a header without a valid plan ({error})") from error

@@ -33,13 +33,13 @@ class ValidationQueries:
         """Returns the answer given at `position`, a float, or None."""
         return self._answers.get((name, position))
 
-    def forget_questions(self):
-        """Forgets the queries without an answer: the process that asked them has ended."""
-        self._unanswered.clear()
+    def resume(self, position):
+        """Forgets the queries without an answer, and the answers about lost weights.
 
-    def forget_answers(self, *, after):
-        """Forgets the answers of positions beyond `after`: the run goes on otherwise."""
-        self._answers = {key: value for key, value in self._answers.items() if key[1] <= after}
+        The process that asked the former has ended; the latter are those after `position`.
+        """
+        self._unanswered.clear()
+        self._answers = {key: value for key, value in self._answers.items() if key[1] <= position}
 
     def asked(self, name):
         """How often a query of that name was asked."""

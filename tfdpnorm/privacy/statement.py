@@ -233,7 +233,8 @@ def _search(ledger):
             "Search: this run is the best of a random number of trials with random settings "
             f"({search.in_words}), drawn in secret and independently of the data (Papernot and "
             "Steinke 2022). The epsilon includes the choice. It presumes that nothing of the other "
-            "trials is released: no weights, no scores, not how many there were. One trial alone "
+            "trials is released: no weights, no scores, not how many there were; and that no data "
+            "decided when a process of the search died. One trial alone "
             f"would have epsilon {alone}, and {search.expected_trials:g} of them, all released, "
             f"{composed}."
         )
@@ -363,26 +364,22 @@ def _statistics(plan):
 
 def _updates(ledger):
     updates, planned = ledger.updates, ledger.plan.steps
-    if ledger.position == updates:
-        lines = [f"Updates: T = {updates} done of {planned} planned."]
-    else:
+    if ledger.lost_updates:
         lines = [
-            f"Updates: T = {updates} counted, of {planned} planned; the present weights have seen "
+            f"Updates: T = {updates} spent, of {planned} planned; the present weights have seen "
             f"{ledger.position}."
         ]
+    else:
+        lines = [f"Updates: T = {updates} done of {planned} planned."]
     if ledger.is_finished:
         lines.append("The run was ended: no further update can be made.")
-    if not ledger.resumes:
-        return lines
-    times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
-    line = f"The run was resumed {times}. Repeated updates used the same lots and noise and count "
-    line += "once"
-    if ledger.recounted:
-        line += (
-            f", except for {ledger.recounted} of them: these were made with other keys, came out "
-            "differently or could not be compared, and count again"
+    if ledger.resumes:
+        times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
+        lines.append(
+            f"The run was resumed {times}; {ledger.lost_updates} updates were lost and are "
+            "charged. Each resumption drew new noise and new batches."
         )
-    return [*lines, f"{line}."]
+    return lines
 
 
 def _item(text):

@@ -146,9 +146,13 @@ def make_private(
             so.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
-        resume: Resume the run that `run_dir` holds, or start one if it holds none. Everything that
-            the guarantee rests on must be as it was. A copy of a folder goes on with another key.
-        checkpoint_every: Updates between checkpoints; None for one after each epoch.
+        resume: Resume the run that `run_dir` holds, or start one if it holds none. It goes on from
+            its last checkpoint, with new noise and new batches; the updates after that checkpoint
+            are lost, and stay spent. What the guarantee rests on must be as it was: the plan, the
+            statistics, the noise, the bound on rounding. Optimizer, learning rate, engine and
+            physical batch size may be others.
+        checkpoint_every: Updates between checkpoints; None for a fiftieth of the plan, so that a
+            crash costs at most 2 % of the updates (at least one, and an execution of several).
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
@@ -221,15 +225,9 @@ def make_private(
     checked = checked._replace(
         clipping=dataclasses.replace(checked.clipping, sums=RowSums(block, of_longer)),
     )
-    # What a resumed run must share with the run that it resumes, besides the plan.
+    # What the guarantee rests on besides the plan; a resumed run must share it.
     settings = {
         "statistics": checked.streams.statistics,
-        "clipping": clipping,
-        "clip_function": clip_function,
-        "augmentation_multiplicity": augmentation_multiplicity,
-        "pull_back_weight": float(pull_back_weight),
-        **({} if pull_back == "whole" else {"pull_back": pull_back}),
-        "loss_scale": checked.clipping.loss_scale,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
         "sum_rounding": rounding if checked.engine.bounds_rounding else None,
@@ -246,7 +244,7 @@ def make_private(
         model,
         checked._replace(engine=chosen),
         plan,
-        {"engine": chosen.name, **settings},
+        settings,
         **form,
         run_dir=run_dir,
         resume=resume,
@@ -394,10 +392,10 @@ def _assemble(
     """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
     insecure_seed = settings["insecure_seed"]
     if run_dir is None:
-        kept, ledger, key = NotKept(), PrivacyLedger(plan, settings), None
+        kept, ledger = NotKept(), PrivacyLedger(plan, settings)
     else:
-        folder = RunFolder(run_dir, plan, settings, resume=resume, insecure_seed=insecure_seed)
-        kept, ledger, key = Resumption(folder, checkpoint_every), folder.ledger, folder.key
+        folder = RunFolder(run_dir, plan, settings, resume=resume)
+        kept, ledger = Resumption(folder, checkpoint_every), folder.ledger
     return PrivateModel(
         model,
         ledger=ledger,
@@ -411,7 +409,7 @@ def _assemble(
             clipping=checked.clipping,
             sum_rounding=settings["sum_rounding"] or 0.0,
         ),
-        noise=GaussianNoise(insecure_seed, key, settings["noise_generator"]),
+        noise=GaussianNoise(insecure_seed, settings["noise_generator"], ledger.updates),
         physical_batch_size=physical_batch_size,
         validate=validate,
         kept=kept,

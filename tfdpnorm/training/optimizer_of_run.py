@@ -1,5 +1,7 @@
 """Whether the optimizer of a run has made the steps of that run only."""
 
+import json
+
 
 class OptimizerOfRun:
     """Knows how many steps the optimizer of a run had made when the run left it.
@@ -32,6 +34,26 @@ class OptimizerOfRun:
                 "has no noise, and would be released by the next update. Compile again, with a new "
                 "optimizer."
             )
+
+
+def settings_of(optimizer):
+    """Returns the settings of an optimizer as it is now, learning rate included, as JSON text.
+
+    None for one that cannot say them.
+    """
+    try:
+        config = optimizer.get_config()
+    except Exception:  # whatever a class of the user's raises
+        return None
+    config.pop("name", None)
+    return json.dumps(config, sort_keys=True, default=_plain)
+
+
+def _plain(value):
+    """A number of NumPy's or TensorFlow's as Python has it; of anything else the class."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    return value.item() if getattr(value, "size", 0) == 1 else type(value).__name__
 
 
 def _steps(optimizer):

@@ -53,16 +53,11 @@ from tfdpnorm.training.noticed_searches import (
     noticed_trial,
     trial_with_file,
 )
-from tfdpnorm.training.optimizer_of_run import OptimizerOfRun
+from tfdpnorm.training.optimizer_of_run import OptimizerOfRun, settings_of
 from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.resume.described import (
-    described_model,
-    described_rows,
-    described_training,
-)
 from tfdpnorm.training.rows_of_run import RowsOfRun
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
-from tfdpnorm.training.step.ledger_entries import recorded_in_ledger, settle_interrupted
+from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.regularization import (
     added_gradients,
@@ -91,7 +86,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
-        is_erased: Whether the weights were erased, see `erase`.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
     """
 
@@ -129,13 +123,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.output_names = getattr(model, "output_names", None)
         self._update_metrics = UpdateMetrics()
         self._per_example_loss = None
-        self._compiled_with = {}
+        self.optimizer_settings = None
         self._names_of_metrics = ()
         self._trained_since_compile = None
         self.lots_in_use = LotsInUse(self._void)
         self.weights_of_run = WeightsOfRun(model, ledger)
         self._optimizer_of_run = OptimizerOfRun()
-        self.is_erased = False
         self.conversion = None
         self._rows_of_run = RowsOfRun(streams.public_batch)
         self._process = os.getpid()
@@ -183,7 +176,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         names_of_metrics = checked_names(all_metrics, self.output_names)
         self._optimizer_of_run.check(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
-        self._compiled_with = described_training(optimizer, loss, loss_weights)
+        self.optimizer_settings = settings_of(optimizer)
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
         self.row_checks.forget_loss()
@@ -208,15 +201,15 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self.model, trained)
         penalty = regularization_loss(self.model)
+        update = self._noise.next_number()
         clipped = self._lot_gradients.clipped(lot)
-        gradients = self._lot_gradients.private(clipped, self._noise, self.update_count)
+        gradients = self._lot_gradients.private(clipped, self._noise, update)
         if regularization is not None:
             gradients = added_gradients(gradients, regularization)
         self.optimizer.apply_gradients(
             (None if g is None else tf.cast(g, v.dtype), v)
             for g, v in zip(gradients, trained, strict=True)
         )
-        self.update_count.assign_add(1)
         apart = MetricsApart()
         self._update_metrics.nonfinite.update_state(tf.cast(clipped.total.nonfinite, tf.float32))
         show_update(self, lot, clipped.total, penalty)
@@ -256,9 +249,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         train_function = super().make_train_function(force)
         if getattr(train_function, "records_in_ledger", False):
             return train_function  # Keras keeps the one that it was given.
-        self.train_function = recorded_in_ledger(
-            train_function, self, self._noise, self._update_metrics.epsilon
-        )
+        self.train_function = recorded_in_ledger(train_function, self, self._update_metrics.epsilon)
         return self.train_function
 
     def fit(
@@ -298,9 +289,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             The Keras `History`; its `epsilon` is what had been spent after each epoch.
 
         Raises:
-            BudgetExhaustedError: if the planned updates are used up; or if the updates that a
-                resumed run repeats come out otherwise, and to count them again would exceed the
-                planned epsilon: then the weights are those of the last checkpoint.
+            BudgetExhaustedError: if the planned updates are used up.
             ValueError: if the data's N or expected lot size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
                 Poisson-sampled lots, or for a callback that acts on private numbers.
@@ -343,7 +332,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             if not was_built:
                 self.weights_of_run.begin(loaded_early=loaded_early)
             self.weights_of_run.check()
-        saving = self._kept.callbacks(self, self._noise, callbacks)
+        saving = self._kept.callbacks(self, callbacks)
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._per_example_loss)
             y = None
@@ -455,9 +444,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         It is about the present weights: if these are not known to be of this run, it says so.
         """
         self.look_at_weights()
-        return privacy_statement(
-            self.ledger, excluded=self._kept.remarks(), foreign=self.weights_of_run.unrecorded
-        )
+        return privacy_statement(self.ledger, foreign=self.weights_of_run.unrecorded)
 
     def mark(self, saved=None):
         """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`.
@@ -473,19 +460,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             saved=[v.numpy() for v in saved.weights] if saved.built else (),
             foreign=weights.unrecorded,
         )
-
-    def finish(self):
-        """Ends the run for good, and deletes the secret key that is kept with it.
-
-        Call it when training is over before all planned updates are made, by early stopping for
-        instance. No further update can be made then, in this process or in one that resumes the
-        run; its weights can still be restored, evaluated and saved.
-
-        Raises:
-            OSError: if the ledger cannot be written, or the key not be deleted.
-        """
-        self.ledger.finish()
-        self._kept.finish()
 
     def refresh_public_statistics(self):
         """Computes the public moments for the present weights and stores them in the layers.
@@ -511,51 +485,13 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             Whether it restored anything.
 
         Raises:
-            ValueError: if the model, the optimizer or the callbacks are not those of the run.
+            ValueError: if the weights do not fit the model.
         """
-        restored = self._kept.restore(self, self._noise, callbacks)
+        restored = self._kept.restore(self, callbacks)
         if restored:
             self._note_trained()
             self.refresh_public_statistics()
         return restored
-
-    def erase(self):
-        """Overwrites the weights and the optimizer's state, and ends training in this process.
-
-        For what the ledger could not be told of; a run with a `run_dir` resumes from its last
-        checkpoint.
-        """
-        self.is_erased = True
-        self.weights_of_run.erase(self.optimizer)
-        self._optimizer_of_run.note(self.optimizer)
-
-    def discard(self):
-        """Throws away what was computed since the last checkpoint, and returns to that.
-
-        Nobody has seen it. Where the checkpoint cannot be read, the weights are erased.
-        """
-        self.reset_metrics()
-        try:
-            self._kept.discard(self, self._noise)
-        except BaseException:
-            self.erase()
-            raise
-        finally:
-            self.stop_training = True
-
-    def training_settings(self):
-        """Describes optimizer, loss, model, augmentation and public rows, to compare a resumed run.
-
-        Returns:
-            A dict of plain values by name. Those of the optimizer are from when it was compiled: a
-            callback may change the learning rate later.
-        """
-        augmentations = self._lot_gradients.views.augmentations
-        return {
-            **self._compiled_with,
-            **described_model(self.model, augmentations),
-            **described_rows(self._streams.public_batch),
-        }
 
     def servable(self):
         """Returns a Keras model that predicts as this one does, without private training.
@@ -574,7 +510,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     @property
     def update_count(self):
-        """Variable, int64: the number of updates made. No weight: restoring weights keeps it."""
+        """Variable, int64: the number of the next update's noise; see `GaussianNoise`."""
         return self._noise.update_count
 
     @property
@@ -617,8 +553,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
     def look_at_weights(self):
-        """Settles, before weights are used or stated, whether they are counted and of this run."""
-        self._settle()
+        """Checks, before weights are used or stated, whether they are counted and of this run."""
         self._check_counted()
         if self.lots_in_use.is_training:
             self.weights_of_run.note()
@@ -646,17 +581,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             )
             self.ledger.void(reason)
 
-    def _settle(self):
-        """Enters what an interrupt left, if a second one kept that from being done at once."""
-        if not (self.lots_in_use.executes or self.is_erased):
-            settle_interrupted(self, self._noise)
-
     def _check_ready_for_training(self):
-        self._settle()
         check_ready(
             self.ledger,
             process=self._process,
-            is_erased=self.is_erased,
             is_compiled=self._per_example_loss is not None,
         )
         self._check_counted()
@@ -664,7 +592,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def _check_counted(self):
         if not self.lots_in_use.executes:
-            self.lots_in_use.check_counted(int(self.update_count), self.ledger.position)
+            self.lots_in_use.check_counted(int(self.update_count), self.ledger.updates)
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs

@@ -6,11 +6,9 @@ import io
 import weakref
 
 import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.optimizers import optimizer_variables
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.marks import remember, said_of, weight_digests
@@ -180,14 +178,6 @@ class WeightsOfRun:
                 state.update(f"{value.dtype.str}{value.shape}".encode())
                 state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
         return state.digest()
-
-    def erase(self, optimizer):
-        """Overwrites the weights, and what an optimizer keeps of their gradients."""
-        kept = [] if optimizer is None else optimizer_variables(optimizer)
-        for variable in (*self._model.weights, *kept):
-            nothing = np.nan if variable.dtype.is_floating else 0
-            variable.assign(tf.fill(tf.shape(variable), tf.cast(nothing, variable.dtype)))
-        self.note()
 
     def _declare_replaced(self, trial=None):
         """Declares others' weights; if a trial left them, it is named."""

@@ -10,8 +10,8 @@ import numpy as np
 from tfdpnorm import files
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.ledger_file import check_same_run
-from tfdpnorm.training.resume import secret_key
-from tfdpnorm.training.resume.run_folder import LEDGER, may_be_copy, note_place
+from tfdpnorm.training.resume.run_folder import LEDGER, forget_place, may_be_copy, note_place
+from tfdpnorm.tuning import secret_key
 from tfdpnorm.tuning.rows import rows_digest
 
 RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
@@ -37,9 +37,9 @@ class SearchFolder:
     a search whose number of trials is known has no such epsilon.
 
     The ledger has a digest of the rows of the search, under the secret, and other rows are refused:
-    with another split, one trial would be trained on what has scored another. It also says where
-    its file lies; in another place, the search and its trials say that there may be copies
-    (see `RunFolder`).
+    with another split, one trial would be trained on what has scored another. If the ledger lies in
+    another place than before, the search and its trials say that there may be copies (see
+    `RunFolder`).
 
     Args:
         path: Folder, made if absent.
@@ -168,6 +168,8 @@ class SearchFolder:
     def _crown(self, trial_id):
         """Makes a trial's run that of the winner, and tells its ledger of the other trials.
 
+        The number of the ledger's file is removed: it would tell of the trials before.
+
         What voids the guarantee of one trial voids that of the choice between all of them.
         """
         if self.winner.exists():
@@ -186,6 +188,7 @@ class SearchFolder:
                 own.exclude(sentence)
         finally:
             own.close()
+        forget_place(run)
         for path in (*run.rglob("*"), run):
             os.utime(path)  # When it was trained would tell which of the trials it was.
         os.rename(run, self.winner)
@@ -206,7 +209,7 @@ class SearchFolder:
     def _note_place(self):
         """Says that there may be copies, if the ledger is not where it was."""
         if may_be_copy(self.ledger):
-            if self.ledger.place is not None or self.ledger.trials:
+            if self.ledger.trials:
                 self.ledger.exclude(_COPY)
             note_place(self.ledger)
 

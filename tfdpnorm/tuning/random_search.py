@@ -33,7 +33,8 @@ class PrivateRandomSearch(PrivateTuner):
         for release. A trial that fails counts as one that ends with the lowest score. If no trial
         was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
         is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial.
+        before its last trial. A trial that was cut short goes on with the updates that are left: it
+        presumes that neither data nor settings decide when a process dies.
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras

@@ -89,7 +89,7 @@ def test_a_run_trains_on_views_and_says_so(tiny_spec, tiny_data, norm, count):
     lines = []
     spec = tiny_spec(norm=norm, augmentation_multiplicity=count)
     result = run_cell(spec, data=tiny_data, echo=lines.append)
-    assert result.model.ledger.settings["augmentation_multiplicity"] == count
+    assert result.model._lot_gradients.views.count == count
     assert result.record["guarantee_holds"]
     assert result.record["flags"]["augmentation_multiplicity"] == count
     assert (f"each image in {count} views" in "\n".join(lines)) == (count > 1)

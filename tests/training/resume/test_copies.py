@@ -1,14 +1,17 @@
-"""Folders that were copied, and runs that were ended: no two ledgers share lots or noise."""
+"""Folders that were copied, and runs that were ended: what copies release adds up, and they say so.
 
+No secret lies in a folder, so that no two copies can share batches or noise.
+"""
+
+import os
 import shutil
 
 import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.data import _sampling
-from tfdpnorm.privacy import BudgetExhaustedError, read_ledger, reopen_ledger
-from tfdpnorm.privacy.ledger_file import LedgerFile
+from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
+from tfdpnorm.training.resume import run_folder
 
 STEPS, AFTER = 12, 8  # checkpoints every 3 updates: the last one before a stop after 8 is of 6
 
@@ -40,16 +43,6 @@ def stopped(start, data, tmp_path):
     return tmp_path / "run"
 
 
-@pytest.fixture
-def lots(monkeypatch):
-    """The (key, update) of every lot that is drawn."""
-    drawn, real = set(), _sampling.keyed_bits
-    monkeypatch.setattr(
-        _sampling, "keyed_bits", lambda key, update: drawn.add((key, update)) or real(key, update)
-    )
-    return drawn
-
-
 def go_on(start, folder, data):
     private = start(folder, resume=True)
     private.fit(*data, verbose=0)
@@ -57,106 +50,99 @@ def go_on(start, folder, data):
     return private
 
 
-def test_a_copy_shares_no_lot_and_says_so(start, stopped, data, lots, tmp_path):
+def copies_in(private):
+    return str(private.ledger.excluded).count("other copies of this run")
+
+
+def test_a_copy_goes_on_as_a_run_of_its_own_and_says_so(start, stopped, data, tmp_path):
     shutil.copytree(stopped, tmp_path / "copy")
-    with pytest.warns(UserWarning, match="maybe a copy. A new key is drawn: the 2 updates"):
-        copy = go_on(start, tmp_path / "copy", data)
-    of_the_copy = set(lots)
-    lots.clear()
+    copy = go_on(start, tmp_path / "copy", data)
     original = go_on(start, stopped, data)
-    assert lots and of_the_copy and not lots & of_the_copy
-    assert original.ledger.recounted == 0 and original.ledger.position == STEPS
-    # The two lost updates are made on other lots, and counted.
-    assert copy.ledger.recounted == 2 and copy.ledger.updates == STEPS
-    sentence = f"when the run was resumed after {AFTER} counted updates"
-    assert sentence in copy.privacy_statement() and "other copies of this run" in str(
-        copy.ledger.excluded
-    )
-    assert sentence not in original.privacy_statement()
+    for run in (copy, original):
+        assert (run.ledger.updates, run.ledger.position) == (STEPS, STEPS - 2)
+    sentence = f"when the run was resumed after {AFTER} spent updates"
+    assert sentence in copy.privacy_statement() and copies_in(copy) == 1
+    assert sentence not in original.privacy_statement() and not copies_in(original)
     different = zip(copy.get_weights(), original.get_weights(), strict=True)
-    assert any(np.any(a != b) for a, b in different)
+    assert all(np.all(a != b) for a, b in different), "other noise on every weight"
 
 
 def test_a_ledger_does_not_show_the_number_of_its_file(stopped):
     """That of a search's winner would tell how many files there were before it."""
-    state, place = (stopped / "ledger.jsonl").stat(), read_ledger(stopped / "ledger.jsonl").place
-    assert place is not None and not {state.st_dev, state.st_ino} & set(place)
-
-
-def test_a_run_whose_ledger_shows_it_goes_on(start, stopped, data):
-    """Those of versions before."""
-    ledger = read_ledger(stopped / "ledger.jsonl")
-    ledger = reopen_ledger(stopped / "ledger.jsonl", ledger.plan, ledger.settings)
     state = (stopped / "ledger.jsonl").stat()
-    ledger.record_place(state.st_dev, state.st_ino)
-    ledger.close()
-    again = go_on(start, stopped, data)
-    assert again.ledger.recounted == 0 and "copies" not in again.privacy_statement()
+    assert (stopped / "place").read_text() == f"{state.st_dev} {state.st_ino}\n"
+    assert str(state.st_ino) not in (stopped / "ledger.jsonl").read_text()
 
 
-def test_a_run_that_has_ended_is_opened_again_in_its_place(start, stopped, data):
+def test_a_run_that_has_ended_is_opened_again_wherever_it_is(start, stopped, data, tmp_path):
+    """Copies of it release nothing new."""
     go_on(start, stopped, data)
-    again = start(stopped, resume=True)
-    assert "copies" not in again.privacy_statement()
+    for folder in (stopped, shutil.copytree(stopped, tmp_path / "copy")):
+        os.remove(folder / "place")
+        again = start(folder, resume=True)
+        assert not copies_in(again) and not (folder / "place").exists()
+        again.ledger.close()
 
 
 @pytest.mark.slow
-def test_a_copy_goes_on_as_the_run_that_it_has_become(start, stopped, data, tmp_path):
+def test_a_copy_says_once_that_it_is_one(start, stopped, data, tmp_path):
     shutil.copytree(stopped, tmp_path / "copy")
-    with pytest.warns(UserWarning, match="maybe a copy"):
-        start(tmp_path / "copy", resume=True).ledger.close()
+    start(tmp_path / "copy", resume=True).ledger.close()
     again = go_on(start, tmp_path / "copy", data)
-    assert str(again.ledger.excluded).count("other copies of this run") == 1
-    assert again.ledger.recounted == 2
+    assert copies_in(again) == 1
 
 
 @pytest.mark.slow
 def test_a_folder_that_was_moved_is_no_copy(start, stopped, data, tmp_path):
-    moved = go_on(start, stopped.rename(tmp_path / "elsewhere"), data)
-    assert moved.ledger.recounted == 0 and "copies" not in moved.privacy_statement()
+    assert not copies_in(go_on(start, stopped.rename(tmp_path / "elsewhere"), data))
 
 
-def test_a_folder_that_does_not_say_where_it_was_may_be_a_copy(start, stopped, monkeypatch):
-    """Those of older versions."""
-    with monkeypatch.context() as patched:
-        patched.setattr(LedgerFile, "place", None)
-        before = (stopped / "secret.key").read_text()
-        with pytest.warns(UserWarning, match="maybe a copy"):
-            again = start(stopped, resume=True)
-    assert (stopped / "secret.key").read_text() != before
+@pytest.mark.parametrize("harm", ["gone", "folder", "bytes", "empty"])
+def test_a_folder_that_does_not_say_where_it_was_may_be_a_copy(start, stopped, harm):
+    place = stopped / "place"
+    place.unlink()
+    if harm == "folder":
+        place.mkdir()
+        place.rmdir()
+    elif harm != "gone":
+        place.write_bytes(b"\xff\x00" if harm == "bytes" else b"")
+    again = start(stopped, resume=True)
+    assert copies_in(again) == 1 and "other copies of this run" in again.privacy_statement()
     assert again.ledger.remaining_updates == STEPS - AFTER
-    assert "other copies of this run" in again.privacy_statement()
 
 
-def test_a_run_that_was_ended_makes_no_update_and_has_no_key(start, data, tmp_path):
+def test_the_ledger_says_it_before_the_place_is_noted(start, stopped, tmp_path, monkeypatch):
+    """A process that dies in between leaves what the next one takes for a copy."""
+    shutil.copytree(stopped, tmp_path / "copy")
+    with monkeypatch.context() as patched:
+        patched.setattr(run_folder, "note_place", lambda ledger: (_ for _ in ()).throw(OSError()))
+        with pytest.raises(OSError):
+            start(tmp_path / "copy", resume=True)
+    assert "other copies" in str(read_ledger(tmp_path / "copy" / "ledger.jsonl").excluded)
+    assert copies_in(start(tmp_path / "copy", resume=True)) == 1
+
+
+def test_a_copy_of_what_was_never_trained_is_another_run(start, data, tmp_path):
+    start(tmp_path / "run").ledger.close()
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    assert not copies_in(go_on(start, tmp_path / "copy", data))
+
+
+def test_a_run_that_was_ended_makes_no_update(start, data, tmp_path):
     private = start(tmp_path)
     private.fit(*data, verbose=0, epochs=1)
-    key = tmp_path / "secret.key"
-    kept = key.read_bytes()
-    assert "secret.key in the folder of this run" in private.privacy_statement()
-    private.finish()
-    private.finish()
-    assert not key.exists() and "secret.key" not in private.privacy_statement()
-    with pytest.raises(BudgetExhaustedError, match="got a run that finish.. ended, with 4 made"):
+    private.ledger.finish()
+    private.ledger.finish()
+    with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):
         private.fit(*data, verbose=0)
+    with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):
+        private.train_on_batch(data[0][:5], data[1][:5])
     expected = private.get_weights()
     private.ledger.close()
-    key.write_bytes(kept)  # as of a process that died between the entry and the deletion
     again = start(tmp_path, resume=True)
-    assert not key.exists()
     again.restore_run()
     for a, b in zip(expected, again.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
-    with pytest.raises(BudgetExhaustedError, match="ended, with 4 made"):
+    with pytest.raises(BudgetExhaustedError, match="was ended, with 4 spent"):
         again.fit(*data, verbose=0)
     assert again.ledger.updates == 4
-
-
-def test_without_a_folder_a_run_ends_too(private, build, data, cross_entropy):
-    trained = private(build())
-    trained.compile("sgd", cross_entropy)
-    trained.finish()
-    with pytest.raises(BudgetExhaustedError, match="finish.. ended"):
-        trained.fit(*data, verbose=0)
-    with pytest.raises(BudgetExhaustedError, match="finish.. ended"):
-        trained.train_on_batch(data[0][:5], data[1][:5])

@@ -2,11 +2,12 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import pathlib
+import secrets
 import shutil
-import stat
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.halting import Halt, HaltAfter
-from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, read_ledger
+from tfdpnorm import files
+from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage
 from tfdpnorm.training.resume import run_folder
 
@@ -22,7 +24,7 @@ from tfdpnorm.training.resume import run_folder
 @pytest.fixture(autouse=True)
 def copies_are_taken_for_the_run(monkeypatch):
     """Tests get copies of a run that crashed, which stand for the run itself."""
-    monkeypatch.setattr(run_folder, "place_of", lambda file: (1, 1))
+    monkeypatch.setattr(run_folder, "_place", lambda ledger: "1 1")
 
 
 def weights(private):
@@ -66,141 +68,26 @@ def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tm
     assert "from elsewhere" not in restored.privacy_statement()
 
 
-def test_a_run_taken_up_again_ends_as_if_nothing_had_happened(start, data, tmp_path):
-    whole, whole_average = start(tmp_path / "whole", insecure_seed=1), WeightAverage(0.9)
-    whole.fit(*data, verbose=0, callbacks=[whole_average])
-    for after in (1, 8):
-        folder = tmp_path / str(after)
-        crash(start(folder, insecure_seed=1), data, after, [WeightAverage(0.9)])
-        again, average = start(folder, resume=True, insecure_seed=1), WeightAverage(0.9)
-        assert again.ledger.position == (after - 1) // 3 * 3
-        again.fit(*data, verbose=0, callbacks=[average])
-        assert again.ledger.updates == again.ledger.position == 12
-        np.testing.assert_array_equal(weights(again), weights(whole))
-        with average.applied(), whole_average.applied():
-            np.testing.assert_array_equal(weights(again), weights(whole))
-
-
-def test_secret_noise_is_repeated_and_counted_once(start, data, tmp_path, weight_trace):
-    first, second = weight_trace(), weight_trace()
-    crash(start(tmp_path), data, 8, [first])
+def test_a_resumed_run_charges_what_was_lost(start, data, tmp_path):
+    crash(start(tmp_path), data, 8)
     again = start(tmp_path, resume=True)
-    assert (again.ledger.position, again.ledger.updates) == (6, 8)
-    again.fit(*data, verbose=0, callbacks=[second])
-    assert again.ledger.updates == again.ledger.position == 12
-    for before, after in zip(first.vectors[6:9], second.vectors[:3], strict=True):
-        for a, b in zip(before, after, strict=True):
-            np.testing.assert_array_equal(a, b)
-    assert "resumed" in again.privacy_statement()
-
-
-@pytest.mark.slow
-def test_fixed_views_are_repeated_and_counted_once(start, data, tmp_path):
-    settings = dict(
-        insecure_seed=1, augmentation_multiplicity=2, augmentation=[tf.identity, tf.negative]
-    )
-    whole = start(tmp_path / "whole", **settings)
-    whole.fit(*data, verbose=0)
-    crash(start(tmp_path / "again", **settings), data, 8)
-    again = start(tmp_path / "again", resume=True, **settings)
+    assert (again.ledger.position, again.ledger.updates, again.ledger.lost_updates) == (6, 8, 2)
+    assert int(again.update_count) == 8
     again.fit(*data, verbose=0)
-    assert again.ledger.updates == 12 and again.ledger.recounted == 0
-    np.testing.assert_array_equal(weights(again), weights(whole))
-
-
-def differing(start, run_dir, **settings):
-    """A resumed run whose updates come out otherwise from the second one on."""
-    again = start(run_dir, resume=True, **settings)
-    again.restore_run()
-    again.optimizer.learning_rate.assign(0.5)
-    return again
-
-
-ROOM = {"steps": 60, "noise_multiplier": 3.0, "checkpoint_every": 3}
-
-
-def test_with_another_learning_rate_the_noise_is_another_and_counted(
-    start, crashed, data, tmp_path
-):
-    """The same noise on two different sums could be subtracted. Training ends at its epsilon."""
-    crashed(tmp_path, 8, **ROOM)
-    again = differing(start, tmp_path, **ROOM)
-    planned = again.plan.epsilon_after(60)
-    with pytest.warns(UserWarning, match="got another result at update 8") as caught:
-        again.fit(*data, verbose=0)
-    said = [str(w.message) for w in caught if "another result" in str(w.message)]
-    assert len(said) == 1 and "60 planned updates 9 are counted now, 1 of them for a" in said[0]
-    # Update 7 saw the weights of before. Update 8 did not, and may be seen twice.
-    ledger = again.ledger
-    assert ledger.recounted == 1 and ledger.position == ledger.updates - 1 < 59
-    assert 0.97 * planned < ledger.epsilon() <= planned
-    history = again.history.history["epsilon"]
-    assert history[-1] == pytest.approx(ledger.epsilon(), rel=1e-6)
-    with pytest.raises(BudgetExhaustedError, match="Expected updates to be left"):
-        again.fit(*data, verbose=0)
-    assert not (tmp_path / "secret.key").exists()
-
-
-def test_where_the_budget_is_too_small_what_differs_is_thrown_away(start, crashed, data, tmp_path):
-    crashed(tmp_path, 8)
-    again = differing(start, tmp_path)
-    at_checkpoint = weights(again)
-    seen = []
-    look = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: seen.append(again.ledger.position)
-    )
-    with pytest.raises(
-        BudgetExhaustedError, match="those of update 6 again, epsilon is"
-    ) as refusal:
-        again.fit(*data, verbose=0, callbacks=[look])
-    assert "updates 8 to 8 to come out as before, got them differently" in str(refusal.value)
-    assert seen == [7]
-    np.testing.assert_array_equal(weights(again), at_checkpoint)
-    assert (again.ledger.updates, again.ledger.position, again.ledger.recounted) == (8, 6, 0)
-    assert again.ledger.epsilon() == again.plan.epsilon_after(8)
-    assert not any(float(m.result()) for m in again.metrics if "loss" in m.name)
-    again.optimizer.learning_rate.assign(0.001)  # Now everything repeats itself.
-    again.fit(*data, verbose=0)
-    assert again.ledger.updates == again.ledger.position == 12
+    assert (again.ledger.position, again.ledger.updates) == (10, 12)
     assert again.ledger.epsilon() == again.plan.epsilon_after(12)
-    assert read_ledger(tmp_path / "ledger.jsonl").epsilon() == again.ledger.epsilon()
-
-
-@pytest.mark.slow
-def test_of_several_updates_an_execution_all_are_thrown_away(start, data, tmp_path, cross_entropy):
-    first = start(tmp_path)
-    first.compile("adam", cross_entropy, steps_per_execution=2)
-    crash(first, data, 8)
-    again = start(tmp_path, resume=True)
-    again.compile("adam", cross_entropy, steps_per_execution=2)
-    again.restore_run()
-    at_checkpoint = again.ledger.position, weights(again)
-    again.optimizer.learning_rate.assign(0.5)
-    with pytest.raises(BudgetExhaustedError, match="those of update"):
+    assert int(again.optimizer.iterations) == 10
+    assert "once; 2 updates were lost and are charged" in again.privacy_statement()
+    with pytest.raises(BudgetExhaustedError, match="12 spent of 12 planned, 2 of them lost"):
         again.fit(*data, verbose=0)
-    assert again.ledger.position == at_checkpoint[0]
-    np.testing.assert_array_equal(weights(again), at_checkpoint[1])
-    # Steps of another length cannot be compared.
-    again.compile("adam", cross_entropy, steps_per_execution=3)
-    with pytest.raises(BudgetExhaustedError, match="in steps that cannot be compared"):
-        again.fit(*data, verbose=0)
-    assert again.ledger.epsilon() <= again.ledger.planned_epsilon
 
 
-@pytest.mark.slow
-def test_without_a_checkpoint_to_return_to_no_weights_are_left(start, crashed, data, tmp_path):
-    crashed(tmp_path, 8)
-    again = differing(start, tmp_path)
-
-    def lose(batch, logs):
-        for checkpoint in tmp_path.glob("checkpoint-*"):
-            shutil.rmtree(checkpoint)
-
-    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=lose)]
-    with pytest.raises(ValueError, match="Expected the optimizer and the callbacks|Expected"):
-        again.fit(*data, verbose=0, callbacks=callbacks)
-    assert all(np.isnan(v.numpy()).all() for v in again.model.trainable_variables)
-    assert again.ledger.epsilon() <= again.ledger.planned_epsilon
+@pytest.mark.parametrize(("steps", "every"), [(12, 1), (100, 2), (149, 2), (1000, 20)])
+def test_a_fiftieth_of_the_plan_lies_between_checkpoints(start, tmp_path, data, steps, every):
+    private = start(tmp_path, steps=steps, checkpoint_every=None)
+    crash(private, data, 2 * every)
+    saved = [int(f.name.split("-")[1]) for f in tmp_path.glob("checkpoint-*")]
+    assert sorted(saved) == [0, every] if every > 1 else [0, 1]
 
 
 @pytest.mark.slow
@@ -230,32 +117,26 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     assert rest["lr"] == history["lr"][3:]
     assert again.ledger.position == whole.ledger.position
     assert again.ledger.asked("private_val_accuracy") == len(history["lr"])
-    np.testing.assert_array_equal(weights(again), weights(whole))
 
 
-def test_without_its_key_a_run_counts_repeated_updates(start, crashed, data, tmp_path):
-    crashed(tmp_path, 8)
-    (tmp_path / "secret.key").unlink()
-    with pytest.warns(UserWarning, match="Expected the secret key"):
-        again = start(tmp_path, resume=True)
-    assert (again.ledger.position, again.ledger.remaining_updates) == (6, 4)
-    again.fit(*data, verbose=0)
-    assert (again.ledger.position, again.ledger.updates) == (10, 12)
-
-
-def test_the_key_is_for_its_owner_alone_and_goes_with_the_last_update(
-    start, crashed, data, tmp_path
-):
-    crashed(tmp_path, 2)
-    key = tmp_path / "secret.key"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    text = key.read_text()
-    assert len(set(text)) > 8
-    others = [p for p in tmp_path.rglob("*") if p.is_file() and p != key]
-    assert not any(text.encode() in p.read_bytes() for p in others)
-    assert not any(bytes.fromhex(text) in p.read_bytes() for p in others)
-    start(tmp_path, resume=True).fit(*data, verbose=0)
-    assert not key.exists()
+@pytest.mark.parametrize("generator", ["philox", "shake256"])
+def test_no_secret_is_on_the_disk(start, data, tmp_path, monkeypatch, generator):
+    """Neither what the operating system gave nor what the noise was drawn with."""
+    drawn, real = [], secrets.token_bytes
+    monkeypatch.setattr(
+        secrets, "token_bytes", lambda count=32: drawn.append(real(count)) or drawn[-1]
+    )
+    private = start(tmp_path, noise_generator=generator)
+    crash(private, data, 7)
+    drawn += [hashlib.shake_256(b"noise" + key).digest(32) for key in drawn]
+    if generator == "philox":
+        drawn += [key.numpy().tobytes() for key in private._noise._words._keys.values()]
+    kept = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"ledger.jsonl", "place", "state.json"} < kept and not any("key" in n for n in kept)
+    contents = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    for secret in drawn:
+        assert not any(secret in c or secret.hex().encode() in c for c in contents)
+    assert drawn
 
 
 def test_a_run_that_ended_is_not_trained_further(start, data, tmp_path):
@@ -303,10 +184,8 @@ def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
         ({"steps": 13}, "steps"),
         ({"delta": 1e-6}, "delta"),
         ({"accountant": "pld"}, "accountant"),
-        ({"clipping": "per_layer"}, "clipping"),
-        ({"pull_back_weight": 2.0}, "pull_back_weight"),
-        ({"engine": "per_example"}, "engine"),
         ({"noise_generator": "shake256"}, "noise_generator"),
+        ({"noise_generator": "fast"}, "noise_grid"),
         ({"insecure_seed": 1}, "insecure_seed"),
     ],
 )
@@ -316,38 +195,86 @@ def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
         start(tmp_path, resume=True, **settings)
 
 
+def test_an_engine_that_bounds_no_rounding_is_not_that_of_the_run(start, build, tmp_path):
+    start(tmp_path, model=build(), public_batch=None).ledger.close()
+    with pytest.raises(ValueError, match="another one: sum_rounding is .* there and None here"):
+        start(tmp_path, model=build(), public_batch=None, resume=True, engine="tfp_model")
+
+
+@pytest.mark.slow_cases("clipping", "engine", "views")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"clipping": "per_layer", "clip_function": "automatic"},
+        {"engine": "per_example", "physical_batch_size": 4, "pull_back_weight": 2.0},
+        {"augmentation_multiplicity": 2, "augmentation": [tf.identity, tf.negative]},
+        {"optimizer": "sgd", "loss_scale": 4.0},
+    ],
+    ids=["clipping", "engine", "views", "optimizer"],
+)
+def test_what_no_guarantee_rests_on_may_change(start, crashed, data, tmp_path, settings):
+    crashed(tmp_path, 8)
+    again = start(tmp_path, resume=True, **settings)
+    fresh = "optimizer" in settings
+    with pytest.warns(UserWarning) if fresh else contextlib.nullcontext() as caught:
+        again.fit(*data, verbose=0)
+    if fresh:
+        assert "without what was saved of the optimizer, the learning rate. The" in str(caught[0])
+    assert (again.ledger.updates, again.ledger.position) == (12, 10)
+    assert int(again.optimizer.iterations) == (4 if fresh else 10)
+    assert again.ledger.guarantee_holds
+
+
+def test_another_learning_rate_holds_and_one_that_a_callback_set_is_kept(
+    start, data, tmp_path, cross_entropy
+):
+    lower = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: lowered.optimizer.learning_rate.assign(0.002)
+    )
+    lowered = start(tmp_path, optimizer=keras.optimizers.Adam(0.01))
+    crash(lowered, data, 8, [lower])
+    same = start(tmp_path, resume=True, optimizer=keras.optimizers.Adam(0.01))
+    assert same.restore_run() and float(same.optimizer.learning_rate) == np.float32(0.002)
+    same.ledger.close()
+    other = start(tmp_path, resume=True, optimizer=keras.optimizers.Adam(0.05))
+    with pytest.warns(UserWarning, match="without what was saved of the learning rate. The guar"):
+        assert other.restore_run()
+    assert float(other.optimizer.learning_rate) == np.float32(0.05)
+    assert int(other.optimizer.iterations) == 6, "the rest of the optimizer goes on"
+
+
 def test_another_model_is_refused(start, crashed, tmp_path, build):
     crashed(tmp_path, 3)
     other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
-    with pytest.raises(ValueError, match="engine|statistics is|Expected the model"):
+    with pytest.raises(ValueError, match="statistics is"):
         start(tmp_path, resume=True, model=other, public_batch=None)
     wider = build("functional", "public_batch")
     wider.layers[1].trainable = False
     start_ledger = read_ledger(tmp_path / "ledger.jsonl").updates
-    with pytest.raises(ValueError, match="Expected the model .*it had a trained weight"):
+    with pytest.raises(ValueError, match="Expected a model that .* there is a trained weight"):
         start(tmp_path, resume=True, model=wider)
     assert read_ledger(tmp_path / "ledger.jsonl").updates == start_ledger
 
 
-def test_another_optimizer_is_refused(start, crashed, data, tmp_path):
-    crashed(tmp_path, 3)
-    again = start(tmp_path, resume=True, optimizer="sgd")
-    with pytest.raises(ValueError, match="got others: optimizer is .*adam.Adam.* there and .*SGD"):
-        again.fit(*data, verbose=0)
-
-
-def test_another_public_batch_is_refused(start, crashed, data, public, tmp_path):
+def test_another_public_batch_is_as_good(start, crashed, data, public, tmp_path):
     crashed(tmp_path, 3)
     again = start(tmp_path, resume=True, public_batch=public[::-1].copy())
-    with pytest.raises(ValueError, match=r"got others: public_batch is .* there and .* here"):
-        again.fit(*data, verbose=0)
-    assert read_ledger(tmp_path / "ledger.jsonl").updates == 3
+    again.fit(*data, verbose=0)
+    assert again.ledger.updates == 12
 
 
-def test_other_callbacks_are_refused(start, data, tmp_path):
-    crash(start(tmp_path), data, 3, [WeightAverage(0.9)])
-    with pytest.raises(ValueError, match="Expected the optimizer and the callbacks"):
-        start(tmp_path, resume=True).fit(*data, verbose=0)
+def test_other_callbacks_begin_again(start, data, tmp_path):
+    crash(start(tmp_path), data, 8, [WeightAverage(0.9), keras.callbacks.EarlyStopping("epsilon")])
+    again, average = start(tmp_path, resume=True), WeightAverage(0.5)
+    plateau = keras.callbacks.ReduceLROnPlateau("epsilon", patience=100)
+    with pytest.warns(UserWarning, match="left|of EarlyStopping, ReduceLROnPlateau and Model"):
+        again.fit(*data, verbose=0, callbacks=[average, plateau])
+    assert again.ledger.updates == 12
+    again.ledger.close()
+    last = start(tmp_path, resume=True, optimizer="sgd")
+    with pytest.warns(UserWarning, match="optimizer, the learning rate, callbacks, EarlyStopping"):
+        last.restore_run()
+    np.testing.assert_array_equal(weights(last), weights(again))
 
 
 # What can happen to the folder
@@ -380,7 +307,7 @@ def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, nam
         again = start(tmp_path, resume=True, insecure_seed=1)
     assert again.ledger.position == 3
     again.fit(*data, verbose=0)
-    assert again.ledger.updates == again.ledger.position == 12
+    assert (again.ledger.updates, again.ledger.position) == (12, 7)
 
 
 def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, crashed, tmp_path):
@@ -408,10 +335,10 @@ def test_a_shortened_ledger_is_refused(start, crashed, tmp_path):
     crashed(tmp_path, 8)
     ledger = tmp_path / "ledger.jsonl"
     lines = ledger.read_bytes().splitlines(keepends=True)
-    ledger.write_bytes(b"".join(lines[:-6]))
+    ledger.write_bytes(b"".join(lines[:-3]))
     with pytest.raises(ValueError, match="Expected"):
         start(tmp_path, resume=True)
-    # One line less than the checkpoint saw: the update is announced still, its digest is gone.
+    # One line less than the checkpoint saw.
     reached = json.loads((newest(tmp_path) / "state.json").read_text())["ledger"][0]
     ledger.write_bytes(b"".join(lines[: reached - 1]))
     with pytest.raises(LedgerCorruptError, match=f"got only {reached - 1} lines"):
@@ -460,8 +387,6 @@ def full_disk(monkeypatch):
 
 @pytest.mark.slow
 def test_a_full_disk_stops_the_run_and_loses_nothing(start, data, tmp_path, monkeypatch):
-    whole = start(tmp_path / "whole", insecure_seed=1)
-    whole.fit(*data, verbose=0)
     folder = tmp_path / "run"
     crash(start(folder, insecure_seed=1), data, 4)
     full = start(folder, resume=True, insecure_seed=1)
@@ -474,8 +399,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(start, data, tmp_path, monk
     assert not list(folder.glob("*.partial"))
     again = start(folder, resume=True, insecure_seed=1)
     again.fit(*data, verbose=0)
-    assert again.ledger.updates == 12
-    np.testing.assert_array_equal(weights(again), weights(whole))
+    assert again.ledger.updates == 12 and again.ledger.guarantee_holds is False
 
 
 def test_a_ledger_that_cannot_be_written_stops_before_the_update(
@@ -505,11 +429,49 @@ def test_a_ledger_that_cannot_be_written_stops_before_the_update(
 def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
     crashed(tmp_path, 4)
     state = json.loads((newest(tmp_path) / "state.json").read_text())
-    parts = {"updates", "ledger", "weights", "callbacks", "training", "files", "digest"}
+    parts = {"updates", "ledger", "weights", "callbacks", "variables", "files", "digest"}
     assert set(state) == parts
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
     assert not any("key" in name for name in names)
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+
+
+@pytest.mark.parametrize("dies_in", range(1, 6))
+def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, dies_in):
+    """As at the end of an epoch, where the state of callbacks is saved after they have acted."""
+    plan = make_plan(
+        num_examples=9,
+        expected_batch_size=3,
+        steps=5,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-3,
+    )
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    first, calls = run_folder.RunFolder(tmp_path, plan, {}), []
+    first.ledger.record_updates(3)
+    first.save(model, {})
+
+    def dying(real):
+        def call(*arguments, **named):
+            calls.append(arguments)
+            if len(calls) == dies_in:
+                raise KeyboardInterrupt
+            return real(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", dying(os.rename))
+        patched.setattr(files, "flush", lambda path: None)
+        patched.setattr(shutil, "rmtree", dying(shutil.rmtree))
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(3):
+                first.save(model, {})
+    first.ledger.close()
+    again = run_folder.RunFolder(tmp_path, plan, {}, resume=True)
+    assert again.checkpoint["updates"] == 3 and not list(tmp_path.glob("*.replaced"))
+    again.restore_weights(model)
 
 
 def test_repeated_training_in_one_process_goes_on(start, data, tmp_path):
@@ -535,7 +497,7 @@ def test_checkpoint_every_is_a_number_of_updates(start, tmp_path, every):
 
 
 @pytest.mark.slow
-def test_noise_from_a_cryptographic_generator_trains_and_is_repeated(start, data, tmp_path):
+def test_noise_from_a_cryptographic_generator_trains(start, data, tmp_path):
     crash(start(tmp_path, noise_generator="shake256"), data, 8)
     again = start(tmp_path, resume=True, noise_generator="shake256")
     again.fit(*data, verbose=0)

@@ -110,7 +110,7 @@ def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None, 
 
 
 class Witness:
-    """Records what a training released, independently of its ledger.
+    """Records what a training draws, independently of its ledger, before anybody can use it.
 
     Args:
         path: File to append to; it loses no line when the process is killed.
@@ -119,26 +119,18 @@ class Witness:
     def __init__(self, path):
         self.path = pathlib.Path(path)
 
-    def see(self, update, release):
-        """Notes that `release`, a text, was seen after `update`."""
+    def see(self, *words):
+        """Notes words without spaces, as a line."""
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            os.write(descriptor, f"{update} {release}\n".encode())
+            os.write(descriptor, f"{' '.join(map(str, words))}\n".encode())
         finally:
             os.close(descriptor)
 
-    def releases(self):
-        """How many different pairs (update, release) were seen."""
-        return len(set(self.path.read_text().splitlines())) if self.path.exists() else 0
-
-    def lots(self):
-        """How many different releases were seen after each update, a dict by its number."""
-        pairs = set(self.path.read_text().splitlines()) if self.path.exists() else set()
-        return collections.Counter(int(pair.split()[0]) for pair in pairs)
-
-    def sights(self):
-        """How many pairs were seen, repetitions included."""
-        return len(self.path.read_text().splitlines()) if self.path.exists() else 0
+    def seen(self):
+        """The lines so far, a list of lists of words."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [line.split() for line in lines]
 
 
 def _live(train, alive):

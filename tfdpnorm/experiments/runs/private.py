@@ -19,7 +19,6 @@ _KINDS_OF_VIEWS = {
     "moved": "moved by a pixel",
     "random": "cropped and flipped at random",
 }
-_CHECKPOINTS = 16  # of a run, if nobody says how many
 
 
 class PrivateRun(Run):
@@ -28,8 +27,7 @@ class PrivateRun(Run):
     Args:
         spec: `ExperimentSpec`.
         data: `ExperimentData`.
-        checkpoint_every: See `make_private`; None: so that there are some sixteen of a whole run,
-            since an epoch may take an hour.
+        checkpoint_every: See `make_private`.
         **more: See `Run`.
 
     Attributes:
@@ -44,8 +42,6 @@ class PrivateRun(Run):
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         steps = spec.updates(data.num_examples)
-        if checkpoint_every is None and self.run_dir is not None:
-            checkpoint_every = max(1, steps // _CHECKPOINTS)
         self.model = build_private(
             spec,
             data,
@@ -120,8 +116,8 @@ class PrivateRun(Run):
             )
             options = fit_options(self.spec, self.data)
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
-            if ledger.remaining_updates:  # A callback stopped it: its key is of no more use.
-                self.model.finish()
+            if ledger.remaining_updates:  # A callback stopped it; nothing may train it further.
+                ledger.finish()
         return (ledger.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):

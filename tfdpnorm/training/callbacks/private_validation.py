@@ -46,8 +46,8 @@ class PrivateValidation(keras.callbacks.Callback):
     not asked about has no value.
 
     The value is not clipped to [0, 1]: it is unbiased, so that values may be averaged or compared,
-    and noise may carry it outside. After a resumption, what the ledger holds an answer to is not
-    asked again.
+    and noise may carry it outside. After a resumption, answers about lost weights stay charged and
+    are asked for again; one about the weights of the checkpoint is not.
 
     Privacy:
         One example changes the count by at most 1, whatever the batches, so that an answer is one
@@ -254,7 +254,7 @@ class PrivateValidation(keras.callbacks.Callback):
         coming = last // self.every - epoch // self.every
         if self.queries is None:
             return asked + coming
-        # After a resumption, some of those to come are among those that were asked.
+        # After a resumption, lost epochs are asked about again, as long as there are queries left.
         before = 0 if ledger.resumes else asked
         if before + coming > self.queries:
             raise BudgetExhaustedError(

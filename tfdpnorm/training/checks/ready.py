@@ -5,17 +5,16 @@ import os
 from tfdpnorm.privacy import BudgetExhaustedError
 
 
-def check_ready(ledger, *, process, is_erased, is_compiled):
+def check_ready(ledger, *, process, is_compiled):
     """Refuses training that could not be accounted, or that the plan has no room for.
 
     Args:
         ledger: `PrivacyLedger` of the run.
         process: Number of the process that called `make_private`.
-        is_erased: Whether the weights were erased.
         is_compiled: Whether `compile` was called.
 
     Raises:
-        RuntimeError: in another process, for erased weights, and before `compile`.
+        RuntimeError: in another process, and before `compile`.
         BudgetExhaustedError: if no planned update is left.
     """
     if os.getpid() != process:
@@ -24,21 +23,13 @@ def check_ready(ledger, *, process, is_erased, is_compiled):
             "draw the same noise, and each count its own updates. Call make_private() in the "
             "process that trains."
         )
-    if is_erased:
-        raise RuntimeError(
-            "Expected a model with weights, got one whose weights were erased, since an "
-            "interrupted update could not be entered in the ledger, or exceeded the budget. "
-            "Repair the folder of the run, and resume it from its last checkpoint: "
-            "make_private(..., resume=True)."
-        )
-    if ledger.is_finished or ledger.remaining_updates < 1:
-        ended = "a run that finish() ended, with " if ledger.is_finished else ""
-        again = ledger.recounted
-        again = f", {again} of them repetitions that were counted again" if again else ""
+    if ledger.remaining_updates < 1:
+        ended = "a run that was ended, with " if ledger.is_finished else ""
+        lost = f", {ledger.lost_updates} of them lost by crashes" if ledger.lost_updates else ""
         raise BudgetExhaustedError(
-            f"Expected updates to be left, got {ended}{ledger.updates} made of "
-            f"{ledger.plan.steps} planned{again}. Evaluate or save the model; a new plan on "
-            "the same data adds to what it has already cost."
+            f"Expected updates to be left, got {ended}{ledger.updates} spent of "
+            f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; a new plan on the "
+            "same data adds to what it has already cost."
         )
     if not is_compiled:
         raise RuntimeError(

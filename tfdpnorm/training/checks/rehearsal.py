@@ -1,7 +1,6 @@
 """A step that is traced, and not run: what it would refuse is refused by `make_private`.
 
-The step that trains is traced and proved anew, in `fit`. By then the data have been sampled and the
-folder of the run says which engine it has.
+The step that trains is traced and proved anew, in `fit`. By then the data have been sampled.
 """
 
 import warnings

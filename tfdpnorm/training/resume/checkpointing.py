@@ -1,5 +1,7 @@
 """The Keras side of a run that can be resumed: what is saved, and when."""
 
+import warnings
+
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.optimizers import (
@@ -19,42 +21,53 @@ _MEMORIES = {
 class Checkpointing(keras.callbacks.Callback):
     """Saves a private training to its `RunFolder`, and restores it.
 
-    Saved are the weights, all variables that the optimizer keeps, the number of updates, the
-    variables of every callback that has a method `training_state(model)`, which returns a list of
-    them, what EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with, and a description
-    of optimizer, loss, model, augmentation and public batch, which a resumed run has to share.
-    Not saved: the weights that EarlyStopping may restore, the state of other callbacks, and what
-    random layers draw from. Updates that are repeated with these come out otherwise; they are
-    counted again as far as the budget allows.
+    Saved are the weights, all variables that the optimizer keeps, its learning rate, the variables
+    of every callback that has a method `training_state(model)`, which returns a list of them, and
+    what EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with. Not saved: the weights
+    that EarlyStopping may restore, and the state of other callbacks.
+
+    The model's weights must fit. A resumed run may have another optimizer, learning rate or list of
+    callbacks: what was saved of others is left out, with a warning.
 
     Args:
         private: `PrivateModel`, compiled.
         folder: `RunFolder`.
-        noise: `tfdpnorm.training.step.noise.GaussianNoise` of the model.
         callbacks: The other callbacks, which are called before this one.
-        every: Save after at least so many updates; None: after every epoch.
+        every: Save after at least so many updates.
         is_resumed: Whether the training that begins resumes that of the folder's checkpoint.
     """
 
-    def __init__(self, private, folder, noise, callbacks=(), every=None, is_resumed=False):
+    def __init__(self, private, folder, callbacks, every, is_resumed=False):
         super().__init__()
-        self._private, self._folder, self._noise = private, folder, noise
+        self._private, self._folder = private, folder
         self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
-        self._saved_at = None
+        self._saved_at = folder.checkpoint["updates"] if is_resumed else None
         self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
-        """Restores what the folder's checkpoint holds, unless something is trained otherwise."""
-        self._folder.check_training(self._private.training_settings())
-        self._folder.restore(self._private.model, self._variables())
-        self._saved_at = self._folder.checkpoint["updates"]
+        """Restores what fits of the folder's checkpoint; warns of what does not.
+
+        Raises:
+            ValueError: if the weights do not fit the model.
+        """
+        # Before callbacks are asked for their variables, which may begin as copies of the weights.
+        self._folder.restore_weights(self._private.model)
+        left = self._folder.restore(self._variables())
+        if self._memories() is None:
+            left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
+        if left:
+            warnings.warn(
+                f"Expected the optimizer and the callbacks that {self._folder.path} was trained "
+                f"with, got others: training goes on without what was saved of {', '.join(left)}. "
+                "The guarantee is the same.",
+                stacklevel=5,
+            )
 
     def on_train_begin(self, logs=None):
         if self._is_resumed:
             # Here, since Keras' callbacks forget all when training begins.
-            memories = self._folder.checkpoint["callbacks"]
-            for callback, memory in zip(self._with_memory(), memories, strict=False):
-                vars(callback).update(memory)
+            for callback, memory in zip(self._with_memory(), self._memories() or (), strict=False):
+                vars(callback).update({n: x for n, x in memory.items() if n != "class"})
             if self.params.get("steps") and self._private.ledger.position % self.params["steps"]:
                 self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
         self._save()
@@ -68,11 +81,11 @@ class Checkpointing(keras.callbacks.Callback):
             self._rates = []
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._every and self._private.ledger.position - self._saved_at >= self._every:
+        if self._private.ledger.position - self._saved_at >= self._every:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._every or self._saved_at == self._private.ledger.position:
+        if self._saved_at == self._private.ledger.position:
             self._saved_at = None  # The callbacks have acted since.
             self._save()
 
@@ -80,37 +93,42 @@ class Checkpointing(keras.callbacks.Callback):
         if getattr(self._private.optimizer, "use_ema", False):
             self._saved_at = None  # Keras has put the averages in the place of the weights since.
         self._save()
-        if self._private.ledger.remaining_updates < 1:
-            self._folder.finish()
 
     def _save(self):
         if self._saved_at != self._private.ledger.position:
             memories = [_memory(callback) for callback in self._with_memory()]
-            settings = self._private.training_settings()
-            self._folder.save(self._private.model, self._variables(), memories, settings)
+            self._folder.save(self._private.model, self._variables(), memories)
             self._saved_at = self._private.ledger.position
 
     def _variables(self):
+        """The groups of variables for `save_checkpoint`, besides the weights."""
         model, optimizer = self._private.model, self._private.optimizer
         make_optimizer_variables(optimizer, model.trainable_variables)
-        states = [
-            callback.training_state(self._private)
-            for callback in self._callbacks
-            if hasattr(callback, "training_state")
-        ]
+        with_state = [c for c in self._callbacks if hasattr(c, "training_state")]
+        states = [callback.training_state(self._private) for callback in with_state]
         return {
-            "weights": list(model.weights),
-            "optimizer": optimizer_variables(optimizer),
-            "rates": rate_variables(optimizer),
-            "updates": [self._noise.update_count, self._noise.release],
-            "callbacks": [variable for state in states for variable in state],
+            "the optimizer": (_name(optimizer), optimizer_variables(optimizer)),
+            # They may have changed since `compile`; with other settings there, those hold.
+            "the learning rate": (self._private.optimizer_settings, rate_variables(optimizer)),
+            "callbacks": ([_name(c) for c in with_state], [v for state in states for v in state]),
         }
 
     def _with_memory(self):
         return [callback for callback in self._callbacks if isinstance(callback, tuple(_MEMORIES))]
 
+    def _memories(self):
+        """What the checkpoint has for the callbacks that remember; None if it is of others."""
+        memories = self._folder.checkpoint["callbacks"]
+        names = [_name(callback) for callback in self._with_memory()]
+        return memories if names == [memory["class"] for memory in memories] else None
+
 
 def _memory(callback):
     names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
     # As plain numbers, which JSON can hold.
-    return {n: float(getattr(callback, n)) for n in names if hasattr(callback, n)}
+    numbers = {n: float(getattr(callback, n)) for n in names if hasattr(callback, n)}
+    return {"class": _name(callback), **numbers}
+
+
+def _name(value):
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -15,6 +15,7 @@ _SEAL = "digest"
 _VARIABLES = "variables"
 _PATTERN = "checkpoint-*[0-9]"
 _KEPT = 2
+_REPLACED = ".replaced"
 
 
 def checkpoint_folders(path):
@@ -22,7 +23,7 @@ def checkpoint_folders(path):
     return sorted(path.glob(_PATTERN), reverse=True)
 
 
-def save_checkpoint(path, updates, tail, model, variables, *, callbacks, training):
+def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
     """Writes a checkpoint, whole or not at all, and removes old ones.
 
     Args:
@@ -30,9 +31,9 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, trainin
         updates: The updates that the weights have seen.
         tail: Where the ledger is, see `LedgerFile.tail`.
         model: The Keras model.
-        variables: Dict of lists of variables: "weights", those of the model, and others.
-        callbacks: List of dicts of numbers, what callbacks remember.
-        training: Dict that describes what else a resumed run must share.
+        variables: Dict of groups of variables by name, each a pair: what it is of, anything that
+            JSON can hold, and the list of variables. The weights of the model are a group besides.
+        callbacks: List of dicts, what callbacks remember.
 
     Returns:
         The state of the checkpoint: a dict that JSON can hold.
@@ -45,22 +46,27 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, trainin
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
-        tf.train.Checkpoint(**variables).write(str(partial / _VARIABLES))
+        groups = {name: group for name, (_, group) in variables.items()}
+        saved = tf.train.Checkpoint(weights=list(model.weights), **groups)
+        saved.write(str(partial / _VARIABLES))
         state = {
             "updates": updates,
             "ledger": list(tail),
             "weights": described_weights(model),
             "callbacks": list(callbacks),
-            "training": training,
+            "variables": {name: _described(*group) for name, group in variables.items()},
             "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
         }
         sealed = {**state, _SEAL: _seal(state)}
         (partial / _STATE).write_text(json.dumps(sealed, indent=1) + "\n")
         for file in (*partial.iterdir(), partial):
             files.flush(file)
-        shutil.rmtree(final, ignore_errors=True)
+        replaced = path / f"{final.name}{_REPLACED}"
+        if final.exists():
+            os.rename(final, replaced)
         os.rename(partial, final)
         files.flush(path)
+        shutil.rmtree(replaced, ignore_errors=True)
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(
@@ -83,6 +89,7 @@ def last_whole_state(path):
         Pair of its state, or None without one, and the list of damaged ones, in words.
     """
     damaged = []
+    _bring_back_replaced(path)
     for folder in checkpoint_folders(path):
         try:
             state = _whole_state(folder)
@@ -99,27 +106,36 @@ def last_whole_state(path):
     return None, damaged
 
 
-def restore_all(path, state, variables):
-    """Gives all variables of a run the values of a checkpoint.
+def _bring_back_replaced(path):
+    """Undoes what a process began that died while it put a checkpoint in the place of another."""
+    for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
+        final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
+        if final.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            os.rename(replaced, final)
+
+
+def restore(path, state, variables):
+    """Gives groups of variables the values of a checkpoint.
 
     Args:
         path: Folder of the run.
         state: State of the checkpoint.
-        variables: Dict of lists of variables, as they were saved.
+        variables: As for `save_checkpoint`. A group that differs from what was saved, in what it is
+            of or in the shapes of its variables, is left as it is.
 
-    Raises:
-        ValueError: if they are not those that were saved.
+    Returns:
+        The names of those groups, a list.
     """
-    try:
-        status = tf.train.Checkpoint(**variables).read(_prefix(path, state))
-        status.assert_existing_objects_matched()
-        status.assert_consumed()
-    except (AssertionError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(
-            f"Expected the optimizer and the callbacks that {path} was trained with, by this "
-            f"version of tfdpnorm, got others: {_first_line(error)} Use the same ones, or name "
-            "another run_dir."
-        ) from None
+    fitting = {
+        name: group
+        for name, (of, group) in variables.items()
+        if state["variables"].get(name) == _described(of, group)
+    }
+    status = tf.train.Checkpoint(**fitting).read(_prefix(path, state))
+    status.assert_existing_objects_matched().expect_partial()
+    return [name for name in variables if name not in fitting]
 
 
 def restore_weights(path, state, model):
@@ -140,6 +156,12 @@ def described_weights(model):
     ]
 
 
+def _described(of, variables):
+    """What a group of variables has to share with one that was saved; as JSON gives it back."""
+    shapes = [f"{list(v.shape)} {v.dtype.name}" for v in variables]
+    return json.loads(json.dumps([of, shapes]))
+
+
 def _folder(path, updates):
     return path / f"checkpoint-{updates:08d}"
 
@@ -150,7 +172,7 @@ def _prefix(path, state):
 
 def _whole_state(folder):
     state = json.loads((folder / _STATE).read_text())
-    if state.pop(_SEAL, None) not in (None, _seal(state)):  # None in those of earlier versions
+    if state.pop(_SEAL, None) != _seal(state):
         raise ValueError(f"{_STATE} is not what was written")
     for name, digest in state["files"].items():
         if _digest(folder / name) != digest:

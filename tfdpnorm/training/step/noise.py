@@ -1,4 +1,4 @@
-"""Gaussian noise that nothing can repeat, but the very same update."""
+"""Gaussian noise that is never used twice."""
 
 import hashlib
 import secrets
@@ -10,10 +10,6 @@ from tfdpnorm.choices import GENERATORS
 from tfdpnorm.keras_compat.devices import in_xla
 from tfdpnorm.training.step.exact_noise import FURTHER_WORDS, float32_normals, noised_on_grid
 from tfdpnorm.training.step.random_words import PhiloxWords, ShakeWords
-from tfdpnorm.training.step.sum_hash import HostHash, SumHash
-
-# Knuth's multiplier for 64 bits (The Art of Computer Programming, vol. 2, 3.3.4): odd, well mixed.
-_MULTIPLIER = 6364136223846793005
 
 _LARGE = 2**15  # numbers in a tensor
 
@@ -21,55 +17,56 @@ _LARGE = 2**15  # numbers in a tensor
 class GaussianNoise:
     """Adds the privacy noise to sums, from a generator keyed by a secret.
 
-    The noise of an update is a function of the key, the number of the update, and a keyed hash of
-    what it is added to. The key comes from the operating system, so that neither a global seed, nor
-    tracing, compiling or restoring a model anew can make two draws equal. The hash is there so that
-    two different sums do not get the same noise, which would cancel in their difference: not even
-    where a resumed run repeats updates under the old key and they give another result. Two sums
-    share it with a probability of 3e-19 (`SumHash`). Under a secret key, the noise of an update is
-    Gaussian for any fixed value of the sum, and independent of that of every other update.
+    The noise of an update is a function of a key and a number. The key comes from the operating
+    system, is drawn for each object of this class and is written nowhere: neither a global seed nor
+    another process can repeat it. **No number is used twice**: `next_number` moves the counter on
+    *before* it gives the number, and the noise is computed from what it gave. So an update that
+    fails or is interrupted, at whatever moment, leaves no number behind that the next one could use
+    again. Nothing sets the counter back: it is no part of a checkpoint or of a model's weights.
 
     Args:
-        insecure_seed: An int makes the noise repeatable, whatever it is added to, for tests and
-            debugging. Whoever knows it can subtract the noise: no guarantee holds.
-        key: Bytes, the secret of a run that is resumed; None for a new one.
+        insecure_seed: An int makes the noise repeatable, a function of the seed and the number
+            alone, for tests and debugging. The seed reveals the noise: no guarantee holds.
         generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202),
             runs on the host, and cannot be compiled by XLA. With both, what is released lies on a
             grid (`noised_on_grid`). "fast": Philox, and float32 noise added in float32: its bits
             tell which of two sums it was added to.
+        first_number: The first number, an int >= 0: that of updates spent before, so that a run
+            with a seed does not repeat them after it was resumed.
 
     Attributes:
-        update_count: Variable, int64: the number of the next update. It is kept here, out of the
-            sight of Keras, because restoring a model's weights must not set it back.
-        release: Variable, int64: identifies what the updates so far have released. It can be
-            shown: it comes from the generator of the noise, as independent words.
+        update_count: Variable, int64: the number of the next update.
     """
 
-    def __init__(self, insecure_seed=None, key=None, generator="philox"):
+    def __init__(self, insecure_seed=None, generator="philox", first_number=0):
         check_generator(generator)
         self.insecure_seed = insecure_seed
         self.generator = generator
-        if insecure_seed is not None:
+        if insecure_seed is None:
+            key = secrets.token_bytes(32)
+        else:
             words = np.random.SeedSequence(insecure_seed).generate_state(4, np.uint64)
             key = words.tobytes()
-        elif key is None:
-            key = secrets.token_bytes(32)
         secret = hashlib.shake_256(b"noise" + key).digest(32)
         if generator == "shake256":
-            self._words, self._hash = ShakeWords(secret), HostHash(secret)
+            self._words = ShakeWords(secret)
         else:
-            self._words = PhiloxWords(secret, (b"normals", b"further", b"release"))
-            self._hash = SumHash(secret)
-        self.update_count = tf.Variable(0, trainable=False, dtype=tf.int64, name="updates")
-        self.release = tf.Variable(0, trainable=False, dtype=tf.int64, name="release")
+            self._words = PhiloxWords(secret, (b"normals", b"further"))
+        self.update_count = tf.Variable(
+            first_number, trainable=False, dtype=tf.int64, name="updates"
+        )
+
+    def next_number(self):
+        """Returns a number that no update has had, a scalar int64, and counts it as used."""
+        return self.update_count.assign_add(1, read_value=True) - 1
 
     def noised(self, sums, stddev, update):
-        """Returns sums with independent Gaussian noise, and adds the draw to `release`.
+        """Returns sums with independent Gaussian noise.
 
         Args:
             sums: List of float32 or float64 tensors.
             stddev: Standard deviation of every coordinate, a float > 0.
-            update: Scalar int64, the number of the update, never the same twice for other sums.
+            update: Scalar int64 that `next_number` returned, used for nothing else.
 
         Returns:
             List of tensors like `sums`.
@@ -82,20 +79,14 @@ class GaussianNoise:
                 'Expected float32 weights with noise_generator="fast", whose noise is float32, got '
                 'float64. Use noise_generator="philox".'
             )
-        place = self._recorded(sums, update)
-        if self.insecure_seed is not None:
-            # Repeatable noise is there to compare runs by, whose sums differ by rounding.
-            place *= tf.constant([1, 0], tf.int64)
+        update = tf.cast(update, tf.int64)
+        place = tf.stack([update, tf.zeros_like(update)])
         groups = [[sums[i] for i in group] for group in _groups(sums)]
         noised = self._noised([_packed(group) for group in groups], float(stddev), place)
         released = {}
         for indices, group, numbers in zip(_groups(sums), groups, noised, strict=True):
             released |= zip(indices, _unpacked(numbers, group), strict=True)
         return [released[i] for i in range(len(sums))]
-
-    def record(self, sums, update):
-        """Adds to `release` that `sums` were given out without noise."""
-        self._recorded(sums, update)
 
     def _noised(self, vectors, stddev, place):
         """A list of vectors of even lengths with noise drawn for `place`, [2]."""
@@ -119,15 +110,6 @@ class GaussianNoise:
             return self._words(b"further", place, [FURTHER_WORDS, count])
 
         return noised_on_grid(vectors, stddev, words, further, all_in_float64=in_xla())
-
-    def _recorded(self, sums, update):
-        """Adds an update to `release`; returns the place that its noise is drawn for, [2] int64."""
-        place = tf.stack([tf.cast(update, tf.int64), self._hash(sums)])
-        number = self.release.read_value()
-        for word in tf.unstack(self._words(b"release", place, [2])):
-            number = number * _MULTIPLIER + 2 * tf.cast(word, tf.int64) + 1
-        self.release.assign(number)
-        return place
 
 
 def check_generator(generator):

@@ -21,7 +21,7 @@ def private_gradients(
         trained: The variables that the optimizer updates, the first of those that are measured.
         plan: `tfdpnorm.privacy.PrivacyPlan`, for z and the expected batch size.
         noise: `tfdpnorm.training.step.noise.GaussianNoise`.
-        update: The number of this update.
+        update: The number of this update's noise, of `GaussianNoise.next_number`.
         pulls_back: Whether the part of the gradient that comes through the public statistics is
             added, from the noised numbers (`tfdpnorm.layers.pull_back`).
         noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
@@ -36,11 +36,7 @@ def private_gradients(
     sums, measured = clipped.sums, clipped.measured
     sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]
     stddev = plan.noise_multiplier * clipped.sensitivity if plan.noise_multiplier > 0 else 0.0
-    if stddev:
-        released = noise.noised(sums, stddev, update)
-    else:
-        noise.record(sums, update)
-        released = sums
+    released = noise.noised(sums, stddev, update) if stddev else sums
     if clipped.weights is not None:
         released = [r / w for r, w in zip(released, clipped.weights, strict=True)]
     noised_statistics.update_averages(released)

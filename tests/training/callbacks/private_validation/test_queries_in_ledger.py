@@ -81,36 +81,36 @@ class TestLedger:
     def test_an_answer_in_the_ledger_is_not_asked_for_again(
         self, build, private, fit, validation, tmp_path
     ):
-        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True)
+        """The weights that it was about are those of the checkpoint."""
+        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True, checkpoint_every=4)
+        first = private(build(), **settings)
+        asked = PrivateValidation(*validation, noise_multiplier=6.0, queries=3)
+        answer = killed_after_an_answer(first, fit, asked)
+        again = private(build(), **settings)
+        again.compile("sgd", "sparse_categorical_crossentropy")
+        again.restore_run()
+        assert (again.ledger.position, again.ledger.queries) == (8, 2)
+        asked = PrivateValidation(*validation, noise_multiplier=6.0, queries=3)
+        assert asked.measure(again) == answer and again.ledger.queries == 2
+
+    def test_answers_about_lost_weights_count_and_are_asked_for_again(
+        self, build, private, fit, validation, tmp_path
+    ):
+        """Killed at 8 of 12 updates, and resumed at 6: four are left, in two epochs."""
+        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True, checkpoint_every=3)
         validate = dict(noise_multiplier=6.0, queries=3)
         first = private(build(), **settings)
         answer = killed_after_an_answer(first, fit, PrivateValidation(*validation, **validate))
         again = private(build(), **settings)
-        assert (again.ledger.position, again.ledger.queries) == (4, 2)
-        history = fit(again, [PrivateValidation(*validation, **validate)])
-        assert len(history[NAME]) == 2 and history[NAME][0] == answer
-        assert (again.ledger.updates, again.ledger.queries) == (12, 3)
+        assert (again.ledger.position, again.ledger.queries) == (6, 2)
+        with pytest.warns(UserWarning, match="3 times, as often as planned"):
+            history = fit(again, [PrivateValidation(*validation, **validate)])
+        assert (again.ledger.updates, again.ledger.position, again.ledger.queries) == (12, 10, 3)
+        assert len(history["loss"]) == 2 and len(history[NAME]) == 1
+        assert again.ledger.answer(NAME) is None and answer is not None
         assert again.ledger.validation_epsilon() == pytest.approx(
             gaussian_rdp_epsilon(6.0, 3, 1e-5)
         )
-
-    def test_queries_that_a_resumption_used_up_are_missed_at_the_end(
-        self, build, private, fit, validation, tmp_path
-    ):
-        """Killed at 8 of 12 updates, and resumed at 6, in an epoch of the caller's own.
-
-        Epochs end at 4, 8, then 10 and 12. By themselves they would end at 8 and 12.
-        """
-        settings = dict(steps=12, run_dir=tmp_path / "run", resume=True, checkpoint_every=3)
-        validate = dict(noise_multiplier=6.0, queries=3)
-        first = private(build(), **settings)
-        killed_after_an_answer(first, fit, PrivateValidation(*validation, **validate))
-        again = private(build(), **settings)
-        assert (again.ledger.position, again.ledger.queries) == (6, 2)
-        with pytest.warns(UserWarning, match="3 times, as often as planned"):
-            history = fit(again, [PrivateValidation(*validation, **validate)], initial_epoch=1)
-        assert (again.ledger.updates, again.ledger.queries) == (12, 3)
-        assert len(history["loss"]) == 2 and len(history[NAME]) == 1
 
 
 class TestQueriesPlanned:

@@ -1,4 +1,4 @@
-"""The secret key of a run: a file that only its owner can read."""
+"""The secret key of a search: a file that only its owner can read."""
 
 import os
 import secrets
@@ -32,8 +32,8 @@ def new_key(folder):
             opened.write(key.hex())
     except OSError as error:
         raise OSError(
-            f"Expected to write the secret key of the run to {file}, got: {files.reason(error)}. "
-            "Remove what is there."
+            f"Cannot write the secret key of the search to {file}: {files.reason(error)}. Remove "
+            "what is there."
         ) from error
     files.flush(file)
     files.flush(folder)
