@@ -17,8 +17,8 @@ MUTANTS = (
         _ROWS,
         (
             (
-                "            if self._validate is True or proof.written:",
-                "            if proof.written:",
+                "    if stopped and (validate is True or proof.written):",
+                "    if stopped and proof.written:",
             ),
         ),
         "Training goes on where an example may change the gradients of others.",
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "counters-if-only-probed",
         _ROWS,
-        (("is True or proof.written:", "is True:"),),
+        (("is True or proof.written):", "is True):"),),
         "As the first of these, with validate='probe'.",
         tests_in(
             "tests/training/checks/test_rehearsal.py", "test_what_counts_is_refused_by_fit_too"
@@ -52,7 +52,7 @@ MUTANTS = (
         _ROWS,
         (
             (
-                "            ledger.exclude(_PROBED.format(obstacle=proof.obstacle))",
+                "            self._private.ledger.exclude(_PROBED.format(why=why))",
                 "            pass",
             ),
         ),
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "all-models-are-called-proved",
         _ROWS,
-        (("        elif not proof.holds:\n", "        elif False:\n"),),
+        (("        if stopped:\n", "        if False:\n"),),
         "The statement says of any model that it is proved.",
         _TESTS,
     ),
@@ -72,16 +72,6 @@ MUTANTS = (
         (("        private.row_checks.trace(train_function, iterator)\n", ""),),
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
         _TESTS,
-    ),
-    Mutant(
-        "a-refusal-counts-as-an-eager-update",
-        _ROWS,
-        (("            self._rehearse(train_function, iterator)\n", ""),),
-        "The ledger counts an update of an eager step that was refused.",
-        tests_in(
-            "tests/training/checks/test_rehearsal.py",
-            "test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger",
-        ),
     ),
     Mutant(
         "meeting-rows-are-run-apart-in-silence",
@@ -377,5 +367,59 @@ MUTANTS = (
             "tests/training/checks/test_proofs.py",
             "test_functions_that_are_switched_to_eager_are_no_graphs",
         ),
+    ),
+    Mutant(
+        "eager-steps-are-verified",
+        _ROWS,
+        (("            self._void(_EAGER)\n", ""),),
+        "A learning rate that reads the accuracy on training examples has a guarantee.",
+        tests_in("tests/training/checks/test_proofs.py", "test_eager_steps_have_no_guarantee"),
+    ),
+    Mutant(
+        "switched-off-checks-are-passed",
+        _ROWS,
+        (("            self._void(_SWITCHED_OFF)\n", "            pass\n"),),
+        "An epsilon is printed although nothing was checked.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "checks-that-did-not-run-are-passed",
+        _ROWS,
+        (("        elif self._not_probed:\n", "        elif False:\n"),),
+        "An epsilon is printed although neither verification nor randomized check ran.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "half-checks-are-passed",
+        _ROWS,
+        (("        if report.unchecked or report.outputs is None:\n", "        if False:\n"),),
+        "A loss that the randomized check could not run counts as checked.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "old-checks-count-for-new-losses",
+        _ROWS,
+        (('        self._not_probed["loss"] = _NOT_PROBED["loss"]\n', ""),),
+        "A loss that could not be checked is covered by the check of the one before.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "thawed-layers-are-not-checked-again",
+        _ROWS,
+        (('        if self._validate == "probe":  #', "        if False:  #"),),
+        "Layers that were frozen when the check ran mix the rows.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "engines-of-others-are-verified",
+        _ROWS,
+        (
+            (
+                '        if self._validate != "probe":\n            self._void(',
+                "        if False:\n            self._void(",
+            ),
+        ),
+        "Sums that nobody looked into have a guarantee.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
 )

@@ -186,10 +186,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._compiled_with = described_training(optimizer, loss, loss_weights)
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
-        self.row_checks.forget_loss()
-        self._lot_gradients.compile(
-            optimizer, self._per_example_loss, self.row_checks.conclude_proof
-        )
+        self.row_checks.forget()
+        self._lot_gradients.compile(optimizer, self._per_example_loss, self.row_checks.judge)
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
@@ -240,7 +238,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
         self._layer_draws.make_generators()
-        return self._lot_gradients.clipped(lot, for_an_update=False).sums
+        return self._lot_gradients.clipped(lot).sums
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)

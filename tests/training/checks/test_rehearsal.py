@@ -273,8 +273,7 @@ def test_layers_that_draw_sizes_are_refused_by_all(layer, engine):
         made(keras.Sequential([*parts, layers.Dense(3)]), engine=engine)
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
-def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, data):
+def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(data):
     class Late(keras.Model):
         def __init__(self):
             super().__init__()
@@ -284,7 +283,7 @@ def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, 
             return self.head(self.held(x))
 
     private = made(Late())
-    private.compile("sgd", "mse", run_eagerly=eagerly)
+    private.compile("sgd", "mse")
     with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
         private.fit(data[0], data[0][:, :3], verbose=0)
     assert "\n" not in str(caught.value)

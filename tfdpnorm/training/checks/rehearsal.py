@@ -21,7 +21,7 @@ from tfdpnorm.keras_compat.graphs import cause_of, traced
 from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training.checks.rows import is_ours, refusal_of
+from tfdpnorm.training.checks.rows import check_proof, is_ours
 from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
@@ -160,13 +160,6 @@ def _refused(model, checked, plan, engine, specs, validate):
     where the user calls it.
     """
 
-    def conclude(proof, count):
-        del count
-        stops = proof is not None and not proof.holds
-        if stops and (validate is True or proof.written):
-            raise refusal_of(proof, engine)
-        return stops
-
     gradients = LotGradients(
         model,
         checked.streams,
@@ -176,7 +169,7 @@ def _refused(model, checked, plan, engine, specs, validate):
         clipping=checked.clipping,
         sum_rounding=0.0,  # nothing is released
     )
-    gradients.compile(None, _any_loss, conclude)
+    gradients.compile(None, _any_loss, lambda proof, _: check_proof(proof, engine, validate))
 
     # As in the step that trains: numbers from a seed that a graph reads are nobody's secret, and a
     # proof would stop at them.
