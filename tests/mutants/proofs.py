@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _VALIDATION = "tests/training/callbacks/private_validation"
 _ROWS = "tfdpnorm/training/checks/rows.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
+_INFERENCE = "tfdpnorm/training/checks/inference.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
 _PROOF = "tfdpnorm/audit/row_independence/proof/proof.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
@@ -421,5 +422,38 @@ MUTANTS = (
         ),
         "Sums that nobody looked into have a guarantee.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "inference-may-write",
+        _INFERENCE,
+        (("    operations = [] if eagerly else", "    operations = [] and"),),
+        "A validation row is kept in a variable that training releases.",
+        tests_in(
+            "tests/training/checks/test_inference.py", "test_a_layer_that_keeps_a_row_is_refused"
+        ),
+    ),
+    Mutant(
+        "eager-calls-may-write",
+        _INFERENCE,
+        (("model.variables] if eagerly else []", "model.variables][:0]"),),
+        "A call by hand keeps a row in a variable that training releases.",
+        tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
+    ),
+    Mutant(
+        "what-eager-calls-wrote-stays",
+        _INFERENCE,
+        (("            variable.assign(value)\n", ""),),
+        "The row stays in the variable after the error.",
+        tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
+    ),
+    Mutant(
+        "metrics-of-inference-may-write",
+        "tfdpnorm/training/private_model.py",
+        (("        with changes_no_variable(self.model, self.metrics):\n", "        if True:\n"),),
+        "A metric writes down a validation row where training reads it.",
+        tests_in(
+            "tests/training/checks/test_inference.py",
+            "test_a_loss_or_a_metric_that_writes_elsewhere_is_refused",
+        ),
     ),
 )

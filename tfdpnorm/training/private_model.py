@@ -23,6 +23,7 @@ from tfdpnorm.training.checks.callbacks import (
     saves_whole_models,
     validations_first,
 )
+from tfdpnorm.training.checks.inference import changes_no_variable
 from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -193,6 +194,11 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         )
 
     def call(self, inputs, training=None):
+        with changes_no_variable(self.model):
+            return self.forward(inputs, training)
+
+    def forward(self, inputs, training=None):
+        """As a call, for checks that look themselves for variables that it changes."""
         statistics = self._streams.public_pass(training=training)
         return self._streams.forward(inputs, statistics, training=bool(training))
 
@@ -243,8 +249,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         predictions = self(x, training=False)
-        shown_loss(self, y, predictions, sample_weight)
-        logs = self.compute_metrics(x, y, predictions, sample_weight)
+        with changes_no_variable(self.model, self.metrics):
+            shown_loss(self, y, predictions, sample_weight)
+            logs = self.compute_metrics(x, y, predictions, sample_weight)
         training_only = {metric.name for metric in self._update_metrics.all}
         return {name: value for name, value in logs.items() if name not in training_only}
 

@@ -91,7 +91,9 @@ class RowChecks:
             return
         size = self._private.physical_batch_size
         of_views = None if size is None else size * self._views.count
-        report = probe_model(self._private, rows, batch_size=of_views)
+        report = probe_model(
+            self._private, rows, forward=self._private.forward, batch_size=of_views
+        )
         for augmentation in self._views.augmentations:
             report += probe_augmentation(augmentation, rows, batch_size=size)
         self._outputs = report.outputs or False
