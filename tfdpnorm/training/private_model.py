@@ -11,7 +11,7 @@ from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
 from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.deferred_weights import has_deferred_weights
-from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
+from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch, is_validation_of_fit
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
@@ -302,7 +302,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
             validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
                 may act on it.
-            **kwargs: As in Keras. `sample_weight` is [N], or [N, ...] for each step of the loss.
+            **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
+                compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.
                 `class_weight` must not be computed from the private labels; the statement says so.
 
         Returns:
@@ -332,8 +333,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
-        public_data = kwargs.get("validation_data") if validation_is_public else None
-        self._rows_of_run.begin_fit(batches, validations, public_validation_data=public_data)
+        looked_at = [kwargs.get(name) for name in ("validation_data", "validation_steps")]
+        self._rows_of_run.begin_fit(batches, validations, *looked_at)
         check_callbacks(
             callbacks,
             self.ledger,
@@ -384,6 +385,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         finally:
             self._note_trained()
             self.refresh_public_statistics()
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
+        if self.lots_in_use.is_training and not is_validation_of_fit(kwargs):
+            self._rows_of_run.check_evaluated(x, kwargs.get("steps"))
+        return super().evaluate(x, y, *args, **kwargs)
 
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
