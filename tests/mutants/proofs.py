@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _VALIDATION = "tests/training/callbacks/private_validation"
 _ROWS = "tfdpnorm/training/checks/rows.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
+_INFERENCE = "tfdpnorm/training/checks/inference.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
 _PROOF = "tfdpnorm/audit/row_independence/proof/proof.py"
 _TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
@@ -21,12 +22,7 @@ MUTANTS = (
     Mutant(
         "unproved-models-are-trained",
         _ROWS,
-        (
-            (
-                "            if self._validate is True:\n                raise",
-                "            if False:\n                raise",
-            ),
-        ),
+        (("    if stopped and validate is True:", "    if False:"),),
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
     ),
@@ -35,7 +31,7 @@ MUTANTS = (
         _ROWS,
         (
             (
-                "            ledger.exclude(_PROBED.format(obstacle=proof.obstacle))",
+                "            self._private.ledger.exclude(_PROBED.format(why=why))",
                 "            pass",
             ),
         ),
@@ -45,7 +41,7 @@ MUTANTS = (
     Mutant(
         "all-models-are-called-proved",
         _ROWS,
-        (("        elif not proof.holds:\n", "        elif False:\n"),),
+        (("        if stopped:\n", "        if False:\n"),),
         "The statement says of any model that it is proved.",
         _TESTS,
     ),
@@ -55,16 +51,6 @@ MUTANTS = (
         (("        private.row_checks.trace(train_function, iterator)\n", ""),),
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
         _TESTS,
-    ),
-    Mutant(
-        "a-refusal-counts-as-an-eager-update",
-        _ROWS,
-        (("            self._rehearse(train_function, iterator)\n", ""),),
-        "The ledger counts an update of an eager step that was refused.",
-        tests_in(
-            "tests/training/checks/test_rehearsal.py",
-            "test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger",
-        ),
     ),
     Mutant(
         "meeting-rows-are-run-apart-in-silence",
@@ -331,5 +317,90 @@ MUTANTS = (
         (("found is not None and _belong(found, own, node.examples)", "found is not None"),),
         "Examples are put into the parts of others, and added to them.",
         _RULES,
+        "eager-steps-are-verified",
+        _ROWS,
+        (("            self._void(_EAGER)\n", ""),),
+        "A learning rate that reads the accuracy on training examples has a guarantee.",
+        tests_in("tests/training/checks/test_proofs.py", "test_eager_steps_have_no_guarantee"),
+    ),
+    Mutant(
+        "switched-off-checks-are-passed",
+        _ROWS,
+        (("            self._void(_SWITCHED_OFF)\n", "            pass\n"),),
+        "An epsilon is printed although nothing was checked.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "checks-that-did-not-run-are-passed",
+        _ROWS,
+        (("        elif self._not_probed:\n", "        elif False:\n"),),
+        "An epsilon is printed although neither verification nor randomized check ran.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "half-checks-are-passed",
+        _ROWS,
+        (("        if report.unchecked or report.outputs is None:\n", "        if False:\n"),),
+        "A loss that the randomized check could not run counts as checked.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "old-checks-count-for-new-losses",
+        _ROWS,
+        (('        self._not_probed["loss"] = _NOT_PROBED["loss"]\n', ""),),
+        "A loss that could not be checked is covered by the check of the one before.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "thawed-layers-are-not-checked-again",
+        _ROWS,
+        (('        if self._validate == "probe":  #', "        if False:  #"),),
+        "Layers that were frozen when the check ran mix the rows.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "engines-of-others-are-verified",
+        _ROWS,
+        (
+            (
+                '        if self._validate != "probe":\n            self._void(',
+                "        if False:\n            self._void(",
+            ),
+        ),
+        "Sums that nobody looked into have a guarantee.",
+        tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "inference-may-write",
+        _INFERENCE,
+        (("    operations = [] if eagerly else", "    operations = [] and"),),
+        "A validation row is kept in a variable that training releases.",
+        tests_in(
+            "tests/training/checks/test_inference.py", "test_a_layer_that_keeps_a_row_is_refused"
+        ),
+    ),
+    Mutant(
+        "eager-calls-may-write",
+        _INFERENCE,
+        (("model.variables] if eagerly else []", "model.variables][:0]"),),
+        "A call by hand keeps a row in a variable that training releases.",
+        tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
+    ),
+    Mutant(
+        "what-eager-calls-wrote-stays",
+        _INFERENCE,
+        (("            variable.assign(value)\n", ""),),
+        "The row stays in the variable after the error.",
+        tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
+    ),
+    Mutant(
+        "metrics-of-inference-may-write",
+        "tfdpnorm/training/private_model.py",
+        (("        with changes_no_variable(self.model, self.metrics):\n", "        if True:\n"),),
+        "A metric writes down a validation row where training reads it.",
+        tests_in(
+            "tests/training/checks/test_inference.py",
+            "test_a_loss_or_a_metric_that_writes_elsewhere_is_refused",
+        ),
     ),
 )

@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant(
         "public-scores-of-training-rows",
         "tfdpnorm/tuning/scores.py",
-        (("check_public_validation(self._x, trained)", "del trained"),),
+        (('check_no_training_rows(self._x, trained, remedy="")', "del trained"),),
         "Scores without noise are of training examples, and the epsilon is said to cover them.",
         tests_in(_TUNER_TESTS, "test_public_validation_rows_that_are_training_rows_are_refused"),
     ),

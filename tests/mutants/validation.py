@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
+_DATA = "tests/training/callbacks/test_validation_data.py"
+_ROWS = "tfdpnorm/training/rows_of_run.py"
 _QUERIES = "tfdpnorm/privacy/queries.py"
 
 MUTANTS = (
@@ -80,10 +82,45 @@ MUTANTS = (
     ),
     Mutant(
         "validation-rows-unchecked",
-        "tfdpnorm/training/callbacks/private_validation.py",
-        (("shared = arrays.shared_rows(ours, theirs)", "shared = []"),),
+        _ROWS,
+        (("        shared += [count + i", "        shared += [][count:] and [i"),),
         "Training examples are asked about, and only the validation examples pay.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
+    ),
+    Mutant(
+        "validation-data-unchecked",
+        _ROWS,
+        (("            for ours, steps in looked_at:\n", "            for ours, steps in ():\n"),),
+        "A checkpoint is chosen by the loss on training examples.",
+        tests_in(_DATA, "test_training_rows_in_any_form_are_refused"),
+    ),
+    Mutant(
+        "validation-data-of-earlier-fits-unchecked",
+        _ROWS,
+        (("looked_at = [(ours, validation_steps), *before]", "looked_at = [(ours, None)]"),),
+        "Rows that a fit trains on have chosen the weights that it begins with.",
+        tests_in(_DATA, "test_rows_of_earlier_and_later_fits_are_compared"),
+    ),
+    Mutant(
+        "first-batch-of-validation-alone",
+        _ROWS,
+        (("        count += len(ours[0])\n", "        count += len(ours[0])\n        break\n"),),
+        "Training rows hide behind the first batch of a data set.",
+        tests_in(_DATA, "test_a_part_of_the_training_rows_is_enough"),
+    ),
+    Mutant(
+        "evaluations-of-callbacks-unchecked",
+        "tfdpnorm/training/private_model.py",
+        (("        if self.lots_in_use.is_training and not", "        if False and not"),),
+        "A callback acts on the loss of training examples.",
+        tests_in(_DATA, "test_what_callbacks_evaluate_is_checked_too"),
+    ),
+    Mutant(
+        "endless-validation-is-read",
+        _ROWS,
+        ((" or (end < 0 and steps is not None):", ":"),),
+        "Rows that differ in each pass are compared in one of them.",
+        tests_in(_DATA, "test_rows_that_cannot_be_read_are_refused"),
     ),
     Mutant(
         "answers-recorded-with-more-noise",
@@ -128,7 +165,7 @@ MUTANTS = (
     ),
     Mutant(
         "public-rows-as-validation-rows",
-        "tfdpnorm/training/rows_of_run.py",
+        _ROWS,
         (("    if public_batch is not None:\n        check", "    if False:\n        check"),),
         "Public rows are asked about as private validation examples.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),

@@ -9,6 +9,7 @@ from tests.lots import laid_out
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import make_private
+from tfdpnorm.training.checks.rows import RowChecks
 from tfdpnorm.training.step import lot_gradients
 
 FEATURES, CLASSES = 5, 3
@@ -83,18 +84,35 @@ def build():
     return model
 
 
+def without_randomized_checks(patched):
+    """Leaves out the randomized check, which has tests of its own and takes its time.
+
+    The verification, on which the guarantee rests, remains.
+    """
+    for name in ("check_model", "check_loss"):
+        patched.setattr(RowChecks, name, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """For fixtures of a module: no randomized check in its tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        without_randomized_checks(patched)
+        yield
+
+
 @pytest.fixture
-def private():
+def private(monkeypatch):
     """Returns `make_private` with settings that suit 40 examples."""
 
     def make(model, **settings):
+        if "validate" not in settings:
+            without_randomized_checks(monkeypatch)
         settings = {
             "num_examples": 40,
             "expected_batch_size": 10,
             "steps": 8,
             "l2_norm_clip": 1.0,
-            # It has tests of its own (test_row_checks.py), and takes its time.
-            "validate": False,
             **settings,
         }
         if "budget" not in settings:

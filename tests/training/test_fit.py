@@ -77,9 +77,8 @@ class TestPlan:
             keras.callbacks.EarlyStopping("epsilon", patience=99),
             keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch)),
         ]
-        history = trained.fit(
-            *data, verbose=0, validation_data=data, callbacks=callbacks, epochs=50
-        ).history
+        options = {"validation_data": (data[0] + 1, data[1]), "callbacks": callbacks}
+        history = trained.fit(*data, verbose=0, epochs=50, **options).history
         return trained, history
 
     def test_stops_at_the_plan_and_reports_what_was_spent(self, run, data, tmp_path, cross_entropy):

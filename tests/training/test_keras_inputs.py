@@ -207,9 +207,16 @@ def test_a_sequence_that_changes_voids_the_guarantee(private):
     assert not trained.ledger.guarantee_holds
 
 
-def test_texts_are_not_compared_by_their_addresses():
-    with pytest.raises(TypeError, match="Expected rows of booleans or numbers"):
-        list(row_bytes(np.array([b"a"], object), np.dtype(object)))
+def test_texts_are_compared_by_what_they_say():
+    rows = [["a", "bc"], ["ab", "c"], ["a", "bc"]]
+    as_text, as_bytes = np.array(rows), np.array(rows, object)
+    as_bytes[:] = [[text.encode() for text in row] for row in rows]
+    for array in (as_text, as_text.astype(bytes), as_bytes):
+        one, other, again = row_bytes(array, array.dtype)
+        assert one == again != other
+        assert [one, other, again] == list(row_bytes(as_text, as_text.dtype))
+    with pytest.raises(TypeError, match="Expected texts to compare with texts, got a int"):
+        list(row_bytes(np.array([1, "a"], object), np.dtype(object)))
 
 
 def with_a_dict_of_outputs():

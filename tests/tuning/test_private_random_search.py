@@ -483,7 +483,7 @@ def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
 def test_public_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
     made = tuner(validation_is_public=True)
     with pytest.raises(
-        ValueError, match="public validation_data that are no training rows, got 50"
+        ValueError, match="Expected validation rows that are no training rows, got 50"
     ):
         run(made, validation_data=(data.x[:50], data.y[:50]))
     assert made.hypermodel.trained == []

@@ -11,7 +11,7 @@ from tfdpnorm.audit.row_independence.subjects import (
     probe_loss,
     probe_model,
 )
-from tfdpnorm.audit.row_independence.validate import findings, refuse, validate, warn_unchecked
+from tfdpnorm.audit.row_independence.validate import findings, refuse, validate
 
 __all__ = [
     "Proof",
@@ -28,5 +28,4 @@ __all__ = [
     "refuse",
     "rows_apart",
     "validate",
-    "warn_unchecked",
 ]

@@ -141,19 +141,29 @@ def common_length(lengths):
 def row_bytes(array, dtype):
     """Yields each row of `array` [N, ...], converted to `dtype`, as bytes.
 
-    Rows of equal numbers give equal bytes.
+    Rows of equal numbers, or of equal texts, give equal bytes.
 
     Raises:
-        TypeError: for texts, whose bytes are not in the array.
+        TypeError: for anything else.
     """
+    if dtype.kind in "OSU":
+        yield from (b"".join(map(_text_bytes, row.flat)) for row in array.reshape(len(array), -1))
+        return
     if dtype.kind not in "biuf":
-        raise TypeError(f"Expected rows of booleans or numbers to compare, got dtype {dtype}.")
+        raise TypeError(f"Expected rows of booleans, numbers or texts, got dtype {dtype}.")
     for start in range(0, len(array), _ROWS_AT_A_TIME):
         rows = np.ascontiguousarray(array[start : start + _ROWS_AT_A_TIME], dtype=dtype)
         if dtype.kind == "f":
             rows = rows + dtype.type(0)  # -0.0 and 0.0 are equal numbers with unequal bytes.
         for row in rows:
             yield row.tobytes()
+
+
+def _text_bytes(text):
+    if not isinstance(text, (str, bytes)):
+        raise TypeError(f"Expected texts to compare with texts, got a {type(text).__name__}.")
+    encoded = text.encode() if isinstance(text, str) else bytes(text)
+    return len(encoded).to_bytes(8, "little") + encoded
 
 
 def joint_digests(leaves, dtypes):

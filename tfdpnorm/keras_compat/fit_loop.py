@@ -4,7 +4,7 @@ Private parts of Keras 2: `_steps_per_execution`, a variable that the compiled t
 reads (or None), and `compiled_metrics`, whose `build` makes the variables of the metrics. Publicly
 both are set once, by `compile`, and metrics make their variables within the first step. And
 `_maybe_load_initial_counters_from_ckpt`, which says where `fit` begins: publicly at the first step
-of an epoch.
+of an epoch. And the argument `_use_cached_eval_dataset`, with which `fit` calls `evaluate`.
 """
 
 import contextlib
@@ -26,6 +26,11 @@ class BeginsWithinEpoch(keras.Model):
         del steps_per_epoch
         step, self._first_step = self._first_step, 0
         return initial_epoch, step
+
+
+def is_validation_of_fit(arguments):
+    """Whether arguments of `evaluate` are those with which `fit` calls it for its own data."""
+    return bool(arguments.get("_use_cached_eval_dataset"))
 
 
 def steps_per_execution(model):

@@ -141,9 +141,9 @@ def make_private(
             augmentation are run on a few made-up rows, to see whether one changes the gradient of
             another (`tfdpnorm.audit.validate`); and before the first update it is proved from the
             graph of the step, for engine "book_keeping", or holds by construction, for
-            "per_example". What is not proved is refused. "probe": only the probe has to succeed,
-            and the statement says where the proof stopped. False: neither, and the statement says
-            so.
+            "per_example". What is not proved is refused. "probe": only the probe has to run to its
+            end and to find nothing, and the statement says where the proof stopped. False: neither,
+            and no guarantee holds.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. It goes on from

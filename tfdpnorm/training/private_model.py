@@ -11,7 +11,7 @@ from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
 from tfdpnorm.keras_compat.configs import check_made_by_configs
 from tfdpnorm.keras_compat.deferred_weights import has_deferred_weights
-from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch
+from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch, is_validation_of_fit
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.loss_means import shown_loss
 from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
@@ -24,6 +24,7 @@ from tfdpnorm.training.checks.callbacks import (
     saves_whole_models,
     validations_first,
 )
+from tfdpnorm.training.checks.inference import changes_no_variable
 from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -179,15 +180,18 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.optimizer_settings = settings_of(optimizer)
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
-        self.row_checks.forget_loss()
-        self._lot_gradients.compile(
-            optimizer, self._per_example_loss, self.row_checks.conclude_proof
-        )
+        self.row_checks.forget()
+        self._lot_gradients.compile(optimizer, self._per_example_loss, self.row_checks.judge)
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
 
     def call(self, inputs, training=None):
+        with changes_no_variable(self.model):
+            return self.forward(inputs, training)
+
+    def forward(self, inputs, training=None):
+        """As a call, for checks that look themselves for variables that it changes."""
         statistics = self._streams.public_pass(training=training)
         return self._streams.forward(inputs, statistics, training=bool(training))
 
@@ -230,13 +234,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._lot_gradients.clipped(lot, for_an_update=False).sums
+        return self._lot_gradients.clipped(lot).sums
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         predictions = self(x, training=False)
-        shown_loss(self, y, predictions, sample_weight)
-        logs = self.compute_metrics(x, y, predictions, sample_weight)
+        with changes_no_variable(self.model, self.metrics):
+            shown_loss(self, y, predictions, sample_weight)
+            logs = self.compute_metrics(x, y, predictions, sample_weight)
         training_only = {metric.name for metric in self._update_metrics.all}
         return {name: value for name, value in logs.items() if name not in training_only}
 
@@ -282,7 +287,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
             validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
                 may act on it.
-            **kwargs: As in Keras. `sample_weight` is [N], or [N, ...] for each step of the loss.
+            **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
+                compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.
                 `class_weight` must not be computed from the private labels; the statement says so.
 
         Returns:
@@ -310,8 +316,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
-        public_data = kwargs.get("validation_data") if validation_is_public else None
-        self._rows_of_run.begin_fit(batches, validations, public_validation_data=public_data)
+        looked_at = [kwargs.get(name) for name in ("validation_data", "validation_steps")]
+        self._rows_of_run.begin_fit(batches, validations, *looked_at)
         check_callbacks(
             callbacks,
             self.ledger,
@@ -362,6 +368,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         finally:
             self._note_trained()
             self.refresh_public_statistics()
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
+        if self.lots_in_use.is_training and not is_validation_of_fit(kwargs):
+            self._rows_of_run.check_evaluated(x, kwargs.get("steps"))
+        return super().evaluate(x, y, *args, **kwargs)
 
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""

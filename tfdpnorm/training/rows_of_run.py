@@ -1,14 +1,22 @@
-"""Which rows a run was trained on, and which its validations ask about: never the same ones."""
+"""Which rows a run was trained on, and which its validations look at: never the same ones."""
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.data.arrays import shared_rows
+from tfdpnorm.data.arrays import compared_as, joint_digests
+from tfdpnorm.training.checks.given import tuples_of_arrays
+
+_UNREADABLE = (
+    "Expected validation rows that can be read before training, and compared with the training "
+    "rows, got {got}. Pass arrays, a keras.utils.Sequence, or a tf.data.Dataset of known end."
+)
+_REMEDY = "Or use PrivateValidation(..., disjoint=False), which charges the training examples."
 
 
 class RowsOfRun:
-    """The training rows of each `fit`, and each `PrivateValidation` that was ever asked.
+    """The training rows of each `fit`, and all that validations ever looked at.
 
     Args:
         public_batch: [M, ...] public rows, or None.
@@ -18,18 +26,20 @@ class RowsOfRun:
         self._public_batch = public_batch
         self._trained = []  # of each fit, if they differ from those before
         self._validations = set()
+        self._looked_at = []  # inputs of the validation data of each fit, and how many steps
 
-    def begin_fit(self, batches, validations, *, public_validation_data=None):
+    def begin_fit(self, batches, validations, validation_data=None, validation_steps=None):
         """Checks what a `fit` gets against all that the run has had, and remembers it.
 
         Args:
             batches: `PoissonBatches`; None for data that nothing is known of.
             validations: List of `PrivateValidation`.
-            public_validation_data: What is said to be public, as `fit` gets `validation_data`; or
-                None.
+            validation_data: As `fit` gets them.
+            validation_steps: As `fit` gets them.
 
         Raises:
-            ValueError: if rows that are validated are trained on, now or before, or are public.
+            ValueError: if rows that are validated are trained on, now or before, or are public; or
+                if that cannot be told.
         """
         trained = self._trained
         if batches is not None:
@@ -37,10 +47,15 @@ class RowsOfRun:
             trained = [batches.x, *before]
         for validation in {*validations, *self._validations}:
             check_validation_rows(validation, trained, self._public_batch)
-        data = public_validation_data
-        if batches is not None and isinstance(data, (tuple, list)) and data:
-            check_public_validation(data[0], batches.x)
-        self._trained = trained
+        looked_at = self._looked_at
+        if validation_data is not None:
+            ours = _inputs(validation_data)
+            before = [each for each in looked_at if not _same_rows(each[0], ours)]
+            looked_at = [(ours, validation_steps), *before]
+        for x in trained:
+            for ours, steps in looked_at:
+                check_no_training_rows(ours, x, steps=steps)
+        self._trained, self._looked_at = trained, looked_at
         self._validations.update(validations)
 
     def add_validation(self, validation):
@@ -51,6 +66,15 @@ class RowsOfRun:
         """
         check_validation_rows(validation, self._trained, self._public_batch)
         self._validations.add(validation)
+
+    def check_evaluated(self, x, steps=None):
+        """Checks rows that are evaluated while `fit` runs, as `begin_fit` checks validation data.
+
+        Raises:
+            ValueError: if some are training rows, or if that cannot be told.
+        """
+        for trained in self._trained:
+            check_no_training_rows(x, trained, steps=steps)
 
 
 def check_validation_rows(validation, trained, public_batch):
@@ -70,40 +94,104 @@ def check_validation_rows(validation, trained, public_batch):
         check_public_batch(*(tuple(tf.nest.flatten(x)) for x in (public_batch, validation.x)))
 
 
-def check_public_validation(x, trained):
-    """Checks that validation rows that are said to be public are no training rows.
+def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
+    """Checks that no row of validation data is a training row, whatever acts on the results.
+
+    A row is one if all of its inputs are the same, in any dtype and with axes of size 1 more or
+    less. A row altered in the least is not recognised. Datasets and Sequences are read once: what
+    they give in another pass is not seen.
 
     Args:
-        x: Structure of [N, ...]. Only arrays and tensors are looked at.
+        x: Structure of arrays or tensors [n, ...]; or a `tf.data.Dataset` or
+            `keras.utils.Sequence` that gives them, with targets.
         trained: Structure of arrays [N, ...], training rows.
+        steps: `validation_steps` of `fit`.
+        remedy: Sentence for the message.
 
     Raises:
-        ValueError: if some are.
+        ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
+            if inputs or rows differ in shape, or cannot be read, so that nobody can tell.
     """
-    ours, theirs = tf.nest.flatten(x), tf.nest.flatten(trained)
-    if not all(isinstance(leaf, (np.ndarray, tf.Tensor)) for leaf in ours):
-        return
-    ours = [np.asarray(leaf) for leaf in ours]
-    if [_sizes(leaf) for leaf in ours] != [_sizes(leaf) for leaf in theirs]:
-        return
-    theirs = [np.asarray(leaf) for leaf in theirs]
-    ours = [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
-    shared = shared_rows(ours, theirs)
+    theirs = [np.asarray(leaf) for leaf in tf.nest.flatten(trained)]
+    count, shared, known, dtypes = 0, [], None, None
+    for part in _parts(x, steps):
+        ours = _like(part, trained, theirs, remedy)
+        if known is None or dtypes != compared_as(ours, theirs):
+            dtypes = compared_as(ours, theirs)
+            known = set(joint_digests(theirs, dtypes))
+        digests = joint_digests(ours, dtypes)
+        shared += [count + i for i, digest in enumerate(digests) if digest in known]
+        count += len(ours[0])
     if shared:
         raise ValueError(
-            f"Expected public validation_data that are no training rows, got {len(shared)} of "
-            f"{len(ours[0])} that are, the first of them rows {shared[:5]}. What callbacks choose "
-            "by them would not be covered. Take them out, or use PrivateValidation."
+            f"Expected validation rows that are no training rows, got {len(shared)} of {count} "
+            f"that are, the first of them rows {shared[:5]}. Take them out. {remedy}"
         )
+
+
+def _parts(x, steps):
+    """Yields the inputs, [rows, ...] at a time."""
+    if isinstance(x, tf.data.Dataset):
+        end = int(x.cardinality())
+        if end == tf.data.INFINITE_CARDINALITY or (end < 0 and steps is not None):
+            raise ValueError(_UNREADABLE.format(got="a tf.data.Dataset whose end is not known"))
+        yield from (_inputs(batch) for batch in x)
+    elif isinstance(x, keras.utils.Sequence):
+        yield from (_inputs(x[i]) for i in range(len(x)))
+    else:
+        yield x
+
+
+def _inputs(data):
+    return keras.utils.unpack_x_y_sample_weight(tuple(data) if isinstance(data, list) else data)[0]
+
+
+def _like(x, trained, theirs, remedy):
+    """Validation inputs as a list of arrays of the shapes of the training inputs."""
+    if len(theirs) == 1 and isinstance(x, list):  # rows, or an input alone
+        x = x[0] if len(x) == 1 and hasattr(x[0], "shape") else np.asarray(x)
+    first = next((len(leaf) for leaf in tf.nest.flatten(x) if np.ndim(leaf)), 0)
+    x = tuples_of_arrays(x, first)
+    leaves = tf.nest.flatten(x)
+    if len(leaves) == len(theirs) == 1:
+        x = trained = None
+    kinds = [type(leaf).__name__ for leaf in leaves]
+    try:
+        tf.nest.assert_same_structure(x, trained, check_types=False)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"Expected validation inputs in the structure of x, {len(theirs)} array(s) in a "
+            f"{type(trained).__name__}, got {kinds}: whether they are training rows too cannot be "
+            "told. Bring both to one structure."
+        ) from None
+    ours = [np.asarray(leaf) for leaf in leaves if not hasattr(leaf, "_type_spec")]
+    if len(ours) < len(leaves) or any(a.dtype.kind not in "biufOSU" or not a.ndim for a in ours):
+        raise ValueError(_UNREADABLE.format(got=", ".join(kinds)))
+    sizes = [[_sizes(leaf) for leaf in of] for of in (ours, theirs)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"Expected validation rows shaped as the training rows, {sizes[1]}, got {sizes[0]}: "
+            "whether they are training rows too cannot be told. Bring both to one shape. "
+            f"{remedy}"
+        )
+    return [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
 
 
 def _same_rows(x, others):
     """Whether two structures of arrays [N, ...] are equal, to the last bit."""
     leaves, of_others = tf.nest.flatten(x), tf.nest.flatten(others)
     return len(leaves) == len(of_others) and all(
-        a is b or (a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        a is b or (_is_array(a) and _is_array(b) and _equal(a, b))
         for a, b in zip(leaves, of_others, strict=True)
     )
+
+
+def _equal(a, b):
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _is_array(leaf):
+    return isinstance(leaf, np.ndarray)
 
 
 def _sizes(leaf):

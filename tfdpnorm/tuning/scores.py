@@ -6,7 +6,7 @@ import tensorflow as tf
 from tfdpnorm.data import arrays
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
-from tfdpnorm.training.rows_of_run import check_public_validation
+from tfdpnorm.training.rows_of_run import check_no_training_rows
 
 NAME = "private_val_score"
 
@@ -28,7 +28,7 @@ class PublicScore:
     def check_training_data(self, x):
         """Raises ValueError if training rows [N, ...] are among these: they are not public then."""
         trained = arrays.map_leaves(arrays.numeric_array, x, "x")
-        check_public_validation(self._x, trained)
+        check_no_training_rows(self._x, trained, remedy="")
 
     def measure(self, private):
         """Returns the share of right answers of a `PrivateModel`, a float."""

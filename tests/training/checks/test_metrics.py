@@ -116,7 +116,7 @@ def test_metrics_that_keep_it_to_themselves_are_fine(options):
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_models_that_keep_masks_by_graph_are_trained(engine):
     steps = [keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2, recurrent_dropout=0.5)]
-    private = made(keras.Sequential([*steps, layers.Dense(2)]), engine=engine, validate=False)
+    private = made(keras.Sequential([*steps, layers.Dense(2)]), engine=engine)
     private.compile("sgd", cross_entropy, metrics=[ACCURACY()])
     private.fit(X, Y, verbose=0)
     assert private.ledger.updates == 2 and private.ledger.guarantee_holds

@@ -177,7 +177,7 @@ def test_what_is_only_probed_is_refused_unless_that_is_asked_for():
     with pytest.raises(ValueError, match="per-example independence can be proved"):
         made(without_rule(), engine="book_keeping")
     statement = fitted(made(without_rule(), validate="probe"))
-    assert "beyond what the probe tries: the proof stopped at" in statement
+    assert "on which this guarantee rests: the verification stopped at" in statement
     assert "coupling" in statement and "proved from" not in statement
 
 
@@ -189,9 +189,11 @@ def test_engines_that_run_rows_apart_say_so():
 
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow_privacy
-def test_engines_of_tensorflow_privacy_have_no_proof():
+def test_engines_of_tensorflow_privacy_are_not_verified():
     statement = fitted(made(around(), engine="tfp_model"))
-    assert "for which there is no proof" in statement
+    assert statement.startswith("NO GUARANTEE") and "of TensorFlow Privacy are not" in statement
+    statement = fitted(made(around(), engine="tfp_model", validate="probe"))
+    assert "on which this guarantee rests: sums by the engine 'tfp_model'" in statement
 
 
 class Remembers(layers.Layer):
@@ -215,9 +217,10 @@ def test_state_that_examples_change_is_refused_by_any_engine(engine):
         fitted(compiled(private))
 
 
-def test_switched_off_checks_leave_no_word_of_a_proof():
+def test_switched_off_checks_leave_no_guarantee():
     statement = fitted(made(around(), validate=False))
-    assert "its checks were switched off" in statement and "proved" not in statement
+    assert statement.startswith("NO GUARANTEE") and "its checks were switched off" in statement
+    assert "proved" not in statement
 
 
 @pytest.mark.parametrize("validate", [1, None, "proof", "True"])
@@ -226,9 +229,16 @@ def test_other_ways_to_validate_are_refused(validate):
         made(around(), validate=validate)
 
 
-def test_eager_steps_are_proved_of_a_trace_and_the_statement_says_so():
-    private = compiled(made(around()), run_eagerly=True)
-    assert "with run_eagerly=True Python runs the model anew" in fitted(private)
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+@pytest.mark.parametrize("validate", [True, "probe"])
+@pytest.mark.parametrize("by", ["compile", "attribute"])
+def test_eager_steps_have_no_guarantee(by, validate, engine):
+    private = made(around(), validate=validate, engine=engine)
+    compiled(private, run_eagerly=by == "compile")
+    if by == "attribute":
+        private.run_eagerly = True
+    statement = fitted(private)
+    assert statement.startswith("NO GUARANTEE") and "eager steps are not verified" in statement
 
 
 class OnlyWhenEager(layers.Layer):
@@ -240,10 +250,10 @@ class OnlyWhenEager(layers.Layer):
 def test_functions_that_are_switched_to_eager_are_no_graphs():
     """By `tf.config.run_functions_eagerly`, at any time."""
     private = compiled(made(around(OnlyWhenEager())), run_eagerly=False)
-    assert "anew in each step" not in fitted(private, epochs=1, steps_per_epoch=2)
+    assert "proved from the graph" in fitted(private, epochs=1, steps_per_epoch=2)
     tf.config.run_functions_eagerly(True)
     try:
-        assert "Python runs the model anew in each step" in fitted(private)
+        assert fitted(private).startswith("NO GUARANTEE")
     finally:
         tf.config.run_functions_eagerly(False)
 

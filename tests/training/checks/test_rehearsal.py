@@ -282,8 +282,7 @@ def test_layers_that_draw_one_size_for_a_physical_batch_are_proved(layer):
     assert "proved from the graph" in " ".join(private.privacy_statement().split())
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
-def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, data):
+def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(data):
     class Late(keras.Model):
         def __init__(self):
             super().__init__()
@@ -293,7 +292,7 @@ def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(eagerly, 
             return self.head(self.held(x))
 
     private = made(Late())
-    private.compile("sgd", "mse", run_eagerly=eagerly)
+    private.compile("sgd", "mse")
     with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
         private.fit(data[0], data[0][:, :3], verbose=0)
     assert "\n" not in str(caught.value)

@@ -115,29 +115,139 @@ def test_lot_statistics_have_no_guarantee_anyway(checked, build, public, data, c
     assert not trained.ledger.guarantee_holds
 
 
-def test_without_the_checks_the_statement_says_so(private, data, cross_entropy):
-    trained = private(model_with(Centred()), validate=False)
-    trained.compile("sgd", cross_entropy)
-    trained.fit(*data, verbose=0, epochs=1)
-    assert "its checks were switched off" in trained.privacy_statement()
+class Choosy(keras.Model):
+    """Runs on no rows that are made up."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = keras.layers.Dense(3)
+
+    def call(self, inputs):
+        tf.debugging.assert_less(inputs, 10.0, "the sensor gives less than 10")
+        return self.head(inputs)
 
 
-def test_what_cannot_be_checked_is_said_twice(checked, data, cross_entropy):
-    class Choosy(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.head = keras.layers.Dense(3)
+class Exponential(Choosy):
+    """An operation that has no rule, on each row by itself; where rows can be made up."""
 
-        def call(self, inputs):
-            tf.debugging.assert_less(inputs, 10.0, "the sensor gives less than 10")
-            return self.head(inputs)
+    def call(self, inputs):
+        weights = inputs[:, :, tf.newaxis] * tf.eye(5)
+        return self.head(tf.linalg.expm(weights)[:, :, 0])
 
-    trained = checked(Choosy())
-    trained.compile("sgd", cross_entropy)
-    with pytest.warns(UserWarning, match="could not be checked"):
-        trained.fit(*data, verbose=0, epochs=1)
-    assert trained.ledger.updates == 4
-    assert "not checked for" in trained.privacy_statement()
+
+class ChoosyExponential(Exponential):
+    def call(self, inputs):
+        tf.debugging.assert_less(inputs, 10.0, "the sensor gives less than 10")
+        return super().call(inputs)
+
+
+def choosy_loss(y, predictions):
+    """Runs on whole numbers only, and centres over the batch."""
+    tf.debugging.assert_equal(y, tf.round(y))
+    centred = predictions - tf.reduce_mean(predictions, axis=0)
+    return keras.losses.sparse_categorical_crossentropy(y, centred, from_logits=True)
+
+
+def random_view(x):
+    """A view that no random check can repeat, and that has no rule."""
+    drawn = lambda a: np.random.default_rng().normal(size=a.shape).astype(a.dtype)  # noqa: E731
+    noise = tf.numpy_function(drawn, [x], x.dtype)
+    return x + 0.0 * tf.ensure_shape(noise, x.shape)
+
+
+def statement_of(private, data, loss, **options):
+    private.compile("sgd", loss, **options)
+    x, y = data
+    private.fit(x, y.astype("float32") if loss is choosy_loss else y, verbose=0, epochs=1)
+    assert private.ledger.updates == 4
+    return " ".join(private.privacy_statement().split())
+
+
+class TestTheOneJudge:
+    """Each way on which a run comes to its first update, and what the statement then says."""
+
+    NOTHING = "per-example independence, which clipping rests on, was not verified: "
+
+    def test_what_is_verified_needs_no_randomized_check(self, checked, data, cross_entropy):
+        for validate in (True, "probe"):
+            said = statement_of(checked(Choosy(), validate=validate), data, cross_entropy)
+            assert "proved from the graph" in said and "NO GUARANTEE" not in said
+
+    def test_without_the_checks_there_is_no_guarantee(self, checked, build, data, cross_entropy):
+        for model in (model_with(Centred()), build("subclassed"), build("functional")):
+            said = statement_of(checked(model, validate=False), data, cross_entropy)
+            assert said.startswith("NO GUARANTEE")
+            assert self.NOTHING + "its checks were switched off (validate=False)" in said
+
+    @pytest.mark.parametrize(
+        "model, loss, missing",
+        [
+            (ChoosyExponential, None, "on the model: "),
+            (Exponential, choosy_loss, "the loss: the loss in training: it could not be run"),
+            (
+                lambda: model_with(keras.layers.ReLU()),
+                choosy_loss,
+                "the loss: the loss",
+            ),
+        ],
+    )
+    def test_a_randomized_check_that_did_not_run_is_no_guarantee(
+        self, model, loss, missing, checked, data, cross_entropy
+    ):
+        private = checked(model(), validate="probe", engine="book_keeping")
+        with pytest.warns(UserWarning, match="No privacy guarantee holds"):
+            said = statement_of(private, data, loss or cross_entropy)
+        assert said.startswith("NO GUARANTEE")
+        assert self.NOTHING + "the verification stopped at" in said
+        assert "the randomized check did not run to its end on" in said and missing in said
+
+    def test_an_augmentation_that_it_cannot_repeat_is_no_guarantee(
+        self, checked, build, data, cross_entropy
+    ):
+        private = checked(build("functional"), validate="probe", augmentation=random_view)
+        said = statement_of(private, data, cross_entropy)
+        assert said.startswith("NO GUARANTEE") and "did not run to its end on the model" in said
+
+    def test_one_that_ran_and_found_nothing_is_named(self, checked, data, cross_entropy):
+        private = checked(Exponential(), validate="probe", engine="book_keeping")
+        said = statement_of(private, data, cross_entropy)
+        assert "on which this guarantee rests: the verification stopped at" in said
+        assert "NO GUARANTEE" not in said and "proved from" not in said
+
+    def test_another_loss_is_checked_again(self, checked, data, cross_entropy):
+        private = checked(Exponential(), validate="probe", engine="book_keeping")
+        statement_of(private, data, cross_entropy)
+        private.compile("sgd", choosy_loss)
+        private.fit(data[0], data[1].astype("float32"), verbose=0)
+        assert not private.ledger.guarantee_holds
+
+    def test_layers_that_are_thawed_are_checked_again(self, checked, data, cross_entropy):
+        class CentredOnceThawed(keras.layers.Layer):
+            def call(self, inputs):
+                mean = tf.reduce_mean(inputs, axis=0, keepdims=True)
+                return inputs - mean if self.trainable else inputs
+
+        layer = CentredOnceThawed(trainable=False)
+        private = checked(model_with(layer), validate="probe", engine="book_keeping")
+        layer.trainable = True
+        private.compile("sgd", cross_entropy)
+        with pytest.raises(ValueError, match="Expected rows that do not depend on one another"):
+            private.fit(*data, verbose=0)
+        assert private.ledger.updates == 0
+
+    def test_rows_of_unknown_number_are_no_guarantee(self, checked, build, data, cross_entropy):
+        private = checked(build("functional"))
+        private.compile("sgd", cross_entropy)
+        private.row_checks.judge(None, None)
+        (reason,) = private.ledger.no_guarantee_because
+        assert self.NOTHING + "the rows of a physical batch were not known" in reason
+
+    @pytest.mark.needs_tensorflow_privacy
+    def test_engines_of_tensorflow_privacy_are_not_verified(
+        self, checked, build, data, cross_entropy
+    ):
+        said = statement_of(checked(build(), engine="tfp_vectorized"), data, cross_entropy)
+        assert said.startswith("NO GUARANTEE") and "'tfp_vectorized' of TensorFlow Privacy" in said
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from tfdpnorm.training import make_private
 
 
 @pytest.fixture(scope="module")
-def start(build, data, public, cross_entropy):
+def start(quickly, build, data, public, cross_entropy):
     """Returns a function that makes the private model of a run in `run_dir`, compiled."""
 
     def make(run_dir, resume=False, model=None, optimizer="adam", **settings):
@@ -22,7 +22,6 @@ def start(build, data, public, cross_entropy):
             "delta": 1e-5,
             "public_batch": public,
             "checkpoint_every": 3,
-            "validate": False,
             **settings,
         }
         private = make_private(model, run_dir=run_dir, resume=resume, **settings)

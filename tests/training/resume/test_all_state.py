@@ -17,6 +17,8 @@ from tfdpnorm.training.resume import run_folder
 _KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
 _schedule = keras.optimizers.schedules
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 
 def optimizers():
     """All optimizers of Keras, by name, and what their options add; functions that make them."""
@@ -84,7 +86,6 @@ def run(folder, data, build, optimizer, loss, callbacks=(), compiled=None, **set
         "noise_multiplier": 1.0,
         "delta": 1e-5,
         "checkpoint_every": 3,
-        "validate": False,
         **settings,
     }
     private = make_private(build(), run_dir=folder, resume=True, **settings)

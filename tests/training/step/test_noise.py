@@ -240,7 +240,8 @@ def test_an_empty_lot_is_pure_noise(engine, private, weight_trace):
     ).history
     for update in trace.updates():
         assert_gaussian(np.concatenate([part.ravel() for part in update]), 1.0)
-    assert all(np.isfinite(value).all() for value in history.values())
+    shown = [value for name, value in history.items() if name != "epsilon"]
+    assert np.isfinite(shown).all()
     assert history["nonfinite_gradients"] == [0]
 
 

@@ -145,13 +145,9 @@ def test_views_beside_public_rows_are_refused(statistics, build, private, public
         private(model, public_batch=public, augmentation_multiplicity=2)
 
 
-def test_an_augmentation_that_changes_the_number_of_rows_is_refused(
-    build, private, data, cross_entropy
-):
-    trained = private(build(), augmentation=lambda rows: rows[:1], physical_batch_size=8)
-    trained.compile("sgd", cross_entropy)
+def test_an_augmentation_that_changes_the_number_of_rows_is_refused(build, private):
     with pytest.raises(ValueError, match="as many rows as it takes, 8, got shapes"):
-        trained.fit(*data, epochs=1, verbose=0)
+        private(build(), augmentation=lambda rows: rows[:1], physical_batch_size=8)
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from tfdpnorm.audit.row_independence.subjects import (
 )
 
 _NOTHING = "Without it no guarantee holds."
-_PROOF_ALONE = "Training relies on the proof of the step alone, and is refused without it."
 _PASS_ROWS = (
     "tfdpnorm.audit.validate(model, x=...) probes it on rows of yours that fit and are not private."
 )
@@ -116,22 +115,21 @@ def findings(model, *, loss=None, x=None, y=None, augmentation=None, forward=Non
         report += probe_loss(loss, report.outputs, y, batch_size=batch_size)
     elif loss is not None:
         report.unchecked.append("the loss: the shapes of the model's outputs are not known")
-    warn_unchecked(report)
+    _warn_unchecked(report)
     # A loss that the construction added is seen twice.
     return list({finding.message: finding for finding in reversed(report.findings)}.values())[::-1]
 
 
-def warn_unchecked(report, *, proof_is_demanded=False):
+def _warn_unchecked(report):
     """Warns once of all that a `Report` could not check.
 
     Args:
         report: `Report`.
-        proof_is_demanded: Whether training is refused unless per-example independence is proved.
     """
     if report.unchecked:
         warnings.warn(
             "Per-example independence could not be checked for "
             + "; ".join(sentence.removesuffix(".") for sentence in report.unchecked)
-            + f". {_PROOF_ALONE if proof_is_demanded else _NOTHING} {_PASS_ROWS}",
+            + f". {_NOTHING} {_PASS_ROWS}",
             stacklevel=3,
         )

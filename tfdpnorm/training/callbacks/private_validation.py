@@ -21,12 +21,14 @@ from tfdpnorm.privacy import (
     calibrate_noise_multiplier,
 )
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
+from tfdpnorm.training.rows_of_run import check_no_training_rows
 
 NAME_PREFIX = "private_val_"
 _OTHER_RUNS = (
     "What other runs were told of the validation examples: {name} answered about the same examples "
     "there, and for them the epsilons and the deltas add up."
 )
+_NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
 # By ledger, what the answers of this process were about, by name and update.
 _asked_of = weakref.WeakKeyDictionary()
 _ROWS_TRIED = 32
@@ -140,8 +142,7 @@ class PrivateValidation(keras.callbacks.Callback):
     def check_training_data(self, x):
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
 
-        A row is one if all of its inputs are the same; a row altered in the least is not
-        recognised.
+        See `tfdpnorm.training.rows_of_run.check_no_training_rows`.
 
         Args:
             x: Structure of arrays [N, ...], the private training inputs.
@@ -152,24 +153,7 @@ class PrivateValidation(keras.callbacks.Callback):
         """
         if not self.disjoint:
             return
-        ours, theirs = (
-            [np.asarray(leaf) for leaf in tf.nest.flatten(rows)] for rows in (self.x, x)
-        )
-        shapes = [[list(leaf.shape[1:]) for leaf in rows] for rows in (ours, theirs)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                f"Expected validation rows shaped as the training rows, {shapes[1]}, got "
-                f"{shapes[0]}: whether they are training rows too cannot be told. Bring both to "
-                "one shape, or pass disjoint=False, which charges the training examples as well."
-            )
-        shared = arrays.shared_rows(ours, theirs)
-        if shared:
-            raise ValueError(
-                f"Expected validation rows that are no training rows, got {len(shared)} of "
-                f"{self.examples} that are, the first of them rows {shared[:5]}. Take them out of "
-                "one of the two, or pass disjoint=False, which charges the training examples as "
-                "well."
-            )
+        check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
     def measure(self, private):
         """Asks once, outside of `fit`, and returns the noised accuracy, a float.

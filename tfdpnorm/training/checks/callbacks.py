@@ -140,7 +140,7 @@ def _record(callback, ledger, free, public_validation):
         else:
             ledger.exclude(
                 f"The validation data, whose {monitor} {name} acted on without noise: its examples "
-                "are not protected. It is presumed to hold no training example."
+                "are not protected. None of them was found among the training examples."
             )
     if isinstance(callback, _LOGGERS):
         whose = "training examples" + ("" if public_validation else " and validation data")

@@ -19,7 +19,7 @@ from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_b
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.privacy.slots import slots_of_plan
-from tfdpnorm.training.checks.rows import is_ours, refusal_of
+from tfdpnorm.training.checks.rows import check_proof, is_ours
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
@@ -148,13 +148,6 @@ def _refused(model, checked, plan, engine, specs, validate):
     where the user calls it.
     """
 
-    def conclude(proof, count):
-        del count
-        stops = proof is not None and not proof.holds
-        if stops and validate is True:
-            raise refusal_of(proof, engine)
-        return stops
-
     gradients = LotGradients(
         model,
         checked.streams,
@@ -164,7 +157,7 @@ def _refused(model, checked, plan, engine, specs, validate):
         clipping=checked.clipping,
         sum_rounding=0.0,  # nothing is released
     )
-    gradients.compile(None, _any_loss, conclude)
+    gradients.compile(None, _any_loss, lambda proof, _: check_proof(proof, engine, validate))
 
     def step(lot):
         return gradients.clipped(lot).sums

@@ -1,16 +1,15 @@
-"""Per-example independence of a model, its loss and its augmentation: probed, then proved."""
+"""Per-example independence of a model, its loss and its augmentation: the one judge of a run."""
 
 import contextlib
 import traceback
+import warnings
 import weakref
 
 import tensorflow as tf
 
-from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
-from tfdpnorm.data import Lot
+from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.keras_compat.graphs import cause_of, traced
-from tfdpnorm.training.checks.graphs import in_no_graph
+from tfdpnorm.keras_compat.graphs import cause_of
 
 _RESTS = "Per-example independence, which clipping rests on: "
 _PROVED = (
@@ -21,30 +20,34 @@ _APART = (
     _RESTS + "each example's gradient is computed by itself, by the engine {engine!r}, in a "
     "graph in which no example changes a variable."
 )
-_PROBED = "Per-example independence, beyond what the probe tries: the proof stopped at {obstacle}."
-_FOREIGN = (
-    "Per-example independence, beyond what the probe tries: the engine {engine!r} is that of "
-    "TensorFlow Privacy, for which there is no proof."
+_PROBED = (
+    "Per-example independence, beyond what the randomized check tries, on which this guarantee "
+    "rests: {why}."
 )
-_EAGER = (
-    "Per-example independence, beyond a trace of the step that it was proved for: with "
-    "run_eagerly=True Python runs the model anew in each step."
-)
-_UNKNOWN_SIZE = (
-    "Per-example independence, beyond what the probe tries: the rows of a physical batch were not "
-    "known before the step, so that nothing was proved."
-)
-_SWITCHED_OFF = (
-    "Per-example independence in the model, its loss and its augmentation: its checks were "
-    "switched off."
-)
+_UNVERIFIED = "per-example independence, which clipping rests on, was not verified: {why}"
+_SWITCHED_OFF = "its checks were switched off (validate=False)"
+_EAGER = "eager steps are not verified (run_eagerly=True, or tf.config.run_functions_eagerly(True))"
+_UNKNOWN_SIZE = "the rows of a physical batch were not known before the step"
+_STOPPED = "the verification stopped at {obstacle}"
+_FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified"
+_NOT_PROBED = {"model": "the shapes of its inputs are not known", "loss": "it was not run"}
 _PROBE_INSTEAD = (
-    'Or pass validate="probe" to go on with what the probe finds alone; the statement then says so.'
+    'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
+    "then says so."
 )
 
 
 class RowChecks:
-    """Probes with `tfdpnorm.audit`, as soon as there is what a probe needs; and judges the proofs.
+    """Decides, before the first update, whether a run has per-example independence.
+
+    A run keeps its guarantee in three cases, which the statement tells apart:
+
+    - the graph of the step was verified (engine "book_keeping");
+    - each example's gradient is computed by itself, and no state changes ("per_example");
+    - with validate="probe", the randomized check of `tfdpnorm.audit` ran on the model, the
+      augmentations and the loss, and found nothing.
+
+    In every other case the step is rejected, or the ledger says NO GUARANTEE and why.
 
     In statistics mode "lot" examples change each other's gradients by design, and the plan has no
     guarantee: nothing is checked.
@@ -53,8 +56,9 @@ class RowChecks:
         private: `PrivateModel`.
         views: `tfdpnorm.training.step.views.Views` of its rows.
         engine: `tfdpnorm.gradients.engines.registry.Engine` that computes the clipped sums.
-        validate: True probes, and demands a proof. "probe" probes, and the ledger says what is not
-            proved. False does neither, and the ledger says so.
+        validate: True runs the randomized check, and rejects a step that cannot be verified.
+            "probe" goes on if the randomized check ran and found nothing. False does neither, and
+            no guarantee holds.
     """
 
     def __init__(self, private, views, engine, validate=True):
@@ -63,38 +67,40 @@ class RowChecks:
         self._traced = None  # the last training function, and a weak reference to its iterator
         self._outputs = None
         self._loss_probed = False
+        self._not_probed = dict(_NOT_PROBED)
 
     @property
     def demand_a_proof(self):
         """Whether a step is only made if per-example independence is proved of it."""
-        return self._demanded() and self._validate is True
+        return self._examined() and self._validate is True
 
     def check_model(self, x=None):
         """Probes the model and the augmentations, unless that was done.
 
         Args:
             x: Structure of `tf.TensorSpec` [None, ...]; None for the inputs that the model
-                declares.
-                A model that declares none is probed later.
+                declares. A model that declares none is probed later.
 
         Raises:
             ValueError: listing what was found.
         """
-        if self._outputs is not None or self._is_left_out():
+        if not self._examined() or self._outputs is not None:
             return
         rows = model_rows(self._private, x)
         if rows is None:
             return
         size = self._private.physical_batch_size
         of_views = None if size is None else size * self._views.count
-        report = probe_model(self._private, rows, batch_size=of_views)
+        report = probe_model(
+            self._private, rows, forward=self._private.forward, batch_size=of_views
+        )
         for augmentation in self._views.augmentations:
             report += probe_augmentation(augmentation, rows, batch_size=size)
         self._outputs = report.outputs or False
-        self._conclude(report)
+        self._conclude("model", report)
 
     def check_loss(self, loss, y):
-        """Probes a loss, unless that was done since `forget_loss`.
+        """Probes a loss, unless that was done since `forget`.
 
         Args:
             loss: Function (y, predictions) -> [rows].
@@ -103,47 +109,37 @@ class RowChecks:
         Raises:
             ValueError: listing what was found.
         """
-        if self._loss_probed or self._is_left_out() or not self._outputs:
+        if not self._examined() or not self._outputs or self._loss_probed:
             return
         self._loss_probed = True
         size = self._private.physical_batch_size
-        self._conclude(probe_loss(loss, self._outputs, y, batch_size=size))
+        self._conclude("loss", probe_loss(loss, self._outputs, y, batch_size=size))
 
-    def forget_loss(self):
-        """Forgets that the loss was probed: the next one is probed, too."""
+    def forget(self):
+        """Forgets what was probed of another loss, and of layers that were frozen or thawed."""
         self._loss_probed = False
+        self._not_probed["loss"] = _NOT_PROBED["loss"]
+        if self._validate == "probe":  # the guarantee may rest on it
+            self._outputs = None
+            self._not_probed = dict(_NOT_PROBED)
 
     def trace(self, train_function, iterator):
         """Traces the training function of Keras, unless it was traced for this iterator.
 
         Where it runs eagerly, by the model or by `tf.config.run_functions_eagerly`, which may be
-        switched on at any time, no graph says what it computes.
+        switched on at any time, no graph says what it computes, and no guarantee holds.
 
         Raises:
             ValueError: if per-example independence is not proved and had to be.
         """
         is_graph = hasattr(train_function, "get_concrete_function")
         if not is_graph or tf.config.functions_run_eagerly():
-            self._rehearse(train_function, iterator)
+            self._void(_EAGER)
             return
         if self._was_traced(train_function, iterator):
             return
         with _in_its_own_words():
             train_function.get_concrete_function(iterator)
-        self._traced = train_function, weakref.ref(iterator)
-
-    def _rehearse(self, train_function, iterator):
-        """Traces what an eager step computes, so that what it would refuse is no update yet."""
-        if self._demanded():
-            self._private.ledger.exclude(_EAGER)
-        spec = getattr(iterator, "element_spec", None)
-        if not isinstance(spec, Lot) or self._was_traced(train_function, iterator):
-            return
-        try:
-            with _in_its_own_words():
-                traced(lambda lot: self._private.clipped_sum(lot), (spec,))
-        except Exception as error:  # whatever code of the user's raises
-            raise (error if str(error).startswith("Expected ") else in_no_graph(error)) from None
         self._traced = train_function, weakref.ref(iterator)
 
     def _was_traced(self, train_function, iterator):
@@ -152,8 +148,8 @@ class RowChecks:
         function, of = self._traced
         return function is train_function and of() is iterator
 
-    def conclude_proof(self, proof, rows):
-        """Judges the proof of what a step computes of a physical batch.
+    def judge(self, proof, rows):
+        """Judges what a step computes of a physical batch, before the step is run.
 
         Args:
             proof: `tfdpnorm.audit.Proof`; None where the shapes of a batch are not known.
@@ -165,40 +161,52 @@ class RowChecks:
         Raises:
             ValueError: if it does not hold and had to.
         """
-        if not self._demanded():
-            return self._private.statistics != "lot" and not (proof is None or proof.holds)
+        if self._private.statistics == "lot":
+            return False
         ledger, engine = self._private.ledger, self._engine
-        if proof is None:
-            ledger.exclude(_UNKNOWN_SIZE)
-        elif not proof.holds:
-            if self._validate is True:
-                raise refusal_of(proof, engine)
-            ledger.exclude(_PROBED.format(obstacle=proof.obstacle))
+        if self._validate is False:
+            self._void(_SWITCHED_OFF)
+            return proof is not None and not proof.holds
+        stopped = check_proof(proof, engine, self._validate)
+        if stopped:
+            self._rest_on_probe(_STOPPED.format(obstacle=proof.obstacle))
+        elif proof is None:
+            self._rest_on_probe(_UNKNOWN_SIZE)
         elif engine.can_be_proved:
             ledger.establish(_PROVED.format(rows=rows))
         elif engine.runs_rows_apart:
             ledger.establish(_APART.format(engine=engine.name))
         else:
-            ledger.exclude(_FOREIGN.format(engine=engine.name))
-        return proof is not None and not proof.holds
+            self._rest_on_probe(_FOREIGN.format(engine=engine.name))
+        return stopped
 
-    def _demanded(self):
+    def _rest_on_probe(self, why):
+        if self._validate != "probe":
+            self._void(f'{why}; only validate="probe" goes on with the randomized check alone')
+        elif self._not_probed:
+            missing = "; ".join(f"the {part}: {said}" for part, said in self._not_probed.items())
+            self._void(f"{why}, and the randomized check did not run to its end on {missing}")
+        else:
+            self._private.ledger.exclude(_PROBED.format(why=why))
+
+    def _void(self, why):
+        ledger, reason = self._private.ledger, _UNVERIFIED.format(why=why)
+        if self._private.statistics == "lot" or reason in ledger.no_guarantee_because:
+            return
+        warnings.warn(f"No privacy guarantee holds: {reason}.", stacklevel=2)
+        ledger.void(reason)
+
+    def _examined(self):
         return self._private.statistics != "lot" and self._validate is not False
 
-    def _is_left_out(self):
-        if self._private.statistics == "lot":
-            return True
-        if self._validate is False:
-            self._private.ledger.exclude(_SWITCHED_OFF)
-        return self._validate is False
-
-    def _conclude(self, report):
+    def _conclude(self, part, report):
         if report.findings:
             raise ValueError("\n".join(finding.message for finding in report.findings))
-        proved = self._engine.can_be_proved or self._engine.runs_rows_apart
-        warn_unchecked(report, proof_is_demanded=self.demand_a_proof and proved)
-        for sentence in report.unchecked:
-            self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
+        if report.unchecked or report.outputs is None:
+            said = "; ".join(sentence.removesuffix(".") for sentence in report.unchecked)
+            self._not_probed[part] = said or "it gave no outputs"
+        else:
+            self._not_probed.pop(part, None)
 
 
 @contextlib.contextmanager
@@ -223,7 +231,24 @@ def is_ours(error):
     return module.partition(".")[0] == __name__.partition(".")[0]
 
 
-def refusal_of(proof, engine):
+def check_proof(proof, engine, validate):
+    """Returns whether a step may go on without a proof, and refuses it where it may not.
+
+    Args:
+        proof: `tfdpnorm.audit.Proof`; None where the shapes of a batch are not known.
+        engine: `tfdpnorm.gradients.engines.registry.Engine`.
+        validate: True or "probe".
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    stopped = proof is not None and not proof.holds
+    if stopped and validate is True:
+        raise _refusal_of(proof, engine)
+    return stopped
+
+
+def _refusal_of(proof, engine):
     """The ValueError for a `Proof` that does not hold and had to, with the remedy."""
     if proof.state_faults:
         return ValueError(

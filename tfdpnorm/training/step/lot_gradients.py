@@ -92,12 +92,11 @@ class LotGradients:
         )
         self._physical = PhysicalBatches(conclude)
 
-    def clipped(self, lot, *, for_an_update=True):
+    def clipped(self, lot):
         """Returns the `ClippedLot` of a lot. **Not private yet.**
 
         Args:
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
-            for_an_update: Whether it is going to be released; otherwise it is audited.
         """
         trained = self._model.trainable_variables
         measured = [*trained, *self._streams.tap_variables()]
@@ -134,7 +133,7 @@ class LotGradients:
             public,
             measured,
             can_be_proved=self.engine.can_be_proved,
-            reads_rows=not for_an_update and weights_are_in_the_graph_of_layers(self._model),
+            reads_rows=weights_are_in_the_graph_of_layers(self._model),
         )
         total = sum_over_lot(physical_sum, lot)
 

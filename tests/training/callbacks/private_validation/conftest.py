@@ -20,7 +20,7 @@ def fit(data, cross_entropy):
     def run(model, callbacks, **settings):
         if model._per_example_loss is None:
             optimizer = settings.pop("optimizer", "sgd")
-            model.compile(optimizer, cross_entropy, metrics=["accuracy"], run_eagerly=True)
+            model.compile(optimizer, cross_entropy, metrics=["accuracy"])
         return model.fit(*data, verbose=0, callbacks=callbacks, **settings).history
 
     return run

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow import keras
 
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
@@ -43,20 +41,6 @@ class TestTrainingData:
         x[:], y[:] = data[0], 0
         callback.check_training_data(data[0])
         assert callback.y.any()
-
-    def test_public_ones_are_checked_too(self, build, private, data, cross_entropy):
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
-        settings = {"validation_is_public": True, "verbose": 0, "epochs": 1}
-        x, y = data
-        for rows in (data, [x, y], (tf.constant(x), tf.constant(y)), (x[:, :, None], y)):
-            with pytest.raises(ValueError, match="Expected public validation_data .* got 40 of 40"):
-                trained.fit(*data, validation_data=rows, **settings)
-        stopping = keras.callbacks.EarlyStopping("val_loss")
-        rows = (x + 1, y)
-        trained.fit(*data, validation_data=rows, callbacks=[stopping], **settings)
-        statement = trained.privacy_statement()
-        assert "whose val_loss EarlyStopping acted on, are public was said to fit()" in statement
 
     @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
     def test_training_rows_are_refused(self, change, data, validation):

@@ -1,0 +1,171 @@
+"""`validation_data` of `fit`, and rows that callbacks evaluate, are no training rows."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+REFUSED = "Expected validation rows that are no training rows, got {} of {} that are"
+
+
+def dataset(x, y):
+    return tf.data.Dataset.from_tensor_slices((x, y)).shuffle(40).batch(7)
+
+
+class Batches(keras.utils.Sequence):
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, i):
+        return self.x[8 * i : 8 * i + 8], self.y[8 * i : 8 * i + 8]
+
+
+def generator(x, y):
+    while True:
+        yield x, y
+
+
+FORMS = {
+    "pair": lambda x, y: (x, y),
+    "list": lambda x, y: [x, y],
+    "weighted": lambda x, y: (x, y, np.ones(len(x))),
+    "lists": lambda x, y: (x.tolist(), y.tolist()),
+    "tensors": lambda x, y: (tf.constant(x), tf.constant(y)),
+    "double": lambda x, y: (x.astype(np.float64), y),
+    "one more axis": lambda x, y: (x[:, :, np.newaxis], y),
+    "list of one": lambda x, y: ([x], y),
+    "dataset": dataset,
+    "filtered": lambda x, y: dataset(x, y).filter(lambda *_: True),
+    "in a tuple": lambda x, y: (dataset(x, y),),
+    "sequence": Batches,
+}
+
+
+@pytest.fixture
+def trained(build, private, cross_entropy):
+    """Returns a function that compiles a private model."""
+
+    def make(model=None, **settings):
+        made = private(model or build(), **settings)
+        made.compile("sgd", cross_entropy)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_training_rows_in_any_form_are_refused(form, public, trained, data):
+    private = trained()
+    rows = FORMS[form](*data)
+    with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
+        private.fit(*data, validation_data=rows, validation_is_public=public, verbose=0)
+    assert private.ledger.updates == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_rows_in_any_form_are_validated(form, trained, data):
+    private = trained()
+    rows = FORMS[form](data[0] + 1, data[1])
+    stopping = keras.callbacks.EarlyStopping("val_loss")
+    options = {"epochs": 2, "steps_per_epoch": 1, "verbose": 0, "callbacks": [stopping]}
+    history = private.fit(*data, validation_data=rows, validation_is_public=True, **options)
+    assert len(history.history["val_loss"]) == 2
+    assert "whose val_loss EarlyStopping acted on, are public" in private.privacy_statement()
+    assert private.ledger.guarantee_holds
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda path: keras.callbacks.EarlyStopping("val_loss"),
+        lambda path: keras.callbacks.ReduceLROnPlateau("val_loss"),
+        lambda path: keras.callbacks.ModelCheckpoint(
+            path, "val_loss", save_best_only=True, save_weights_only=True
+        ),
+        lambda path: keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None),
+    ],
+)
+@pytest.mark.parametrize("form", ["pair", "dataset", "sequence"])
+def test_a_part_of_the_training_rows_is_enough(form, callback, trained, data, tmp_path):
+    x = data[0] + 1
+    x[[3, 38]] = data[0][[17, 5]]
+    options = {"callbacks": [callback(str(tmp_path / "best"))], "validation_freq": 2, "verbose": 0}
+    with pytest.raises(ValueError, match=REFUSED.format(2, 40)):
+        trained().fit(*data, validation_data=FORMS[form](x, data[1]), **options)
+
+
+def test_rows_of_earlier_and_later_fits_are_compared(trained, data):
+    x, y = data
+    private = trained()
+    options = {"steps_per_epoch": 1, "epochs": 1, "verbose": 0}
+    private.fit(x, y, validation_data=(x + 1, y), **options)
+    private.fit(x + 2, y, validation_data=dataset(x + 3, y), **options)
+    for training, validation in ((x + 4, x), (x + 1, x + 5), (x + 3, None), (x + 6, x + 2)):
+        rows = None if validation is None else (validation, y)
+        with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
+            private.fit(training, y, validation_data=rows, **options)
+    assert private.ledger.updates == 2
+    private.fit(x + 2, y, validation_data=(x + 1, y), **options)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        generator,
+        lambda x, y: (generator(x, y),),
+        lambda x, y: dataset(x, y).repeat(),
+        lambda x, y: dataset(x, y).filter(lambda *_: True),
+        lambda x, y: (tf.sparse.from_dense(x), y),
+    ],
+)
+def test_rows_that_cannot_be_read_are_refused(rows, trained, data):
+    other = rows(data[0] + 1, data[1])
+    with pytest.raises(ValueError, match="^Expected validation rows that can be read before") as e:
+        trained().fit(*data, validation_data=other, validation_steps=2, verbose=0)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("of", [lambda x: x[:, :3], lambda x: {"a": x, "b": x}])
+def test_rows_of_another_form_cannot_be_compared(of, trained, data):
+    with pytest.raises(ValueError, match="whether they are training rows too cannot be told"):
+        trained().fit(*data, validation_data=(of(data[0]), data[1]), verbose=0)
+
+
+def two_inputs():
+    a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
+    joined = keras.layers.Concatenate()([a, b])
+    return keras.Model({"b": b, "a": a}, keras.layers.Dense(3)(joined))
+
+
+def test_a_row_is_all_of_its_inputs(trained, data):
+    x, y = data
+    split = lambda x: {"b": x[:, 2:], "a": x[:, :2]}  # noqa: E731
+    half = np.concatenate([x[:, :2], x[:, 2:] + 1], axis=1)
+    private = trained(two_inputs())
+    private.fit(split(x), y, validation_data=(split(half), y), epochs=1, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
+        private.fit(split(x), y, validation_data=dataset(split(x), y), verbose=0)
+
+
+class Evaluates(keras.callbacks.Callback):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.evaluate(*self.rows, verbose=0)
+
+
+def test_what_callbacks_evaluate_is_checked_too(trained, data):
+    x, y = data
+    private = trained()
+    options = {"steps_per_epoch": 1, "epochs": 1, "verbose": 0}
+    private.fit(x, y, callbacks=[Evaluates((x + 1, y))], **options)
+    for rows in ((x, y), (dataset(x, y),)):
+        with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
+            private.fit(x, y, callbacks=[Evaluates(rows)], **options)
+    private.evaluate(x, y, 10, 0)  # nothing of the run depends on it

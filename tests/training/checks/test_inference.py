@@ -1,0 +1,134 @@
+"""Inference changes no variable, by whatever path rows come to it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+ROWS = slice(4, 36)
+
+
+class Keeps(keras.layers.Layer):
+    """Keeps the first row of larger batches in inference, and adds it in training.
+
+    Args:
+        how: "known" to Keras, or in a variable that is "hidden" from it.
+        traced: Whether the call is a function that was traced by itself.
+    """
+
+    def __init__(self, how="known", traced=False):
+        super().__init__()
+        hidden = [] if how == "known" else {"kept": []}
+        self.kept = self.add_weight("kept", (5,), initializer="zeros", trainable=False)
+        if how == "hidden":
+            self.kept = None
+            self._of = lambda: hidden["kept"][0]
+            with tf.init_scope():
+                hidden["kept"].append(tf.Variable(tf.zeros(5), trainable=False))
+        else:
+            self._of = lambda: self.kept
+        self._keep = tf.function(self._assign) if traced else self._assign
+
+    def _assign(self, x):
+        tf.cond(tf.shape(x)[0] >= 20, lambda: self._of().assign(x[0]), lambda: self._of() + 0.0)
+
+    def call(self, x, training=None):
+        if training:
+            return x + self._of()
+        self._keep(x)
+        return x
+
+
+class Runs(keras.callbacks.Callback):
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.run(self.model)
+
+
+def paths(x, y):
+    return {
+        "evaluate": lambda private: private.evaluate(x, y, verbose=0),
+        "predict": lambda private: private.predict(x, verbose=0),
+        "test_on_batch": lambda private: private.test_on_batch(x, y),
+        "predict_on_batch": lambda private: private.predict_on_batch(x),
+    }
+
+
+@pytest.fixture
+def made(private, cross_entropy):
+    """Returns a function that makes a private model with a layer, and the layer."""
+
+    def make(*layers, **options):
+        model = keras.Sequential([keras.Input((5,)), *layers, keras.layers.Dense(3)])
+        trained = private(model)
+        trained.compile("sgd", cross_entropy, **options)
+        return trained
+
+    return make
+
+
+@pytest.mark.parametrize("path", ["evaluate", "predict", "test_on_batch", "predict_on_batch"])
+@pytest.mark.parametrize("how, traced", [("known", False), ("known", True), ("hidden", False)])
+def test_a_layer_that_keeps_a_row_is_refused(how, traced, path, made, data):
+    layer = Keeps(how, traced)
+    trained = made(layer)
+    x, y = (part[ROWS] + 1 for part in data)
+    run = paths(x, y % 3)[path]
+    with pytest.raises(ValueError, match="Expected inference that changes no variable"):
+        trained.fit(*data, callbacks=[Runs(run)], epochs=1, steps_per_epoch=1, verbose=0)
+    assert not layer._of().numpy().any()
+    with pytest.raises(ValueError, match="Expected inference that changes no variable"):
+        run(trained)
+    assert not layer._of().numpy().any()
+
+
+def test_validation_of_fit_is_inference_too(made, data):
+    layer = Keeps()
+    trained = made(layer)
+    rows = tuple(part[ROWS] + shift for part, shift in zip(data, (1, 0), strict=True))
+    with pytest.raises(ValueError, match="Expected inference that changes no variable"):
+        trained.fit(*data, validation_data=rows, epochs=1, steps_per_epoch=1, verbose=0)
+    assert not layer.kept.numpy().any()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("training", [False, None])
+def test_eager_calls_are_put_back(training, traced, made, data):
+    layer = Keeps(traced=traced)
+    trained = made(layer)
+    before = trained.get_weights()
+    with pytest.raises(ValueError, match="got another value of 'kept:0'"):
+        trained(data[0], training=training)
+    for one, other in zip(before, trained.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_loss_or_a_metric_that_writes_elsewhere_is_refused(made, private, data, cross_entropy):
+    elsewhere = tf.Variable(0.0)
+    network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+
+    def keeping(y, predictions):
+        if not tf.keras.backend.learning_phase():
+            elsewhere.assign(predictions[0, 0])
+        return tf.zeros_like(predictions[:, 0])
+
+    trained = private(network)
+    trained.compile("sgd", cross_entropy, metrics=[keeping])
+    with pytest.raises(ValueError, match="Expected inference that changes no variable"):
+        trained.evaluate(*data, verbose=0)
+    assert elsewhere.numpy() == 0
+
+
+def test_sound_inference_runs_by_every_path(made, data):
+    random = [keras.layers.Dropout(0.5), keras.layers.GaussianNoise(0.1)]
+    trained = made(*random, keras.layers.Dense(4))
+    x, y = data
+    runs = list(paths(x + 1, y).values())
+    runs += [lambda private: private(x), lambda private: private(x, training=True)]
+    trained.fit(
+        x, y, validation_data=(x + 1, y), callbacks=list(map(Runs, runs)), epochs=1, verbose=0
+    )
+    assert trained.ledger.updates == 4 and trained.ledger.guarantee_holds
