@@ -317,6 +317,8 @@ MUTANTS = (
         (("found is not None and _belong(found, own, node.examples)", "found is not None"),),
         "Examples are put into the parts of others, and added to them.",
         _RULES,
+    ),
+    Mutant(
         "eager-steps-are-verified",
         _ROWS,
         (("            self._void(_EAGER)\n", ""),),
