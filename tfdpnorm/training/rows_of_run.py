@@ -164,7 +164,9 @@ def _like(x, trained, theirs, remedy):
             f"{type(trained).__name__}, got {kinds}: whether they are training rows too cannot be "
             "told. Bring both to one structure."
         ) from None
-    ours = [np.asarray(leaf) for leaf in leaves if not hasattr(leaf, "_type_spec")]
+    # Sparse and ragged tensors are composite ones.
+    dense = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) or not tf.is_tensor(leaf)]
+    ours = [np.asarray(leaf) for leaf in dense]
     if len(ours) < len(leaves) or any(a.dtype.kind not in "biufOSU" or not a.ndim for a in ours):
         raise ValueError(_UNREADABLE.format(got=", ".join(kinds)))
     sizes = [[_sizes(leaf) for leaf in of] for of in (ours, theirs)]
