@@ -132,4 +132,14 @@ MUTANTS = (
         "A resumed run with Nadam goes on with a wrong momentum.",
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
     ),
+    Mutant(
+        "steps-by-hand-after-an-interrupt",
+        "tfdpnorm/training/step/ledger_entries.py",
+        (("                made.assign(tf.maximum(made, ledger.updates))\n", ""),),
+        "Updates by hand pass for those that an interrupted execution had announced.",
+        tests_in(
+            "tests/training/test_what_leaves_a_step.py",
+            "test_the_function_that_an_interrupted_fit_left",
+        ),
+    ),
 )

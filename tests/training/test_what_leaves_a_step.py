@@ -1,5 +1,6 @@
 """Metrics stay out of weights and files, and every step is one of `fit` on lots of this library."""
 
+import contextlib
 import copy
 import pickle
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import PoissonBatches, poisson_batches
+from tfdpnorm.training.step import ledger_entries
 
 NO_GUARANTEE = "NO GUARANTEE"
 
@@ -142,6 +144,30 @@ class TestStepsByHand:
 
         monkeypatch.setattr(keras.Model, "make_train_function", kept)
         fresh.fit(*data, epochs=1, verbose=0)
+        assert fresh.privacy_statement().startswith("Training satisfies")
+        made[-1](iter(lots))
+        with pytest.warns(UserWarning, match="by hand"):
+            self.check(fresh, "by hand")
+
+    def test_the_function_that_an_interrupted_fit_left(self, fresh, lots, data, monkeypatch):
+        """What was announced and not made is not room for updates by hand."""
+        made, make = [], keras.Model.make_train_function
+
+        def kept(model, force=False):
+            made.append(make(model, force))
+            return made[-1]
+
+        @contextlib.contextmanager
+        def once(private, count):
+            if private.ledger.updates > 1:
+                raise KeyboardInterrupt
+            yield
+
+        monkeypatch.setattr(keras.Model, "make_train_function", kept)
+        monkeypatch.setattr(ledger_entries, "exchanged_steps_per_execution", once)
+        with pytest.raises(KeyboardInterrupt):
+            fresh.fit(*data, epochs=1, verbose=0)
+        assert (fresh.ledger.updates, int(fresh.update_count)) == (2, 2)
         assert fresh.privacy_statement().startswith("Training satisfies")
         made[-1](iter(lots))
         with pytest.warns(UserWarning, match="by hand"):

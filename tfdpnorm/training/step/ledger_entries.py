@@ -1,5 +1,7 @@
 """The order in which an update and its entry in the ledger happen."""
 
+import tensorflow as tf
+
 from tfdpnorm.keras_compat.fit_loop import exchanged_steps_per_execution, steps_per_execution
 
 
@@ -26,8 +28,14 @@ def recorded_in_ledger(train_function, private, epsilon_metric):
             count = max(1, min(steps_per_execution(private), ledger.remaining_updates))
             ledger.record_updates(count)
             epsilon_metric.show(ledger.epsilon())
-            with exchanged_steps_per_execution(private, count):
-                return train_function(iterator)
+            try:
+                with exchanged_steps_per_execution(private, count):
+                    return train_function(iterator)
+            except BaseException:
+                # Updates that were announced and not made leave no room for steps by hand.
+                made = private.update_count
+                made.assign(tf.maximum(made, ledger.updates))
+                raise
 
     recorded.records_in_ledger = True
     return recorded
