@@ -113,8 +113,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.model = model
         self.ledger = ledger
         self.plan = ledger.plan
-        self.physical_batch_size = physical_batch_size
         self.slots = slots_of_plan(self.plan, physical_batch_size)
+        # What probes and audits run at: the size that trains, which may be a little smaller.
+        self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
         self.row_checks = RowChecks(self, lot_gradients.views, lot_gradients.engine, validate)
         self._streams = streams
         self._lot_gradients = lot_gradients
