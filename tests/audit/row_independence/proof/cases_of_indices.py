@@ -85,6 +85,11 @@ INDICES = {
         [spec(4, 2), I5],
         MIXED,
     ),
+    "flat_places_that_reach_the_next": (
+        lambda x, i: tf.gather(flat(x), tf.minimum(own(i, 5) - NUMBERS[:, tf.newaxis], 11)),
+        [spec(4, 2), I5],
+        MIXED,
+    ),
     "flat_places_without_a_bound": (
         lambda x, i: tf.gather(flat(x), tf.minimum(i, 3) + 4 * NUMBERS[:, tf.newaxis]),
         [spec(4, 2), I5],
