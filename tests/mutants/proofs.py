@@ -349,7 +349,7 @@ MUTANTS = (
     Mutant(
         "old-checks-count-for-new-losses",
         _ROWS,
-        (('        self._not_probed["loss"] = _NOT_PROBED["loss"]\n', ""),),
+        (("        self._loss_probed = False\n        if", "        if"),),
         "A loss that could not be checked is covered by the check of the one before.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),

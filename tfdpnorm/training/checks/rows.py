@@ -118,10 +118,8 @@ class RowChecks:
     def forget(self):
         """Forgets what was probed of another loss, and of layers that were frozen or thawed."""
         self._loss_probed = False
-        self._not_probed["loss"] = _NOT_PROBED["loss"]
         if self._validate == "probe":  # the guarantee may rest on it
             self._outputs = None
-            self._not_probed = dict(_NOT_PROBED)
 
     def trace(self, train_function, iterator):
         """Traces the training function of Keras, unless it was traced for this iterator.
