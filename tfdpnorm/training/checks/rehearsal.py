@@ -14,14 +14,14 @@ from tfdpnorm.audit.row_independence.rows import input_specs
 from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.data import Lot
 from tfdpnorm.data.poisson import physical_rows
-from tfdpnorm.gradients.engines.registry import engine_named
-from tfdpnorm.gradients.refusals import is_of_engine
 from tfdpnorm.gradients.rules import rule_for
-from tfdpnorm.keras_compat.graphs import cause_of, traced
+from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
 from tfdpnorm.keras_compat.walk import sublayers, weight_owners
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training.checks.rows import is_ours, refusal_of
+from tfdpnorm.training.checks.rows import refusal_of
+from tfdpnorm.training.errors import own_words
+from tfdpnorm.training.step.engine_in_use import layers_of, splits_texts
 from tfdpnorm.training.step.layer_draws import LayerDraws
 from tfdpnorm.training.step.lot_gradients import LotGradients
 
@@ -34,11 +34,10 @@ _DRAWING_ONCE = (
     keras.layers.RandomWidth,
 )
 _UNKNOWN_SIZE = 32
-_MEGABYTE = 1e6
 
 
-def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, validate):
-    """Returns the engine for a model, and what is to be said if it is not the fastest.
+def rehearse(model, checked, plan, *, physical_batch_size, validate):
+    """Traces a step of a model, which may change its `EngineInUse`, and raises what would stop it.
 
     Where the shapes of the inputs are not known yet, or all of the model is known to be fit for
     book-keeping (layers of Keras and of this library, which have rules, in a graph), nothing is
@@ -48,12 +47,8 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
         model: The Keras model.
         checked: What its settings come to: `streams`, `views`, `clipping`, and the `engine`.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        asked_for: Name of the engine that was asked for; None to have one that can do it.
         physical_batch_size: As in `make_private`.
         validate: As in `make_private`.
-
-    Returns:
-        Pair of the `Engine` and a sentence for a warning, or None.
 
     Raises:
         ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
@@ -61,36 +56,25 @@ def rehearsed_engine(model, checked, plan, *, asked_for, physical_batch_size, va
     """
     engine = checked.engine
     examined = validate is not False and checked.streams.mode != "lot"
-    if not (examined and engine.takes_unreached) or _is_known_to_fit(model, checked):
-        return engine, None
+    if not (examined and engine.now.takes_unreached) or _is_known_to_fit(model, checked):
+        return
     rows = physical_rows(plan.num_examples, plan.expected_batch_size, physical_batch_size)
     specs = _lot_specs(model, rows)
     if specs is None:
-        return engine, None
-    refused = _refused(model, checked, plan, engine, specs, validate)
-    if refused is not None or engine.runs_rows_apart:
-        for layer in _splitting(model):
-            raise _split_before(layer)
-        for layer in _resizing(model, checked):
-            raise _of_one_size(layer)
-    if refused is None:
-        return engine, None
-    apart = engine_named("per_example")
-    if asked_for is not None or engine is apart:
+        return
+    refused = _refused(model, checked, plan, specs, validate)
+    if refused is not None or engine.now.runs_rows_apart:
+        engine.check_rows_can_be_apart()
+    if refused is not None:
         raise refused from None
-    refused_apart = _refused(model, checked, plan, apart, specs, validate)
-    if refused_apart is not None:
-        # The first, unless its remedy is what was tried.
-        raise (refused_apart if is_of_engine(refused) else refused) from None
-    return apart, _price(model, refused, rows * checked.views.count)
 
 
 def _is_known_to_fit(model, checked):
     if any(not isinstance(a, keras.layers.Layer) for a in checked.views.augmentations):
         return False
-    layers = [x for part in (model, *checked.views.augmentations) for x in _layers_of(part)]
+    layers = [x for part in (model, *checked.views.augmentations) for x in layers_of(part)]
     return (
-        not _splitting(model)
+        not any(map(splits_texts, sublayers(model)))
         and not any(_draws_once(x) for x in layers)
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
@@ -101,41 +85,6 @@ def _is_known_to_fit(model, checked):
 def _draws_once(layer):
     # A noise shape of Dropout may have one place for all rows.
     return isinstance(layer, _DRAWING_ONCE) or getattr(layer, "noise_shape", None) is not None
-
-
-def _splitting(model):
-    """The layers that split texts into words, which no gradient of single rows gets past."""
-    texts = [x for x in sublayers(model) if isinstance(x, keras.layers.TextVectorization)]
-    return [layer for layer in texts if layer.get_config()["split"] is not None]
-
-
-def _resizing(model, checked):
-    """The layers that give images another size in each batch, hence each row its own if apart."""
-    layers = [x for part in (model, *checked.views.augmentations) for x in _layers_of(part)]
-    return [
-        x for x in layers if isinstance(x, (keras.layers.RandomHeight, keras.layers.RandomWidth))
-    ]
-
-
-def _of_one_size(layer):
-    return ValueError(
-        f"Expected examples that keep their size, got {type(layer).__name__} {layer.name!r}, which "
-        "draws one size for all rows of a batch: those that are run apart would have one each. Use "
-        "RandomZoom or RandomTranslation, which keep the size."
-    )
-
-
-def _layers_of(part):
-    return (part, *sublayers(part)) if isinstance(part, keras.layers.Layer) else ()
-
-
-def _split_before(layer):
-    return ValueError(
-        f"Expected texts to be split into words before the model, got TextVectorization "
-        f"{layer.name!r} in it, where the words of all examples come in one list. Run it on the "
-        "data, once: x = layer(texts).numpy(); train a model that begins with the ids, and put "
-        "the layer before it where it is used: keras.Sequential([layer, private.servable()])."
-    )
 
 
 def _lot_specs(model, rows):
@@ -153,18 +102,19 @@ def _lot_specs(model, rows):
     return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, vector)
 
 
-def _refused(model, checked, plan, engine, specs, validate):
-    """What a step with this engine refuses, a ValueError; None if it goes through.
+def _refused(model, checked, plan, specs, validate):
+    """What a step refuses, a ValueError; None if it goes through.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
     where the user calls it.
     """
+    engine = checked.engine
 
     def conclude(proof, count):
         del count
         stops = proof is not None and not proof.holds
         if stops and (validate is True or proof.written):
-            raise refusal_of(proof, engine)
+            raise refusal_of(proof, engine.now)
         return stops
 
     gradients = LotGradients(
@@ -181,7 +131,7 @@ def _refused(model, checked, plan, engine, specs, validate):
     # As in the step that trains: numbers from a seed that a graph reads are nobody's secret, and a
     # proof would stop at them.
     draws = LayerDraws(model, checked.views.augmentations, insecure_seed=0)
-    drawn = draws.of_update if engine.can_be_proved else contextlib.nullcontext
+    drawn = draws.of_update if engine.now.can_be_proved else contextlib.nullcontext
 
     def step(lot):
         with drawn(tf.zeros([], tf.int64)):
@@ -193,8 +143,7 @@ def _refused(model, checked, plan, engine, specs, validate):
             draws.make_variables()
             traced(step, (specs,))
     except Exception as error:  # whatever code of the user's raises
-        cause = cause_of(error)
-        return cause if isinstance(cause, ValueError) and is_ours(cause) else None
+        return own_words(error)
     return None
 
 
@@ -207,15 +156,3 @@ def _any_loss(y, predictions):
         if t.dtype.is_floating
     ]
     return tf.add_n(losses)
-
-
-def _price(model, refused, rows):
-    numbers = rows * sum(v.shape.num_elements() for v in model.trainable_variables)
-    why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
-    return (
-        f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. '
-        f"It holds one gradient for each row of a physical batch, {rows} rows or "
-        f"{max(1, round(4 * numbers / _MEGABYTE))} MB at once here (less with a smaller "
-        "physical_batch_size), and takes several times as long. The guarantee is the same. To "
-        'choose it without this warning, pass engine="per_example".'
-    )

@@ -1,7 +1,6 @@
 """Per-example independence of a model, its loss and its augmentation: probed, then proved."""
 
 import contextlib
-import traceback
 import weakref
 
 import tensorflow as tf
@@ -9,8 +8,9 @@ import tensorflow as tf
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.keras_compat.graphs import cause_of, traced
+from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.training.checks.graphs import in_no_graph
+from tfdpnorm.training.errors import own_words
 
 _RESTS = "Per-example independence, which clipping rests on: "
 _PROVED = (
@@ -52,7 +52,7 @@ class RowChecks:
     Args:
         private: `PrivateModel`.
         views: `tfdpnorm.training.step.views.Views` of its rows.
-        engine: `tfdpnorm.gradients.engines.registry.Engine` that computes the clipped sums.
+        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse` of the clipped sums.
         validate: True probes, and demands a proof. "probe" probes, and the ledger says what is not
             proved. False does neither, and the ledger says so.
     """
@@ -167,7 +167,7 @@ class RowChecks:
         """
         if not self._demanded():
             return self._private.statistics != "lot" and not (proof is None or proof.holds)
-        ledger, engine = self._private.ledger, self._engine
+        ledger, engine = self._private.ledger, self._engine.now
         if proof is None:
             ledger.exclude(_UNKNOWN_SIZE)
         elif not proof.holds:
@@ -195,7 +195,7 @@ class RowChecks:
     def _conclude(self, report):
         if report.findings:
             raise ValueError("\n".join(finding.message for finding in report.findings))
-        proved = self._engine.can_be_proved or self._engine.runs_rows_apart
+        proved = self._engine.now.can_be_proved or self._engine.now.runs_rows_apart
         warn_unchecked(report, proof_is_demanded=self.demand_a_proof and proved)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
@@ -210,17 +210,10 @@ def _in_its_own_words():
     try:
         yield
     except Exception as error:
-        cause = cause_of(error)
-        if cause is error or not is_ours(cause):
+        cause = own_words(error)
+        if cause is error or cause is None:
             raise
         raise cause from None
-
-
-def is_ours(error):
-    """Whether code of this library has raised an error."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    module = frames[-1][0].f_globals["__name__"]
-    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def refusal_of(proof, engine):
