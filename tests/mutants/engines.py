@@ -15,9 +15,8 @@ MUTANTS = (
         _MAP,
         (
             (
-                "            apart = traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))",
-                "            made = tf.vectorized_map(one, rows)\n"
-                "            apart = lambda *_: made  # noqa: E731",
+                "traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))",
+                "[tf.vectorized_map(one, rows)]\n            rows, apart = apart, lambda x: x",
             ),
         ),
         "What a failed vectorisation left in the graph changes state, or fails, in each step.",
