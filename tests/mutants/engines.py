@@ -9,7 +9,19 @@ _VECTORISING = tests_in(
     "test_of_a_failed_vectorisation_nothing_is_left_in_the_graph",
 )
 
+_WRAPPED = tests_in(
+    "tests/training/step/test_public_moments_in_wrappers.py",
+    "test_it_trains_as_the_layer_over_all_steps_does",
+)
+
 MUTANTS = (
+    Mutant(
+        "moments-of-each-step",
+        "tfdpnorm/keras_compat/wrappers.py",
+        (("        all_steps_at_once(time_distributed),\n        exch", "        exch"),),
+        "Public-batch normalisation inside TimeDistributed cannot be trained.",
+        _WRAPPED,
+    ),
     Mutant(
         "half-a-vectorised-loop-is-run",
         _MAP,
