@@ -16,6 +16,26 @@ _WRAPPED = tests_in(
 
 MUTANTS = (
     Mutant(
+        "examples-along-another-axis-are-not-split",
+        "tfdpnorm/gradients/rules/fallback.py",
+        (("zip(flat, of_examples, in_rows, strict=True))", "zip(flat, in_rows, in_rows))"),),
+        "A layer without a rule shows each example all the others.",
+        tests_in(
+            "tests/gradients/rules/test_fallback_rule.py",
+            "test_examples_along_another_axis_of_an_argument_are_refused",
+        ),
+    ),
+    Mutant(
+        "tensors-of-other-graphs-are-no-refusal",
+        "tfdpnorm/training/checks/rows.py",
+        (("    if captures_symbols(function):", "    if False:"),),
+        "The ledger counts an update that fails before it has computed anything.",
+        tests_in(
+            "tests/training/checks/test_engine_in_use.py",
+            "test_what_was_kept_from_another_graph_is_refused_in_one_sentence",
+        ),
+    ),
+    Mutant(
         "moments-of-each-step",
         "tfdpnorm/keras_compat/wrappers.py",
         (("        all_steps_at_once(time_distributed),\n        exch", "        exch"),),

@@ -344,8 +344,8 @@ MUTANTS = (
     ),
     Mutant(
         "arguments-split-by-size",
-        _TRAINING,
-        (("row_by_row=value.shape[:1] == count", "row_by_row=False"),),
+        "tfdpnorm/gradients/rules/fallback.py",
+        (("        of_examples = computed_from_arguments(flat)", "        of_examples = in_rows"),),
         "A mask of as many words as the batch has rows is split over them.",
         ("tests/gradients/rules/test_fallback_rule.py",),
     ),

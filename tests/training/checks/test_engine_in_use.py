@@ -172,3 +172,51 @@ def test_what_no_engine_takes_is_refused_and_the_engine_is_what_it_was():
     with pytest.raises(ValueError, match="^Expected state that no example changes"):
         private.fit(*rows_of(), verbose=0)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
+
+
+class KeptForGood(layers.Layer):
+    """Computes its keys in the first call only."""
+
+    keys = None
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (FEATURES, 4))
+
+    def call(self, x):
+        if self.keys is None:
+            self.keys = x @ self.w
+        return tf.einsum("btd,bsd->bts", self.keys, x @ self.w)
+
+
+class KeepingModel(keras.Model):
+    """May clear what its layer has kept, before each call."""
+
+    def __init__(self, clears):
+        super().__init__()
+        self.clears, self.kept, self.head = clears, KeptForGood(), layers.Dense(3)
+
+    def call(self, x):
+        if self.clears:
+            self.kept.keys = None
+        return self.head(layers.Flatten()(self.kept(x)))
+
+
+@pytest.mark.filterwarnings("ignore:Per-example")
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_what_was_kept_from_another_graph_is_refused_in_one_sentence(eagerly):
+    model = KeepingModel(clears=False)
+    model.build((None, STEPS, FEATURES))  # in a graph
+    private = made(model, squares)
+    private.compile("sgd", squares, run_eagerly=eagerly)
+    with pytest.raises(ValueError, match="^Expected the model.* to compute in each call") as got:
+        private.fit(*rows_of(), verbose=0)
+    assert "\n" not in str(got.value) and private.ledger.updates == 0
+
+
+@pytest.mark.filterwarnings("ignore:Per-example")
+def test_a_layer_that_runs_on_one_row_otherwise_is_run_apart():
+    """Run again on a row, it uses what it has kept of all rows; run apart, it keeps nothing."""
+    private = made(KeepingModel(clears=True), squares)
+    with pytest.warns(UserWarning, match="to run on one row of its arguments as on all of them"):
+        private.fit(*rows_of(), verbose=0)
+    assert private.engine == "per_example" and private.ledger.guarantee_holds

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model, warn_unchecked
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.keras_compat.graphs import traced
+from tfdpnorm.keras_compat.graphs import captures_symbols, traced
 from tfdpnorm.training.checks.graphs import in_no_graph
 from tfdpnorm.training.errors import own_words
 
@@ -37,6 +37,11 @@ _UNKNOWN_SIZE = (
 _SWITCHED_OFF = (
     "Per-example independence in the model, its loss and its augmentation: its checks were "
     "switched off."
+)
+_KEPT = (
+    "Expected the model, its loss and its augmentation to compute in each call what they use, got "
+    "a tensor that an earlier call has kept, in an attribute or a list, and that belongs to the "
+    "graph of that call. A model is called in several graphs: set the attribute anew in each call."
 )
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the probe finds alone; the statement then says so.'
@@ -129,7 +134,7 @@ class RowChecks:
         if self._was_traced(train_function, iterator):
             return
         with _in_its_own_words():
-            train_function.get_concrete_function(iterator)
+            _check_keeps_nothing(train_function.get_concrete_function(iterator))
         self._traced = train_function, weakref.ref(iterator)
 
     def _rehearse(self, train_function, iterator):
@@ -141,7 +146,7 @@ class RowChecks:
             return
         try:
             with _in_its_own_words():
-                traced(lambda lot: self._private.clipped_sum(lot), (spec,))
+                _check_keeps_nothing(traced(lambda lot: self._private.clipped_sum(lot), (spec,)))
         except Exception as error:  # whatever code of the user's raises
             raise (error if str(error).startswith("Expected ") else in_no_graph(error)) from None
         self._traced = train_function, weakref.ref(iterator)
@@ -199,6 +204,11 @@ class RowChecks:
         warn_unchecked(report, proof_is_demanded=self.demand_a_proof and proved)
         for sentence in report.unchecked:
             self._private.ledger.exclude(f"Per-example independence, not checked for {sentence}.")
+
+
+def _check_keeps_nothing(function):
+    if captures_symbols(function):
+        raise ValueError(_KEPT)
 
 
 @contextlib.contextmanager

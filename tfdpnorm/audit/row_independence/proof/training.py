@@ -277,11 +277,7 @@ def _claimed(kept):
             found.append(Traced(f"the gradient by what {layer} gives", b, rows, row_by_row=True))
         if reached:
             what = f"what the rule of {layer} remembers"
-            count = tap.watched[0].shape[:1] if tap.rule.splits_by_size else None
-            found += [
-                Traced(what, value, rows, row_by_row=value.shape[:1] == count)
-                for value in remembered_tensors(tap.remembered)
-            ]
+            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
     return found
 
 
