@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "meeting-rows-are-run-apart-in-silence",
         "tfdpnorm/training/make_private.py",
-        (("        warnings.warn(price, stacklevel=2)\n", "        pass\n"),),
+        (("        warnings.warn(checked.engine.said, stacklevel=2)\n", "        pass\n"),),
         "Nobody is told that book-keeping cannot be used.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",
@@ -253,8 +253,8 @@ MUTANTS = (
     ),
     Mutant(
         "arguments-split-by-size",
-        _TRAINING,
-        (("may_be_free=value.shape[:1] != count", "may_be_free=True"),),
+        "tfdpnorm/gradients/rules/fallback.py",
+        (("        of_examples = computed_from_arguments(flat)", "        of_examples = in_rows"),),
         "A mask of as many words as the batch has rows is split over them.",
         ("tests/gradients/rules/test_fallback_rule.py",),
     ),

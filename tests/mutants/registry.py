@@ -5,6 +5,7 @@ from tests.mutants import (
     clipping,
     conversion,
     dpvd,
+    engines,
     ledger,
     noise,
     noised_statistics,
@@ -36,6 +37,7 @@ _SUBJECTS = (
     dpvd,
     conversion,
     residual_networks,
+    engines,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -203,6 +203,16 @@ MUTANTS = (
         ("tests/gradients/rules/test_recurrent_rules.py",),
     ),
     Mutant(
+        "mask-of-unrolled-steps-turned",
+        f"{_RULES}/recurrent.py",
+        (("                shown = _by_rows(layer, given_mask)\n", "                pass\n"),),
+        "Unrolled layers that go backwards are trained as another function than they are.",
+        tests_in(
+            "tests/gradients/rules/test_recurrent_masks.py",
+            "test_masked_steps_equal_single_examples",
+        ),
+    ),
+    Mutant(
         "blocks-mixed-by-views",
         f"{_PLACE}/blocks.py",
         (("split = tf.transpose(split, [0, 2, 1, 3, 4])", "split = split + 0"),),

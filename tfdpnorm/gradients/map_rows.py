@@ -7,11 +7,15 @@ import warnings
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.vectorization import right_converters
 
 
 def map_rows(one, rows):
     """Applies a function to each row and stacks the results: vectorised, or row after row.
+
+    Vectorising is tried in a graph apart. What a failed try leaves in a graph would be run with it:
+    loops and random operations have effects, and half of a vectorised loop may fail as it runs.
 
     Args:
         one: Function from a structure of single rows to a structure of tensors.
@@ -26,9 +30,9 @@ def map_rows(one, rows):
         rows = tf.nest.map_structure(_at_least_one_row, rows)
     with _quiet_vectorization():
         try:
-            results = tf.vectorized_map(one, rows)
-        except (NotImplementedError, TypeError, ValueError) as error:
-            # If the loss itself fails, it fails here again, with its own message.
+            apart = traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))
+        except Exception as error:  # converters of TensorFlow raise whatever their code runs into
+            # If the function itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
             warnings.warn(
                 "Per-example gradients are taken row after row, which is slow: "
@@ -36,6 +40,8 @@ def map_rows(one, rows):
                 "or GRU layer, unroll=True avoids it.",
                 stacklevel=2,
             )
+        else:
+            results = apart(*rows)
     if may_be_empty:
         results = tf.nest.map_structure(lambda t: t[:count], results)
     return results
@@ -54,7 +60,7 @@ def refused_unless_vectorized(engine):
     with _quiet_vectorization():
         try:
             yield
-        except (NotImplementedError, TypeError, ValueError) as error:
+        except Exception as error:  # see `map_rows`
             if not _is_of_vectorization(error):
                 raise
             raise ValueError(
@@ -77,17 +83,22 @@ def _at_least_one_row(rows):
     return tf.ensure_shape(tf.concat([rows, extra], 0), [None, *rows.shape[1:]])
 
 
+def _specs(rows):
+    return tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), tuple(rows))
+
+
 def _looped(one, rows):
-    specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), rows)
-    traced = tf.function(one)
-    outputs = traced.get_concrete_function(specs).structured_outputs
+    of_one = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), rows)
+    function = tf.function(one)
+    outputs = function.get_concrete_function(of_one).structured_outputs
     signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), outputs)
-    return tf.map_fn(traced, rows, fn_output_signature=signature)
+    return tf.map_fn(function, rows, fn_output_signature=signature)
 
 
 def _in_short(error):
-    """The last line of an error, its cause; AutoGraph and pfor put their stack traces before it."""
-    return (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+    """The type of an error and its last line, the cause, behind stack traces of AutoGraph."""
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *(line.strip() for line in lines[-1:])])
 
 
 @contextlib.contextmanager

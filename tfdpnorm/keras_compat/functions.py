@@ -2,10 +2,12 @@
 
 Private parts: `Graph._get_function`, the one way from the name of a function in an attribute, which
 is what the runtime goes by, to its graph; and `function_def_to_graph`, which makes a graph of it
-for inputs of given shapes.
+for inputs of given shapes. Functions made by `Defun`, as within `tf.nn.ctc_loss`, have a definition
+and no graph.
 """
 
 import contextlib
+import weakref
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -26,7 +28,18 @@ def function_graph(op, name):
     Raises:
         NoGraph: if it is not known.
     """
-    return _function(op, name).graph
+    return _graph_of(op, _function(op, name))
+
+
+def _graph_of(op, function):
+    graph = getattr(function, "graph", None)
+    if graph is None:
+        graph = _of_definitions.get(function)
+    if graph is None:
+        with op.graph.as_default():  # where the functions that it calls are looked up
+            graph = function_def_to_graph(function.definition)
+        _of_definitions[function] = graph
+    return graph
 
 
 def shaped_graph(op, name, shapes):
@@ -40,8 +53,9 @@ def shaped_graph(op, name, shapes):
         shapes: `tf.TensorShape` of each of its inputs, at each call.
     """
     function = _function(op, name)
-    graph = function.graph
-    if not any(_says_more(s, x.shape) for s, x in zip(shapes, graph.inputs, strict=True)):
+    graph = _graph_of(op, function)
+    says_more = any(_says_more(s, x.shape) for s, x in zip(shapes, graph.inputs, strict=True))
+    if not says_more or not hasattr(function, "cached_definition"):
         return graph
     definition = type(function.cached_definition)()
     definition.CopyFrom(function.cached_definition)
@@ -69,7 +83,7 @@ def _function(op, name):
     while graph is not None:
         function = graph._get_function(name)
         if function is not None:
-            if getattr(function, "graph", None) is None:
+            if not any(getattr(function, x, None) for x in ("graph", "definition")):
                 break
             return function
         graph = getattr(graph, "outer_graph", None)
@@ -157,3 +171,5 @@ def _outside(tensor, given):
 
 _CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
 _function_attributes = {}  # by type of operation
+# By function: a walk knows the graphs that it has seen by their identity.
+_of_definitions = weakref.WeakKeyDictionary()

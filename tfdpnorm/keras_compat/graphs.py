@@ -120,6 +120,37 @@ def read_since(count, arguments):
     return [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given and _may_vary(t)]
 
 
+def computed_from_arguments(tensors):
+    """Returns for each tensor whether it is computed from arguments of the traced function.
+
+    It is not if it comes from constants, variables, what the function captures, or shapes alone.
+
+    Args:
+        tensors: List of tensors of the graph, or others.
+    """
+    graph = current_graph()
+    captured = {inside.op.name for _, inside in getattr(graph, "captures", ())}
+    found = {}  # by name of operation
+
+    def comes_from_arguments(first):
+        waiting = [first]
+        while waiting:
+            op = waiting[-1]
+            inputs = [] if op.type in _OF_SHAPES else [t.op for t in op.inputs]
+            unknown = [x for x in inputs if x.name not in found]
+            if unknown:
+                waiting += unknown
+                continue
+            is_argument = op.type == "Placeholder" and op.name not in captured
+            found[waiting.pop().name] = is_argument or any(found[x.name] for x in inputs)
+        return found[first.name]
+
+    return [
+        tf.is_symbolic_tensor(t) and t.graph is graph and comes_from_arguments(t.op)
+        for t in tensors
+    ]
+
+
 def read_past(first, last, variables, passed, cut):
     """Returns tensors by which others than given operations read variables, past given tensors.
 
@@ -154,6 +185,9 @@ def read_past(first, last, variables, passed, cut):
     ]
 
 
+_OF_SHAPES = ("Shape", "ShapeN", "Size", "Rank")
+
+
 def _has_gradient(tensor):
     return not (tensor.dtype.is_integer or tensor.dtype.is_bool or tensor.dtype == tf.string)
 
@@ -173,6 +207,11 @@ def only_infers_shapes(graph):
 def seed_graph(seed):
     """Inside a function that is traced: seeds its graph, and not the process."""
     tf.compat.v1.set_random_seed(seed)
+
+
+def captures_symbols(function):
+    """Whether a `ConcreteFunction` reads a tensor of a graph that it is not called in."""
+    return any(tf.is_symbolic_tensor(outside) for outside, _ in function.graph.captures)
 
 
 def captured_variables(function):

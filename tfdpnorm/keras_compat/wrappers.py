@@ -6,11 +6,12 @@ Private parts of Keras 2: `_always_use_reshape` of TimeDistributed; and of any l
 the layer inside it.
 """
 
+import contextlib
 import inspect
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.exchange import exchanged
+from tfdpnorm.keras_compat.exchange import exchanged, exchanged_method
 
 
 def all_steps_at_once(time_distributed):
@@ -19,6 +20,25 @@ def all_steps_at_once(time_distributed):
     Where the number of rows is known, Keras may loop over the steps instead.
     """
     return exchanged(time_distributed, _always_use_reshape=True)
+
+
+@contextlib.contextmanager
+def one_call_inside(time_distributed):
+    """Context in which each call of a TimeDistributed is one call of the layer inside it.
+
+    A model inside it would be called once more for its mask. As Keras does where the number of rows
+    is known, the mask is that of the input.
+    """
+
+    def compute_mask(inputs, mask=None):
+        del inputs
+        return mask
+
+    with (
+        all_steps_at_once(time_distributed),
+        exchanged_method(time_distributed, "compute_mask", compute_mask),
+    ):
+        yield
 
 
 def call_like(wrapper, layer):

@@ -56,7 +56,8 @@ class PublicStatistics:
                 raise ValueError(
                     f"Expected one call of layer {moments.layer.name!r} in a forward pass, got "
                     f"{len(self.of_layer(moments.layer))}. Give each place in the network its own "
-                    "PublicBatchNormalization: they do not share moments."
+                    "PublicBatchNormalization: they do not share moments. A layer in a loop over "
+                    "steps is called for each."
                 )
             moments.layer.store_moments(moments.mean, moments.variance, moments.rows)
 

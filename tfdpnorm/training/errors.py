@@ -1,11 +1,29 @@
-"""Errors of TensorFlow that would show values of private examples."""
+"""Errors: those of this library as they are worded, those of TensorFlow without private values."""
 
 import contextlib
 import re
+import traceback
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.graphs import cause_of
+
 _NODE = re.compile(r"Detected at node (\S+)|\[\[\{\{node (\S+?)\}\}\]\]|\[Op:(\w+)\]")
+
+
+def own_words(error):
+    """Returns the ValueError of this library that an error repeats, or None if it is another's.
+
+    Keras and AutoGraph add, in several lines, where in a trace that was.
+
+    Args:
+        error: What a function that was traced raised.
+    """
+    cause = cause_of(error)
+    frames = list(traceback.walk_tb(cause.__traceback__))
+    module = frames[-1][0].f_globals["__name__"]
+    is_ours = module.partition(".")[0] == __name__.partition(".")[0]
+    return cause if is_ours and isinstance(cause, ValueError) else None
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
-from tfdpnorm.gradients.engines.registry import Engine, default_engine, engine_named
+from tfdpnorm.gradients.engines.registry import default_engine, engine_named
 from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
 from tfdpnorm.keras_compat.configs import HOW_TO_KEEP, layers_unlike_configs
 from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
@@ -22,7 +22,7 @@ from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
 from tfdpnorm.training.checks.own_steps import check_no_own_steps
-from tfdpnorm.training.checks.rehearsal import rehearsed_engine
+from tfdpnorm.training.checks.rehearsal import rehearse
 from tfdpnorm.training.checks.settings import (
     arrays_of_public_batch,
     check_augmentation,
@@ -35,6 +35,7 @@ from tfdpnorm.training.checks.settings import (
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.resume.resumption import NotKept, Resumption
 from tfdpnorm.training.resume.run_folder import RunFolder
+from tfdpnorm.training.step.engine_in_use import EngineInUse
 from tfdpnorm.training.step.lot_gradients import LotGradients
 from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 from tfdpnorm.training.step.noised_statistics import (
@@ -230,19 +231,19 @@ def make_private(
         "statistics": checked.streams.statistics,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
-        "sum_rounding": rounding if checked.engine.bounds_rounding else None,
+        "sum_rounding": rounding if checked.engine.now.bounds_rounding else None,
         "insecure_seed": insecure_seed,
     }
     form = {"physical_batch_size": physical_batch_size, "validate": validate}
     try:
-        chosen, price = rehearsed_engine(model, checked, plan, asked_for=engine, **form)
+        rehearse(model, checked, plan, **form)
     except ValueError:
         # The probe names the layer where rows meet, and says more of it, if it finds the fault.
         _assemble(model, checked, plan, settings, **form).row_checks.check_model()
         raise
     private = _assemble(
         model,
-        checked._replace(engine=chosen),
+        checked,
         plan,
         settings,
         **form,
@@ -256,8 +257,8 @@ def make_private(
     if checked.said_of_public_rows is not None:
         private.ledger.establish(checked.said_of_public_rows)
     private.row_checks.check_model()
-    if price is not None:
-        warnings.warn(price, stacklevel=2)
+    if checked.engine.said is not None:
+        warnings.warn(checked.engine.said, stacklevel=2)
     unlike = layers_unlike_configs(model)
     if unlike:
         warnings.warn(
@@ -310,7 +311,7 @@ class _Checked(NamedTuple):
 
     Attributes:
         streams: `Streams`: where the statistics of its layers come from.
-        engine: `Engine`.
+        engine: `EngineInUse`.
         clipping: `Clipping`, of no variables yet.
         views: `Views`.
         noised_layers: The number of layers whose running averages are released with noise.
@@ -319,7 +320,7 @@ class _Checked(NamedTuple):
     """
 
     streams: Streams
-    engine: Engine
+    engine: EngineInUse
     clipping: Clipping
     views: Views
     noised_layers: int
@@ -345,7 +346,7 @@ def _check(
     validate,
 ):
     """Returns the `_Checked` of a model; refuses what does not fit together."""
-    engine = None if engine is None else engine_named(engine)
+    asked_for = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     said_of_public_rows = None
     if isinstance(public_batch, (str, SyntheticRows)):
@@ -356,7 +357,7 @@ def _check(
         public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
     streams = Streams(model, public_batch, pull_back_weight, pull_back)
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
-    engine = default_engine(**asked) if engine is None else engine
+    engine = asked_for or default_engine(**asked)
     if loss_scale is None:
         loss_scale = MIXED_FLOAT16_LOSS_SCALE if computes_in_half(model) else 1.0
     clipping = Clipping(l2_norm_clip, clipping, clip_function, loss_scale)
@@ -366,11 +367,12 @@ def _check(
     check_budget_share(statistics_budget_share, noised, streams.mode)
     if noised and statistics_budget_share is None:
         statistics_budget_share = DEFAULT_BUDGET_SHARE
+    views = Views(augmentation_multiplicity, augmentation)
     return _Checked(
         streams,
-        engine,
+        EngineInUse(model, views, engine, may_change=asked_for is None),
         clipping,
-        Views(augmentation_multiplicity, augmentation),
+        views,
         len(noised),
         statistics_budget_share or 0.0,
         said_of_public_rows if streams.layers else None,

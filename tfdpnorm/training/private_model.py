@@ -529,7 +529,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     @property
     def engine(self):
         """Name of the engine that computes the clipped sums."""
-        return self._lot_gradients.engine.name
+        return self._lot_gradients.engine.now.name
 
     @property
     def loss_scale(self):

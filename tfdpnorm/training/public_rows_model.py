@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicStatistics, record_pass
+from tfdpnorm.layers.calls_with_public_moments import called_with_public_moments
 from tfdpnorm.training.step.streams import Streams
 
 
@@ -42,7 +43,7 @@ class PublicRowsModel(keras.Model):
         """Returns the `PublicStatistics` of `model` for inference."""
         statistics = PublicStatistics()
         with record_pass(statistics):
-            model(public_batch, training=False)
+            called_with_public_moments(model, public_batch, training=False)
         return statistics
 
     def call(self, inputs, training=None):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping, per_example
+from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -344,3 +345,20 @@ def test_rows_that_mix(count):
     for gradient, total in zip(result.gradients, expected, strict=True):
         np.testing.assert_allclose(gradient, total, atol=1e-5)
     assert result.losses.shape == (count,)
+
+
+@pytest.mark.parametrize("error", [AttributeError, AssertionError, KeyError, ValueError])
+def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, error):
+    """TensorFlow's converters raise anything; what they have made so far must not run."""
+    made_by_failing = tf.Variable(0.0)
+
+    def failing(one, rows):
+        made_by_failing.assign_add(1.0)
+        raise error("no converter")
+
+    rows = (tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.ones([2]))
+    monkeypatch.setattr(tf, "vectorized_map", failing)
+    with pytest.warns(UserWarning, match=rf"row after row.*\({error.__name__}: .*no converter"):
+        found = tf.function(lambda *rows: map_rows(lambda row: 2.0 * row[0], rows))(*rows)
+    np.testing.assert_array_equal(found, 2.0 * rows[0])
+    assert made_by_failing.numpy() == 0.0

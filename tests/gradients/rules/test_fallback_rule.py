@@ -9,7 +9,9 @@ from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     double_precision,
     example_rows,
+    looped_sum,
     loss_function,
+    relative_error,
 )
 from tfdpnorm.audit import prove_training
 from tfdpnorm.gradients import book_keeping
@@ -35,15 +37,85 @@ def attention_model(words, bias):
     return keras.Model(inputs, layers.Dense(1)(layers.GlobalAveragePooling1D()(x)))
 
 
+def assert_equals_single_examples(model, rows):
+    """Book-keeping in a graph gives the looped sum, whatever is verified."""
+    loss_fn, variables = loss_function(model), model.trainable_variables
+    found = tf.function(lambda *rows: book_keeping(model, loss_fn, rows, variables, 0.5).gradients)
+    expected = looped_sum(loss_fn, rows, variables, 0.5)
+    assert relative_error([g.numpy() for g in found(*rows)], expected) < 1e-5
+
+
 @pytest.mark.parametrize("words", [6, 8])
 def test_a_mask_as_large_as_the_batch_is_not_split_over_it(words):
     """In a batch of 8, row i would get row i of the mask."""
     mask = -9.0 * (1 - tf.linalg.band_part(tf.ones([words, words]), -1, 0))
     model = attention_model(words, mask)
     proof = prove_training(model, "mse", tf.TensorSpec([8, words, 4]), tf.TensorSpec([8, 1]))
-    assert proof.holds == (words == 6)
-    if not proof.holds:
-        assert proof.obstacle.endswith("reads no example")
+    assert proof.holds, proof.obstacle
+    assert_equals_single_examples(model, example_rows(model, 8))
+
+
+class Reading(layers.Layer):
+    """Each row attends to its own context, if it has one, and to a table of four entries."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (3, 3))
+
+    def call(self, x, table, context=None):
+        x = x @ self.w if context is None else x @ self.w * context
+        return tf.nn.softmax(tf.matmul(x, table, transpose_b=True)) @ table
+
+
+class ReadingModel(keras.Model):
+    """Gives the layer a table of as many entries as there are rows, in several ways."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.reading, self.head = how, Reading(), layers.Dense(2)
+        self.entries = layers.Dense(3, trainable=False)
+        numbers = np.random.default_rng(0).normal(size=(4, 3))
+        self.constant = tf.constant(numbers, tf.float32)
+        self.variable = tf.Variable(self.constant, trainable=False)
+
+    def call(self, x):
+        if self.how == "by keyword":
+            return self.head(self.reading(x, table=self.constant, context=tf.tanh(x)))
+        table = {
+            "constant": lambda: self.constant,
+            "variable": lambda: tf.identity(self.variable),
+            "range": lambda: tf.reshape(tf.range(12.0), [4, 3]) / 12,
+            "of a layer": lambda: self.entries(tf.eye(4)),
+        }[self.how]()
+        return self.head(self.reading(x, table))
+
+
+@pytest.mark.parametrize("how", ["constant", "variable", "range", "of a layer", "by keyword"])
+def test_a_table_of_as_many_entries_as_rows_is_not_split_over_them(how):
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, ReadingModel(how)(inputs))
+    rows = example_rows(model, 4)
+    assert_equals_single_examples(model, rows)
+    with pytest.raises(ValueError, match="within a tf.function .* got one in eager mode"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.5)
+
+
+class Turned(layers.Layer):
+    """Takes the examples of its second argument along another axis."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (3, 3))
+
+    def call(self, x, turned):
+        return x @ self.w * tf.transpose(turned)
+
+
+def test_examples_along_another_axis_of_an_argument_are_refused():
+    inputs = keras.Input((3,))
+    turned = layers.Lambda(tf.transpose)(layers.Dense(3)(inputs))
+    model = keras.Model(inputs, layers.Dense(2)(Turned()(inputs, turned)))
+    rows = example_rows(model, 4)
+    with pytest.raises(ValueError, match=r"to take and give 4 rows, got inputs of shapes \[\(3, 4"):
+        assert_equals_single_examples(model, rows)
 
 
 class Film(layers.Layer):

@@ -134,7 +134,7 @@ def frozen_coupling():
 
 def test_what_is_unfrozen_before_fit_is_refused_in_fit():
     coupling, model = frozen_coupling()
-    private = made(model)
+    private = made(model, engine="book_keeping")
     coupling.trainable = True  # Keras reads it in compile
     with pytest.raises(ValueError, match="per-example independence can be proved"):
         fitted(compiled(private))
@@ -144,7 +144,7 @@ def test_what_is_unfrozen_before_fit_is_refused_in_fit():
 @pytest.mark.slow
 def test_what_is_unfrozen_between_two_fits_is_refused_in_the_second():
     coupling, model = frozen_coupling()
-    private = made(model)
+    private = made(model, engine="book_keeping")
     fitted(private, epochs=1)
     made_before = private.ledger.updates
     coupling.trainable = True
@@ -157,7 +157,7 @@ def test_what_is_unfrozen_between_two_fits_is_refused_in_the_second():
 
 def test_the_refusal_names_the_operation_its_layer_and_what_to_do():
     coupling, model = frozen_coupling()
-    private = made(model)
+    private = made(model, engine="book_keeping")
     coupling.trainable = True
     with pytest.raises(ValueError) as caught:
         fitted(compiled(private))

@@ -282,16 +282,19 @@ def test_layers_that_draw_one_size_for_a_physical_batch_are_proved(layer):
     assert "proved from the graph" in " ".join(private.privacy_statement().split())
 
 
+class Late(keras.Model):
+    """Knows no shapes before it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.held, self.head = Transposed(), layers.Dense(3)
+
+    def call(self, x):
+        return self.head(self.held(x))
+
+
 def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(data):
-    class Late(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.held, self.head = Transposed(), layers.Dense(3)
-
-        def call(self, x):
-            return self.head(self.held(x))
-
-    private = made(Late())
+    private = made(Late(), engine="book_keeping")
     private.compile("sgd", "mse")
     with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
         private.fit(data[0], data[0][:, :3], verbose=0)

@@ -4,10 +4,10 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
-from tfdpnorm.gradients.refusals import refusal_of_engine
+from tfdpnorm.gradients.refusals import is_of_engine, refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.call_context import as_called, context_of_call
-from tfdpnorm.keras_compat.graphs import operation_count, read_since
+from tfdpnorm.keras_compat.graphs import computed_from_arguments, operation_count, read_since
 from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.walk import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
@@ -16,12 +16,12 @@ from tfdpnorm.layers import PublicMomentsLayer
 class FallbackRule(Rule):
     """Runs the layer once more for each row, and back from the gradient of its output.
 
-    Works for any layer with per-example independence, at the cost of rows x weights numbers. A
-    layer that draws random numbers draws them again; the gradient is then that of the second draw,
-    clipped by its own norm.
+    Works for any layer with per-example independence, at the cost of rows x weights numbers. Of the
+    arguments each row gets its own part of those that are computed from the examples, and the whole
+    of all others: a table may have as many entries as there are rows. A layer that draws random
+    numbers draws them again; the gradient is then that of the second draw, clipped by its own norm.
     """
 
-    splits_by_size = True
     runs_own_call = True
 
     def applies(self, layer):
@@ -40,8 +40,21 @@ class FallbackRule(Rule):
         variables = [v for v in own_weights(layer) if v.trainable]
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
-        in_rows = [tf.is_tensor(x) and x.shape.rank and x.shape[0] == count for x in flat]
-        whole = [x.shape for x in tf.nest.flatten(arguments[0]) if x.shape[:1] != [count]]
+        in_rows = [bool(tf.is_tensor(x) and x.shape.rank and x.shape[0] == count) for x in flat]
+        of_examples = computed_from_arguments(flat)
+        if not any(of_examples):  # they are eager, or all from outside of the graph
+            first = len(tf.nest.flatten(arguments[0]))
+            of_examples = [i < first for i in range(len(flat))]
+            if first > 1 or any(in_rows[first:]):
+                raise refusal_of_engine(
+                    f"Expected a call of layer {layer.name!r}, which has several arguments of "
+                    f"{count} entries and no gradient rule, within a tf.function whose arguments "
+                    "are the examples, got one in eager mode, where nothing says which of them are "
+                    "of the examples",
+                    'Use tf.function or run_eagerly=False, or engine="per_example".',
+                )
+        pairs = list(zip(flat, of_examples, in_rows, strict=True))
+        whole = [tuple(x.shape) for x, of_rows, split in pairs if of_rows and not split]
         if count is None or whole:
             # An input that is not split would let every row see all the others.
             raise refusal_of_engine(
@@ -53,7 +66,7 @@ class FallbackRule(Rule):
             given = iter(row[0])
             rebuilt = [
                 tf.expand_dims(next(given), 0) if split else x
-                for x, split in zip(flat, in_rows, strict=True)
+                for x, split in zip(flat, of_examples, strict=True)
             ]
             inputs, args, kwargs = tf.nest.pack_sequence_as(arguments, rebuilt)
             with (
@@ -61,7 +74,7 @@ class FallbackRule(Rule):
                 tf.GradientTape(watch_accessed_variables=False) as tape,
             ):
                 tape.watch(variables)
-                outputs = _distinct(_called(layer, call, inputs, args, kwargs))
+                outputs = _distinct(_called_again(layer, call, inputs, args, kwargs))
             _check_one_row(layer, outputs, gradients)
             found = tape.gradient(
                 outputs,
@@ -71,7 +84,7 @@ class FallbackRule(Rule):
             )
             return [tf.convert_to_tensor(g) for g in found]
 
-        split = [x for x, is_split in zip(flat, in_rows, strict=True) if is_split]
+        split = [x for x, is_split in zip(flat, of_examples, strict=True) if is_split]
         per_row = map_rows(one, (split, list(gradients), tf.zeros([count])))
         return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]
 
@@ -92,6 +105,23 @@ def _called(layer, call, inputs, args, kwargs):
             'Pass it as an argument of the call, or use engine="per_example".',
         )
     return outputs
+
+
+def _called_again(layer, call, inputs, args, kwargs):
+    """As `_called`, on one row; refused if it fails there, as with what the first call has kept."""
+    try:
+        return _called(layer, call, inputs, args, kwargs)
+    except Exception as error:  # whatever code of the user's raises
+        if is_of_engine(error):
+            raise
+        lines = str(error).strip().splitlines()
+        raise refusal_of_engine(
+            f"Expected layer {layer.name!r}, which has no gradient rule, to run on one row of its "
+            f"arguments as on all of them, got {type(error).__name__}: "
+            f"{''.join(lines[-1:]).strip().rstrip('.')}, as where it uses what an earlier call has "
+            "kept in an attribute",
+            'Compute that in each call, or use engine="per_example".',
+        ) from None
 
 
 def _check_one_row(layer, outputs, gradients):

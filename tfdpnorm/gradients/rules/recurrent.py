@@ -72,6 +72,7 @@ class _RecurrentRule(Rule):
         cell = layer.cell
         input_masks, masks = dropout_masks(layer, inputs, states[0], training, self.gates)
         xs = [_in_order(layer, x) for x in _masked(inputs, input_masks)]
+        given_mask = mask
         mask = None if mask is None else _in_order(layer, mask)
         z = _product(xs, cell.kernel)
         if cell.use_bias:
@@ -87,6 +88,10 @@ class _RecurrentRule(Rule):
         if mask is not None:
             # Keras shows zeros, not h, up to the first step that counts.
             shown = mask if layer.zero_output_for_mask else _any_until_now(mask)
+            if layer.zero_output_for_mask and layer.unroll and layer.return_sequences:
+                # Keras lays the mask over the outputs of unrolled steps as it was given, whichever
+                # way these went. In a loop it turns both.
+                shown = _by_rows(layer, given_mask)
             shown = shown[..., tf.newaxis] if layer.return_sequences else shown[:, -1:]
             output = tf.where(shown, output, tf.zeros_like(output))
         if layer.return_sequences and layer.time_major:
@@ -196,8 +201,12 @@ def _all_steps(step, z, states, mask, unroll):
 
 def _in_order(layer, x):
     """x, [rows, T, ...], with the steps in the order in which the layer takes them."""
-    x = _swapped(x) if layer.time_major else x
+    x = _by_rows(layer, x)
     return tf.reverse(x, [1]) if layer.go_backwards else x
+
+
+def _by_rows(layer, x):
+    return _swapped(x) if layer.time_major else x
 
 
 def _swapped(x):

@@ -11,8 +11,6 @@ class Rule:
     what the gradient of each weight is made of (`contributions`).
     """
 
-    # Whether it splits what it remembered by size: whatever has as many entries as there are rows.
-    splits_by_size = False
     # Whether `forward` runs the layer's own call, in which `tf.stop_gradient` means what it says. A
     # rule may stop gradients that it computes by itself.
     runs_own_call = False

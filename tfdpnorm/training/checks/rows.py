@@ -1,7 +1,6 @@
 """Per-example independence of a model, its loss and its augmentation: the one judge of a run."""
 
 import contextlib
-import traceback
 import warnings
 import weakref
 
@@ -9,7 +8,8 @@ import tensorflow as tf
 
 from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.keras_compat.graphs import cause_of
+from tfdpnorm.keras_compat.graphs import captures_symbols
+from tfdpnorm.training.errors import own_words
 
 _RESTS = "Per-example independence, which clipping rests on: "
 _PROVED = (
@@ -31,6 +31,11 @@ _UNKNOWN_SIZE = "the rows of a physical batch were not known before the step"
 _STOPPED = "the verification stopped at {obstacle}"
 _FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified"
 _NOT_PROBED = {"model": "the shapes of its inputs are not known", "loss": "it was not run"}
+_KEPT = (
+    "Expected the model, its loss and its augmentation to compute in each call what they use, got "
+    "a tensor that an earlier call has kept, in an attribute or a list, and that belongs to the "
+    "graph of that call. A model is called in several graphs: set the attribute anew in each call."
+)
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
     "then says so."
@@ -55,7 +60,7 @@ class RowChecks:
     Args:
         private: `PrivateModel`.
         views: `tfdpnorm.training.step.views.Views` of its rows.
-        engine: `tfdpnorm.gradients.engines.registry.Engine` that computes the clipped sums.
+        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse` of the clipped sums.
         validate: True runs the randomized check, and rejects a step that cannot be verified.
             "probe" goes on if the randomized check ran and found nothing. False does neither, and
             no guarantee holds.
@@ -137,7 +142,7 @@ class RowChecks:
         if self._was_traced(train_function, iterator):
             return
         with _in_its_own_words():
-            train_function.get_concrete_function(iterator)
+            _check_keeps_nothing(train_function.get_concrete_function(iterator))
         self._traced = train_function, weakref.ref(iterator)
 
     def _was_traced(self, train_function, iterator):
@@ -161,7 +166,7 @@ class RowChecks:
         """
         if self._private.statistics == "lot":
             return False
-        ledger, engine = self._private.ledger, self._engine
+        ledger, engine = self._private.ledger, self._engine.now
         if self._validate is False:
             self._void(_SWITCHED_OFF)
             return proof is not None and not proof.holds
@@ -207,6 +212,11 @@ class RowChecks:
             self._not_probed.pop(part, None)
 
 
+def _check_keeps_nothing(function):
+    if captures_symbols(function):
+        raise ValueError(_KEPT)
+
+
 @contextlib.contextmanager
 def _in_its_own_words():
     """Context in which what this library refuses is raised as it was worded.
@@ -216,17 +226,10 @@ def _in_its_own_words():
     try:
         yield
     except Exception as error:
-        cause = cause_of(error)
-        if cause is error or not is_ours(cause):
+        cause = own_words(error)
+        if cause is error or cause is None:
             raise
         raise cause from None
-
-
-def is_ours(error):
-    """Whether code of this library has raised an error."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    module = frames[-1][0].f_globals["__name__"]
-    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def check_proof(proof, engine, validate):

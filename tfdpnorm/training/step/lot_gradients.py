@@ -51,7 +51,7 @@ class LotGradients:
         streams: `tfdpnorm.training.step.streams.Streams` of the model.
         views: `tfdpnorm.training.step.views.Views`.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        engine: `tfdpnorm.gradients.engines.registry.Engine`.
+        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
             `tfdpnorm.gradients.rounded_sums`).
@@ -72,7 +72,7 @@ class LotGradients:
         self._plan = plan
         self._noised_statistics = NoisedStatistics(model, plan)
         self._loss = None
-        self._clipped_sum = None
+        self._optimizer = None
         self._physical = None
 
     def compile(self, optimizer, loss, conclude):
@@ -86,10 +86,8 @@ class LotGradients:
         Raises:
             ValueError: for an optimizer that the engine cannot work for.
         """
-        self._loss = loss
-        self._clipped_sum = self.engine.bind(
-            self._model, optimizer, self._streams.rows_mix, self.views.count
-        )
+        self._loss, self._optimizer = loss, optimizer
+        self._engine_sum()  # which may refuse the optimizer
         self._physical = PhysicalBatches(conclude)
 
     def clipped(self, lot):
@@ -115,26 +113,32 @@ class LotGradients:
             del y, sample_weight, mask
             return self.views(x)
 
-        if self.views.augmentations and not self.engine.can_be_proved:
-            # They see the whole batch, whatever the engine does with the rows afterwards.
-            views_of = self._physical.of_rows(views_of, lot, public)
+        def summed_by_engine():
+            unreached.clear()
+            engine, clipped_sum = self.engine.now, self._engine_sum()
+            viewed = views_of
+            if self.views.augmentations and not engine.can_be_proved:
+                # They see the whole batch, whatever the engine does with the rows afterwards.
+                viewed = self._physical.of_rows(views_of, lot, public)
 
-        def physical_sum(rows, **options):
-            x, y, sample_weight, mask = rows
-            loss_fn = self._loss_fn(x, mask, statistics)
-            rows = (views_of(*rows), y, sample_weight, mask)
-            if self.engine.takes_unreached:
-                options = {**options, "unreached": unreached}
-            return self._clipped_sum(loss_fn, rows, measured, clipping, **options)
+            def physical_sum(rows, **options):
+                x, y, sample_weight, mask = rows
+                loss_fn = self._loss_fn(x, mask, statistics)
+                rows = (viewed(*rows), y, sample_weight, mask)
+                if engine.takes_unreached:
+                    options = {**options, "unreached": unreached}
+                return clipped_sum(loss_fn, rows, measured, clipping, **options)
 
-        physical_sum = self._physical.clipped_sum(
-            physical_sum,
-            lot,
-            public,
-            measured,
-            can_be_proved=self.engine.can_be_proved,
-            reads_rows=weights_are_in_the_graph_of_layers(self._model),
-        )
+            return self._physical.clipped_sum(
+                physical_sum,
+                lot,
+                public,
+                measured,
+                can_be_proved=engine.can_be_proved,
+                reads_rows=weights_are_in_the_graph_of_layers(self._model),
+            )
+
+        physical_sum = self.engine.summed(summed_by_engine, lot.mask.shape[1])
         total = sum_over_lot(physical_sum, lot)
 
         def row_moments(x, y, sample_weight, mask):
@@ -173,6 +177,10 @@ class LotGradients:
             shrinks=self._streams.shrinks,
             noised_statistics=self._noised_statistics,
         )
+
+    def _engine_sum(self):
+        rows_mix, count = self._streams.rows_mix, self.views.count
+        return self.engine.now.bind(self._model, self._optimizer, rows_mix, count)
 
     def _loss_parts(self, y, predictions, weights):
         """The loss of each row, and a list of it by outputs: none for a plain function."""

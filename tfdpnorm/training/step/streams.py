@@ -14,6 +14,7 @@ from tfdpnorm.layers import (
     record_pass,
     use_pass,
 )
+from tfdpnorm.layers.calls_with_public_moments import called_with_public_moments
 from tfdpnorm.training.step.shown import Shown
 
 
@@ -133,7 +134,7 @@ class Streams:
             return self.model(x, training=training)
         if statistics is not None:
             with use_pass(statistics):
-                return self.model(x, training=training)
+                return called_with_public_moments(self.model, x, training)
         if self.mode == "lot" and training:
             return self._joint(x, training, self._row_weights(mask))
         return self._each_with_public_rows(x, training)
@@ -141,7 +142,7 @@ class Streams:
     def _recorded(self, rows, training, row_weights=None):
         statistics = PublicStatistics()
         with record_pass(statistics, row_weights):
-            self.model(rows, training=training)
+            called_with_public_moments(self.model, rows, training)
         return statistics
 
     def _row_weights(self, mask):
@@ -154,7 +155,8 @@ class Streams:
     def _joint(self, x, training, row_weights=None):
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         with joint_pass(row_weights):
-            predictions = self.model(_joined(x, self.public_batch), training=training)
+            rows = _joined(x, self.public_batch)
+            predictions = called_with_public_moments(self.model, rows, training)
         shown = Shown.of(predictions, [])
         return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()
 

@@ -45,7 +45,6 @@ class Traced(NamedTuple):
         per_example: How many entries of its first axis belong to one example.
         gradient: Number of the gradient by it, among all that are claimed of; None for others.
         tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
-        may_be_free: See `Claim`.
     """
 
     what: str
@@ -53,7 +52,6 @@ class Traced(NamedTuple):
     per_example: int
     gradient: int | None = None
     tap: object = None
-    may_be_free: bool = True
 
 
 def prove_training(model, loss, x, y, *, make_forward=None, **options):
@@ -211,10 +209,7 @@ def prove_pass(graph, kept, examples, public=()):
     seen = _claimed(kept)
     tensors = [t.tensor for t in seen]
     found = verdicts_of(graph, examples, tensors, public)
-    claims = [
-        Claim(t.what, t.per_example, v, may_be_free=t.may_be_free)
-        for t, v in zip(seen, found.verdicts, strict=True)
-    ]
+    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, found.verdicts, strict=True)]
     for i, each in enumerate(seen):
         if each.gradient is not None and not claims[each.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
@@ -272,12 +267,7 @@ def _claimed(kept):
             found.append(Traced(f"the gradient by what {layer} gives", b, rows))
         if reached:
             what = f"what the rule of {layer} remembers"
-            count = tap.watched[0].shape[:1] if tap.rule.splits_by_size else None
-            found += [
-                # What the rule takes for rows has to be of rows.
-                Traced(what, value, rows, may_be_free=value.shape[:1] != count)
-                for value in remembered_tensors(tap.remembered)
-            ]
+            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
     return found
 
 

@@ -1,0 +1,80 @@
+"""Masked steps of recurrent layers, in every way that Keras runs them, against single examples."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.looped_reference import looped_sum, relative_error
+from tfdpnorm.gradients import book_keeping
+
+layers = keras.layers
+STEPS, FEATURES, UNITS = 5, 3, 2
+# First, middle and last steps that do not count; all of them; and none.
+MASK = [[0, 0, 1, 1, 1], [1, 1, 0, 1, 1], [1, 1, 1, 0, 0], [0, 1, 0, 0, 1], [0] * 5, [1] * 5]
+
+
+class Masked(keras.Model):
+    """A recurrent layer on pairs of sequences and masks, [rows, steps, ...] each."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def call(self, inputs):
+        x, mask = inputs
+        mask = tf.cast(mask, tf.bool)
+        if getattr(self.layer, "time_major", False):
+            y = self.layer(tf.transpose(x, [1, 0, 2]), mask=tf.transpose(mask))
+            return tf.transpose(y, [1, 0, 2]) if self.layer.return_sequences else y
+        return self.layer(x, mask=mask)
+
+
+def assert_equals_single_examples(layer):
+    rng = np.random.default_rng(0)
+    model, count = Masked(layer), len(MASK)
+    x = rng.normal(size=(count, STEPS, FEATURES)).astype(np.float32)
+    inputs = (tf.constant(x), tf.constant(MASK, tf.float32))
+    model(inputs)
+    for weight in model.trainable_variables:
+        weight.assign(rng.normal(size=weight.shape))
+    # Another number for each output, so that none stands for another.
+    numbers = tf.constant(rng.normal(size=model(inputs).shape[1:]), tf.float32)
+
+    def loss_fn(x, y, sample_weight):
+        outputs = model(x, training=True)
+        losses = tf.reduce_sum(tf.square(outputs - numbers), list(range(1, outputs.shape.rank)))
+        return losses * sample_weight, outputs
+
+    rows = (inputs, tf.zeros([count]), tf.ones([count]), np.ones(count, np.float32))
+    for clip in (0.5, 1e6):
+        actual = book_keeping(model, loss_fn, rows, model.trainable_variables, clip)
+        expected = looped_sum(loss_fn, rows, model.trainable_variables, clip)
+        assert relative_error([g.numpy() for g in actual.gradients], expected) < 1e-5
+        np.testing.assert_allclose(actual.predictions, loss_fn(*rows[:3])[1], atol=1e-5)
+
+
+@pytest.mark.slow_cases("True-GRU", "False-LSTM", "False-GRU", "False-SimpleRNN")
+@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
+@pytest.mark.parametrize("unroll", [True, False])
+def test_masked_steps_equal_single_examples(unroll, kind):
+    names = ("return_sequences", "go_backwards", "zero_output_for_mask")
+    for values in itertools.product((False, True), repeat=3):
+        options = dict(zip(names, values, strict=True), unroll=unroll)
+        if unroll and options["zero_output_for_mask"] and not options["return_sequences"]:
+            continue  # Keras itself fails
+        assert_equals_single_examples(kind(UNITS, **options))
+
+
+@pytest.mark.slow_cases("False")
+@pytest.mark.parametrize("unroll", [True, False])
+def test_other_ways_through_the_steps_equal_single_examples(unroll):
+    options = dict(unroll=unroll, return_sequences=True)
+    backwards = dict(options, go_backwards=True, zero_output_for_mask=True)
+    assert_equals_single_examples(layers.SimpleRNN(UNITS, time_major=True, **backwards))
+    assert_equals_single_examples(layers.GRU(UNITS, reset_after=False, **backwards))
+    assert_equals_single_examples(layers.LSTM(UNITS, implementation=1, **backwards))
+    assert_equals_single_examples(layers.Bidirectional(layers.LSTM(UNITS, **options)))
+    assert_equals_single_examples(layers.Bidirectional(layers.SimpleRNN(UNITS, unroll=unroll)))

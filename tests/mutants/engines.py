@@ -1,0 +1,94 @@
+"""Mutants of the choice of an engine, and of vectorising."""
+
+from tests.mutants.mutant import Mutant, tests_in
+
+_ENGINE = "tfdpnorm/training/step/engine_in_use.py"
+_MAP = "tfdpnorm/gradients/map_rows.py"
+_VECTORISING = tests_in(
+    "tests/gradients/engines/test_per_example.py",
+    "test_of_a_failed_vectorisation_nothing_is_left_in_the_graph",
+)
+
+_WRAPPED = tests_in(
+    "tests/training/step/test_public_moments_in_wrappers.py",
+    "test_it_trains_as_the_layer_over_all_steps_does",
+)
+
+MUTANTS = (
+    Mutant(
+        "examples-along-another-axis-are-not-split",
+        "tfdpnorm/gradients/rules/fallback.py",
+        (("zip(flat, of_examples, in_rows, strict=True))", "zip(flat, in_rows, in_rows))"),),
+        "A layer without a rule shows each example all the others.",
+        tests_in(
+            "tests/gradients/rules/test_fallback_rule.py",
+            "test_examples_along_another_axis_of_an_argument_are_refused",
+        ),
+    ),
+    Mutant(
+        "tensors-of-other-graphs-are-no-refusal",
+        "tfdpnorm/training/checks/rows.py",
+        (("    if captures_symbols(function):", "    if False:"),),
+        "The ledger counts an update that fails before it has computed anything.",
+        tests_in(
+            "tests/training/checks/test_engine_in_use.py",
+            "test_what_was_kept_from_another_graph_is_refused_in_one_sentence",
+        ),
+    ),
+    Mutant(
+        "moments-of-each-step",
+        "tfdpnorm/keras_compat/wrappers.py",
+        (("        all_steps_at_once(time_distributed),\n        exch", "        exch"),),
+        "Public-batch normalisation inside TimeDistributed cannot be trained.",
+        _WRAPPED,
+    ),
+    Mutant(
+        "half-a-vectorised-loop-is-run",
+        _MAP,
+        (
+            (
+                "traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))",
+                "[tf.vectorized_map(one, rows)]\n            rows, apart = apart, lambda x: x",
+            ),
+        ),
+        "What a failed vectorisation left in the graph changes state, or fails, in each step.",
+        _VECTORISING,
+    ),
+    Mutant(
+        "vectorising-fails-by-a-few-errors-only",
+        _MAP,
+        (
+            (
+                "        except Exception as error:  # converters",
+                "        except (NotImplementedError, TypeError, ValueError) as error:  #",
+            ),
+        ),
+        "Losses with loops of their own, as that of CTC, cannot be trained.",
+        _VECTORISING,
+    ),
+    Mutant(
+        "an-engine-that-was-asked-for-is-changed",
+        _ENGINE,
+        (
+            (
+                "        self._may_change = may_change and engine.takes_unreached\n",
+                "        self._may_change = engine.takes_unreached\n",
+            ),
+        ),
+        "A step takes several times as long, and another engine than the one that was asked for.",
+        tests_in(
+            "tests/training/checks/test_engine_in_use.py",
+            "test_an_engine_that_was_asked_for_is_kept",
+        ),
+    ),
+    Mutant(
+        "rows-apart-are-not-checked",
+        _ENGINE,
+        (("            raise (again if", "            return None\n            raise (again if"),),
+        "A step is made although neither engine has passed its checks.",
+        tests_in(
+            "tests/training/checks/test_engine_in_use.py",
+            "test_what_no_engine_takes_is_refused_and_the_engine_is_what_it_was",
+        ),
+    ),
+)
