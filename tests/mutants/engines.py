@@ -16,6 +16,23 @@ _WRAPPED = tests_in(
 
 MUTANTS = (
     Mutant(
+        "rows-of-several-shapes-are-stacked",
+        _MAP,
+        (("            _check_shapes_of_rows(apart.graph)\n", ""),),
+        "The first update fails as it runs, after it was entered in the ledger.",
+        tests_in(
+            "tests/gradients/engines/test_per_example.py",
+            "test_rows_of_several_shapes_are_taken_one_after_the_other",
+        ),
+    ),
+    Mutant(
+        "true-classes-are-taken-for-drawn-ones",
+        "tfdpnorm/audit/row_independence/proof/rules/candidates.py",
+        (("    return [FREE, rows, FREE]", "    return [FREE, FREE, FREE]"),),
+        "What depends on the classes of examples counts as public.",
+        ("tests/audit/row_independence/proof/test_candidates.py",),
+    ),
+    Mutant(
         "examples-along-another-axis-are-not-split",
         "tfdpnorm/gradients/rules/fallback.py",
         (("zip(flat, of_examples, in_rows, strict=True))", "zip(flat, in_rows, in_rows))"),),

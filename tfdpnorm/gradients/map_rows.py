@@ -10,6 +10,8 @@ import tensorflow as tf
 from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.vectorization import right_converters
 
+_STACK_OF_ROWS = "/pfor/TensorArrayV2Stack/TensorListStack"
+
 
 def map_rows(one, rows):
     """Applies a function to each row and stacks the results: vectorised, or row after row.
@@ -31,6 +33,7 @@ def map_rows(one, rows):
     with _quiet_vectorization():
         try:
             apart = traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))
+            _check_shapes_of_rows(apart.graph)
         except Exception as error:  # converters of TensorFlow raise whatever their code runs into
             # If the function itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
@@ -74,6 +77,18 @@ def _is_of_vectorization(error):
     """Whether an error comes out of what vectorises operations, not of what they are."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any("parallel_for" in file for file in files)
+
+
+def _check_shapes_of_rows(graph):
+    """Refuses what is stacked though it may have another shape for each row, as in `tf.where`.
+
+    An operation without a converter is run row after row, which shows only as it runs.
+    """
+    for op in graph.get_operations():
+        of_each = op.type == "TensorListStack" and op.name.endswith(_STACK_OF_ROWS)
+        if of_each and not op.outputs[0].shape[1:].is_fully_defined():
+            name = op.name.removesuffix(_STACK_OF_ROWS)
+            raise NotImplementedError(f"{name} may have another shape for each row")
 
 
 def _at_least_one_row(rows):

@@ -362,3 +362,15 @@ def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, err
         found = tf.function(lambda *rows: map_rows(lambda row: 2.0 * row[0], rows))(*rows)
     np.testing.assert_array_equal(found, 2.0 * rows[0])
     assert made_by_failing.numpy() == 0.0
+
+
+def test_rows_of_several_shapes_are_taken_one_after_the_other():
+    """Vectorised they would fail as they run: no converter knows how long each row will be."""
+    rows = (tf.constant([[1.0, -2.0, 3.0], [-4.0, -5.0, 6.0]]), tf.ones([2]))
+
+    def one(row):
+        return tf.reduce_sum(tf.square(tf.gather_nd(row[0], tf.where(row[0] > 0))))
+
+    with pytest.warns(UserWarning, match="row after row.*Where may have another shape"):
+        found = tf.function(lambda *rows: map_rows(one, rows))(*rows)
+    np.testing.assert_array_equal(found, [10.0, 36.0])

@@ -99,9 +99,18 @@ def squares(y, predictions):
     return tf.reduce_sum(tf.square(tf.cast(y, tf.float32) - predictions[:, :LABELS]), -1)
 
 
+def nonzero_squares(y, predictions):
+    """The rows of a sparse tensor, which have as many entries as are not zero."""
+    kept = tf.where(predictions > 0, predictions, 0.0)
+    squared = tf.sparse.map_values(tf.square, tf.sparse.from_dense(kept))
+    sums = tf.sparse.reduce_sum(squared, 1)
+    return tf.ensure_shape(sums, [predictions.shape[0]]) + squares(y, predictions)
+
+
 CASES = {
     "ctc": (words, ctc, "ctc_loss"),
     "ctc of Keras": (words, ctc_of_keras, "takes examples by index"),
+    "rows of several shapes": (Attending, nonzero_squares, "read tensors that are arguments"),
     "kept keys": (Attending, squares, "read tensors that are arguments of its call"),
     "kept keys in a loop": (Decoding, squares, "read tensors that are arguments of its call"),
 }
@@ -122,7 +131,7 @@ def made(model, loss, **settings):
 
 
 @pytest.mark.filterwarnings("ignore:Per-example")
-@pytest.mark.slow_cases("ctc of Keras", "kept keys")
+@pytest.mark.slow_cases("ctc of Keras", "kept keys", "rows of several shapes")
 @pytest.mark.parametrize("name", CASES)
 def test_what_book_keeping_cannot_take_is_trained_apart_and_its_sum_is_right(name):
     make, loss, why = CASES[name]
@@ -150,7 +159,9 @@ def test_what_book_keeping_cannot_take_is_trained_apart_and_its_sum_is_right(nam
 
 
 @pytest.mark.filterwarnings("ignore:Per-example")
-@pytest.mark.slow_cases("ctc of Keras", "kept keys", "kept keys in a loop")
+@pytest.mark.slow_cases(
+    "ctc of Keras", "kept keys", "kept keys in a loop", "rows of several shapes"
+)
 @pytest.mark.parametrize("name", CASES)
 def test_an_engine_that_was_asked_for_is_kept(name):
     make, loss, why = CASES[name]
@@ -159,6 +170,22 @@ def test_an_engine_that_was_asked_for_is_kept(name):
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(caught.value) and 'engine="per_example"' in str(caught.value)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
+
+
+@pytest.mark.filterwarnings("ignore:Per-example", "ignore:engine=None")
+def test_sampled_candidates_train():
+    """They are drawn from a public distribution, whatever the true classes are."""
+    weights = tf.Variable(tf.random.normal([SYMBOLS, 3]), trainable=False)
+
+    def sampled(y, predictions):
+        classes = tf.cast(y[:, :1], tf.int64)
+        return tf.nn.sampled_softmax_loss(
+            weights, tf.zeros([SYMBOLS]), classes, predictions, 2, SYMBOLS
+        )
+
+    private = made(keras.Sequential([layers.Flatten(), layers.Dense(3)]), sampled)
+    private.fit(*rows_of(), verbose=0)
+    assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
 def test_what_no_engine_takes_is_refused_and_the_engine_is_what_it_was():

@@ -1,6 +1,7 @@
 """The rules, one module for each family of operations."""
 
 from tfdpnorm.audit.row_independence.proof.rules import (
+    candidates,
     control_flow,
     elementwise,
     images,
@@ -16,5 +17,5 @@ from tfdpnorm.audit.row_independence.proof.rules import (
 )
 
 # Imported to register themselves.
-del control_flow, elementwise, images, lists, lookups, losses, normalization, products
+del candidates, control_flow, elementwise, images, lists, lookups, losses, normalization, products
 del reductions, shapes, slices, state
