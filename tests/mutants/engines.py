@@ -16,6 +16,20 @@ _WRAPPED = tests_in(
 
 MUTANTS = (
     Mutant(
+        "memory-that-is-written-in-place-is-free",
+        "tfdpnorm/audit/row_independence/proof/proof.py",
+        (("        verdicts = [shared] * len(verdicts)\n", ""),),
+        "An example that was written into a constant moves the gradients of all others.",
+        ("tests/audit/row_independence/proof/test_in_place.py",),
+    ),
+    Mutant(
+        "state-keeps-what-is-written-in-place",
+        "tfdpnorm/audit/row_independence/proof/proof.py",
+        (("        walk.faults += [shared] if is_kept else []\n", ""),),
+        "A variable that is released without noise holds an example.",
+        ("tests/audit/row_independence/proof/test_in_place.py",),
+    ),
+    Mutant(
         "rows-of-several-shapes-are-stacked",
         _MAP,
         (("            _check_shapes_of_rows(apart.graph)\n", ""),),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfdpnorm.audit.row_independence.proof import rules
+from tfdpnorm.audit.row_independence.proof.in_place import in_place
 from tfdpnorm.audit.row_independence.proof.verdicts import FREE, Mixed, Rows
 from tfdpnorm.audit.row_independence.proof.walk import Walk
 from tfdpnorm.keras_compat.graphs import traced
@@ -173,6 +174,10 @@ def verdicts_of(graph, examples, tensors=None, public=()):
     walk = Walk(examples)
     found = iter(walk.run(graph, [captured.get(id(t), Rows(0)) for t in graph.inputs], inside))
     verdicts = [next(found) if tf.is_symbolic_tensor(t) else FREE for t in tensors]
+    shared, is_kept = in_place(graph)
+    if shared is not None:
+        verdicts = [shared] * len(verdicts)
+        walk.faults += [shared] if is_kept else []
     faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
     operations = len(graph.get_operations())
     return Found(verdicts, faults, operations)
