@@ -32,7 +32,7 @@ def start(run_dir, resume=False):
             model, num_examples=12, expected_batch_size=4, steps=STEPS, l2_norm_clip=1.0,
             noise_multiplier=1.0, delta=1e-3, run_dir=run_dir, resume=resume, checkpoint_every=2,
         )  # fmt: skip
-    private.compile(keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
+    private.compile(keras.optimizers.Adam(0.1), "mse")
     return private
 
 

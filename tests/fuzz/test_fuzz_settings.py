@@ -145,7 +145,7 @@ def prepared(settings, run_dir=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         private = make_private(model, run_dir=run_dir, **settings)
-    private.compile(keras.optimizers.SGD(RATE), "mse", run_eagerly=True)
+    private.compile(keras.optimizers.SGD(RATE), "mse")
     return private
 
 

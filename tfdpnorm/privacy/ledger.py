@@ -456,6 +456,16 @@ class PrivacyLedger:
             self._append({"kind": kind, field: sentence})
             self._sentences[kind] = (*self._sentences[kind], sentence)
 
+    def spent(self):
+        """Returns the Gaussian mechanisms that looked at training examples so far.
+
+        Returns:
+            A tuple of (sampling rate, noise multiplier, count).
+        """
+        plan = self._plan
+        asked = self._queries.mechanisms(disjoint=False, whole_plan=False)
+        return ((plan.sampling_rate, plan.noise_multiplier, self._updates), *asked)
+
     def _formula(self, plan, *, whole_plan):
         asked = self._queries.mechanisms(
             disjoint=False, whole_plan=whole_plan or self._search is not None
