@@ -79,6 +79,29 @@ def test_a_training_that_fails_is_an_error(tmp_path, capfd):
     assert "broken" in capfd.readouterr().err
 
 
+def test_an_interrupt_that_became_another_error_is_one(tmp_path, capfd):
+    """As in tf.nest.flatten. An error that comes without Ctrl-C is none."""
+
+    def train(alive):
+        alive()
+        try:
+            time.sleep(0 if (tmp_path / "interrupted").exists() else 60)
+        except KeyboardInterrupt:
+            (tmp_path / "interrupted").touch()
+            raise AttributeError("keys") from None
+
+    only = dict(kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",))
+    assert kill_until_done(train, **only).by_kind == {"ctrl_c as another error": 1}
+    assert "AttributeError: keys" in capfd.readouterr().err
+
+    def fails(alive):
+        alive()
+        raise AttributeError("keys")
+
+    with pytest.raises(RuntimeError, match="Expected the training to succeed after 1 kills"):
+        kill_until_done(fails, **only)
+
+
 def test_the_witness_keeps_every_line(tmp_path):
     assert Witness(tmp_path / "seen").seen() == []
     for update, release in ((1, "a"), (2, "a"), (1, "a")):

@@ -14,7 +14,7 @@ SIGNALS = {"kill": signal.SIGKILL, "ctrl_c": signal.SIGINT}
 INTERRUPTIONS = (*SIGNALS, "exception", "full_disk")
 """All of them; the training brings the others about by itself, told by a `Harm`."""
 
-_INTERRUPTED = 3  # exit code
+_FAILED, _INTERRUPTED = 1, 3  # exit codes
 _PATIENCE = 30.0  # seconds that a process has to end after Ctrl-C
 
 
@@ -97,6 +97,10 @@ def kill_until_done(train, *, kills, longest_life, rng, echo=lambda line: None, 
         _, status = os.waitpid(child, 0)
         os.close(reading)
         code = os.waitstatus_to_exitcode(status)
+        if kind == "ctrl_c" and code == _FAILED:
+            # TensorFlow's C++ code (tf.nest) makes another error of a KeyboardInterrupt. What it
+            # was is on standard error; an error of the training's own comes again uninterrupted.
+            kind, code = "ctrl_c as another error", _INTERRUPTED
         if kind is not None and code in (-signal.SIGKILL, -signal.SIGINT, _INTERRUPTED):
             killed[kind] += 1
             echo(f"  interrupted {killed.total()}: {kind}")
@@ -135,7 +139,7 @@ class Witness:
 
 def _live(train, alive):
     """Runs the training in the child process; never returns."""
-    code = 1
+    code = _FAILED
     # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
