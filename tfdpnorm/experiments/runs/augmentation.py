@@ -15,11 +15,10 @@ def augmentations(count, shape, views="moved"):
     """Returns what makes the views of images for `make_private`; None for the image alone.
 
     "moved": a list of functions. The first view is the image itself; in the others it is moved by a
-    pixel, along one axis or both, and mirrored at the border. They are the same at every update,
-    and have nothing to hide.
+    pixel, along one axis or both, and mirrored at the border. They are the same at every update.
 
-    "random": a layer, `RandomCropAndFlip`, for every view, also for a single one. What it draws for
-    an image follows from the run's secret key, the update and the place in the lot.
+    "random": a layer, `RandomCropAndFlip`, for every view, also for a single one. What it draws
+    depends on no image, and need not be secret.
 
     Args:
         count: How many; of "moved" one of `tfdpnorm.experiments.parts.MULTIPLICITIES`.
