@@ -139,7 +139,7 @@ MUTANTS = (
         "Updates by hand pass for those that an interrupted execution had announced.",
         tests_in(
             "tests/training/test_what_leaves_a_step.py",
-            "test_the_function_that_an_interrupted_fit_left",
+            "TestStepsByHand::test_the_function_that_an_interrupted_fit_left",
         ),
     ),
 )
