@@ -6,6 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.gradients.refusals import is_of_engine
+from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.walk import sublayers
 from tfdpnorm.training.errors import own_words
 
@@ -63,7 +64,7 @@ class EngineInUse:
             # The first, unless its remedy is what was tried.
             raise (again if again is not None and is_of_engine(refused) else refused) from None
         self.said = _price(self._model, refused, rows and rows * self._views.count)
-        warnings.warn(self.said, stacklevel=2)
+        _warn(self.said)
         return result
 
     def check_rows_can_be_apart(self):
@@ -96,6 +97,11 @@ def splits_texts(layer):
 def layers_of(part):
     """Returns a layer or model and all layers inside it; nothing for a plain function."""
     return (part, *sublayers(part)) if isinstance(part, keras.layers.Layer) else ()
+
+
+@as_written
+def _warn(sentence):
+    warnings.warn(sentence, stacklevel=2)
 
 
 def _price(model, refused, rows):
