@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.data import PoissonBatches
+from tfdpnorm.data import PoissonBatches, poisson_batches
 from tfdpnorm.privacy import read_ledger
 
 STEPS, AT_ONCE, FAILS_AT = 12, 4, 6  # within the second execution of four updates
@@ -211,11 +211,16 @@ def test_a_callback_that_fails_leaves_nothing_uncounted(begun, data, seen, when)
 def test_steps_by_hand_after_an_interrupt_have_noise_of_their_own(begun, data, seen):
     """Without a guarantee, and yet the noise on both sides must not cancel.
 
-    In eager steps, where nothing that comes after the interrupt was made yet.
+    In eager steps, where nothing that comes after the interrupt was made yet, and outside of the
+    ledger, which passes over the numbers of updates that it has announced.
     """
     private = begun("eager")
-    interrupt(private, data)
-    private.train_on_batch(data[0][:4], data[1][:4])
+    batches = poisson_batches(*data, expected_batch_size=private.plan.expected_batch_size)
+    batches = iter(batches.as_dataset(private.slots))
+    with pytest.raises((KeyboardInterrupt, tf.errors.OpError)):
+        for _ in range(FAILS_AT):
+            private.train_step(next(batches))
+    private.train_step(next(batches))
     assert len(seen) == FAILS_AT + 1
     assert not private.ledger.guarantee_holds
     check_no_noise_is_shared(seen)
