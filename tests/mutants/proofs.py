@@ -391,9 +391,24 @@ MUTANTS = (
     Mutant(
         "what-eager-calls-wrote-stays",
         _INFERENCE,
-        (("            variable.assign(value)\n", ""),),
+        (("                variable.assign(value)\n", ""),),
         "The row stays in the variable after the error.",
         tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
+    ),
+    Mutant(
+        "what-failed-calls-wrote-stays",
+        _INFERENCE,
+        (
+            (
+                "    finally:  # Also after an error: what was written until then would stay.\n",
+                "    finally:\n        pass\n    if True:\n",
+            ),
+        ),
+        "A call by hand that fails keeps a row in a variable that training releases.",
+        tests_in(
+            "tests/training/checks/test_inference.py",
+            "test_eager_calls_that_fail_after_a_write_are_put_back",
+        ),
     ),
     Mutant(
         "metrics-of-inference-may-write",

@@ -106,6 +106,25 @@ def test_eager_calls_are_put_back(training, traced, made, data):
         np.testing.assert_array_equal(one, other)
 
 
+def test_eager_calls_that_fail_after_a_write_are_put_back(made, data):
+    class Fails(keras.layers.Layer):
+        fails = False
+
+        def call(self, x):
+            if self.fails:
+                raise RuntimeError("after the write")
+            return x
+
+    failing = Fails()
+    trained = made(keras.Sequential([Keeps(traced=False), failing]))
+    before = trained.get_weights()
+    failing.fails = True
+    with pytest.raises(RuntimeError, match="after the write"):
+        trained(data[0], training=False)
+    for one, other in zip(before, trained.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_loss_or_a_metric_that_writes_elsewhere_is_refused(made, private, data, cross_entropy):
     elsewhere = tf.Variable(0.0)
     network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])

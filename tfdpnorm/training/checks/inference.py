@@ -29,14 +29,17 @@ def changes_no_variable(model, metrics=()):
     eagerly, begin = tf.executing_eagerly(), operation_count()
     # While these exist, whatever writes a variable has to give it a new buffer.
     before = [(v, v.read_value()) for v in model.variables] if eagerly else []
-    yield
-    own = {id(v.handle) for metric in metrics for v in metric.variables}
+    changed = []
+    try:
+        yield
+    finally:  # Also after an error: what was written until then would stay.
+        own = {id(v.handle) for metric in metrics for v in metric.variables}
+        for variable, value in before:
+            if id(variable.handle) not in own and not _same(value, variable):
+                variable.assign(value)
+                changed.append(f"another value of {variable.name!r}")
     operations = [] if eagerly else current_graph().get_operations()[begin:]
-    changed = [f"{op.type} {op.name!r}" for op, h in changed_by(operations) if id(h) not in own]
-    for variable, value in before:
-        if id(variable.handle) not in own and not _same(value, variable):
-            variable.assign(value)
-            changed.append(f"another value of {variable.name!r}")
+    changed += [f"{op.type} {op.name!r}" for op, h in changed_by(operations) if id(h) not in own]
     if changed:
         raise ValueError(
             f"Expected inference that changes no variable but those of metrics, got {changed[0]}. "
