@@ -34,7 +34,7 @@ _NOT_PROBED = {"model": "the shapes of its inputs are not known", "loss": "it wa
 _KEPT = (
     "Expected the model, its loss and its augmentation to compute in each call what they use, got "
     "a tensor that an earlier call has kept, in an attribute or a list, and that belongs to the "
-    "graph of that call. A model is called in several graphs: set the attribute anew in each call."
+    "graph of that call. A model is called in several graphs: set the attribute again in each call."
 )
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
