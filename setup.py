@@ -88,7 +88,8 @@ setup(
     author="tfdpnorm authors",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
-    packages=find_packages(include=["tfdpnorm", "tfdpnorm.*", "trainers", "trainers.*"]),
+    # Not `trainers`, which is run from a checkout: other packages have that name too.
+    packages=find_packages(include=["tfdpnorm", "tfdpnorm.*"]),
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "gpu": [f"tensorflow[and-cuda]{r}; {stack}" for stack, r in TENSORFLOWS.items()],

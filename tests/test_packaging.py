@@ -56,11 +56,9 @@ def test_version_is_written_once(setup_arguments):
     assert holders == [Path("tfdpnorm/_version.py")]
 
 
-def test_every_folder_with_code_is_packaged(setup_arguments):
+def test_every_folder_of_the_library_is_packaged_and_no_other(setup_arguments):
     folders = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for top in ("tfdpnorm", "trainers")
-        for path in (ROOT / top).rglob("*.py")
+        ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "tfdpnorm").rglob("*.py")
     }
     assert folders == set(setup_arguments["packages"])
 

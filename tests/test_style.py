@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted([*ROOT.glob("tfdpnorm/**/*.py"), *ROOT.glob("trainers/*.py")])
+SOURCES = sorted([*ROOT.glob("tfdpnorm/**/*.py"), *ROOT.glob("trainers/**/*.py")])
 SECTIONS = ("Args:", "Returns:", "Raises:", "Attributes:", "Call arguments:", "Yields:", "Warns:")
 
 

@@ -31,7 +31,6 @@ _PACKAGES = (
     "audit",
     "convert",
     "data",
-    "experiments",
     "gradients",
     "layers",
     "models",

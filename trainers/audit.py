@@ -21,11 +21,11 @@ import sys
 from absl import flags, logging
 
 from tfdpnorm.choices import CANARY_KINDS, STATISTICS
-from tfdpnorm.experiments.knobs import defaults_of
-from tfdpnorm.experiments.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
-from tfdpnorm.experiments.records.store import read_records, write_record
-from tfdpnorm.experiments.spec import AuditSpec
 from tfdpnorm.files import make_folder
+from trainers.knobs import defaults_of
+from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
+from trainers.records.store import read_records, write_record
+from trainers.spec import AuditSpec
 
 FLAGS = flags.FLAGS
 _CHECKS = ("epsilon", "sensitivity", "canaries", "gradient_canaries", "planted")
@@ -112,8 +112,8 @@ def main():
 
 def _epsilon(folder):
     """Audits one step in each mode; returns whether a guarantee was broken."""
-    from tfdpnorm.experiments.report import audits as audit_report
-    from tfdpnorm.experiments.runs import audits
+    from trainers.report import audits as audit_report
+    from trainers.runs import audits
 
     settings = spec_flags.given(AuditSpec)
     given = AuditSpec(**settings)
@@ -141,8 +141,8 @@ def _epsilon(folder):
 
 
 def _canaries(folder):
-    from tfdpnorm.experiments.report import audits as audit_report
-    from tfdpnorm.experiments.runs import audits
+    from trainers.report import audits as audit_report
+    from trainers.runs import audits
 
     count = _given("canaries", 200)
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
@@ -169,8 +169,8 @@ def _canaries(folder):
 
 def _gradient_canaries(folder):
     """Audits one training; the table and the plot are of all such records in the folder."""
-    from tfdpnorm.experiments.report import canaries as canary_report
-    from tfdpnorm.experiments.runs import audits
+    from trainers.report import canaries as canary_report
+    from trainers.runs import audits
 
     count = _given("canaries", _GRADIENT_CANARIES)
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
@@ -201,8 +201,8 @@ def _gradient_canaries(folder):
 
 def _planted(folder):
     """Plants every fault; returns whether one went unseen, or an alarm was false."""
-    from tfdpnorm.experiments.report import planted as planted_report
-    from tfdpnorm.experiments.runs import planted_audits
+    from trainers.report import planted as planted_report
+    from trainers.runs import planted_audits
 
     count = _given("canaries", _GRADIENT_CANARIES)
     defaults = {
@@ -234,8 +234,8 @@ def _given(name, default):
 
 
 def _sensitivity(folder):
-    from tfdpnorm.experiments.report import audits as audit_report
-    from tfdpnorm.experiments.runs import sensitivity_grid
+    from trainers.report import audits as audit_report
+    from trainers.runs import sensitivity_grid
 
     specs = sensitivity_grid.sensitivity_grid(FLAGS.models)
     record = sensitivity_grid.run_grid(
@@ -251,7 +251,7 @@ def _sensitivity(folder):
 
 
 def _show(record, folder):
-    from tfdpnorm.experiments.report import audits as audit_report
+    from trainers.report import audits as audit_report
 
     print(f"{record['cell']}, {record['seconds']:.0f} s. {audit_report.audit_summary(record)}")
     print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")

@@ -7,8 +7,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 
 from absl import app, flags, logging
 
-from tfdpnorm.experiments.parts import CACHE_DIR
 from trainers import spec_flags
+from trainers.parts import CACHE_DIR
 
 FLAGS = flags.FLAGS
 
@@ -91,11 +91,11 @@ def train(spec):
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
     if "dry_run" in FLAGS and FLAGS.dry_run:
-        from tfdpnorm.experiments.runs.dry_run import dry_run
+        from trainers.runs.dry_run import dry_run
 
         print(dry_run(spec, **places))
         return None
-    from tfdpnorm.experiments.registry import run_cell
+    from trainers.registry import run_cell
 
     private = {}
     if "checkpoint_every" in FLAGS:

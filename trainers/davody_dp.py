@@ -12,8 +12,8 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
-from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.spec import ExperimentSpec
+from trainers.davody import cells as davody
+from trainers.spec import ExperimentSpec
 
 FLAGS = flags.FLAGS
 

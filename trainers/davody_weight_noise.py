@@ -12,8 +12,8 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 from absl import flags
 
 from tfdpnorm.choices import PLACEMENTS
-from tfdpnorm.experiments.davody import cells as davody
-from tfdpnorm.experiments.spec import WeightNoiseSpec
+from trainers.davody import cells as davody
+from trainers.spec import WeightNoiseSpec
 
 FLAGS = flags.FLAGS
 

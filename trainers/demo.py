@@ -11,8 +11,8 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments.method.cells import digits_spec
-from tfdpnorm.experiments.method.settings import DIGITS
+from trainers.ours.method_cells import digits_spec
+from trainers.ours.method_settings import DIGITS
 
 FLAGS = flags.FLAGS
 
@@ -27,9 +27,9 @@ def define_flags():
 
 def main():
     """Trains the three networks and shows what they reached."""
-    from tfdpnorm.experiments.registry import run_cell
-    from tfdpnorm.experiments.report import plots, tables
-    from tfdpnorm.experiments.runs.data import load_experiment_data
+    from trainers.registry import run_cell
+    from trainers.report import plots, tables
+    from trainers.runs.data import load_experiment_data
 
     folder = pathlib.Path(FLAGS.output_dir)
     records, curves = [], {}

@@ -10,9 +10,9 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 
 from absl import flags
 
-from tfdpnorm.experiments.records.fields import ACCOUNTING_FIELDS
-from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.files import make_folder
+from trainers.records.fields import ACCOUNTING_FIELDS
+from trainers.records.store import read_records, write_record
 
 FLAGS = flags.FLAGS
 
@@ -26,8 +26,8 @@ def define_flags():
 
 def main():
     """Computes the record, or finds it, and shows it."""
-    from tfdpnorm.experiments.ermis import accounting
-    from tfdpnorm.experiments.report.accounting import accounting_text, plot_accounting
+    from trainers.ermis import accounting
+    from trainers.report.accounting import accounting_text, plot_accounting
 
     folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:

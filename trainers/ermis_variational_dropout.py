@@ -25,9 +25,9 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 from absl import flags
 
 from tfdpnorm.choices import ACCOUNTANTS, CLAIMING_ACCOUNTANTS, READINGS, VARIATIONAL_METHODS
-from tfdpnorm.experiments.ermis import cells as ermis
-from tfdpnorm.experiments.ermis import published
-from tfdpnorm.experiments.spec import VariationalSpec
+from trainers.ermis import cells as ermis
+from trainers.ermis import published
+from trainers.spec import VariationalSpec
 
 FLAGS = flags.FLAGS
 # Of other papers' networks and data.

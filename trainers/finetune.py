@@ -13,8 +13,8 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
-from tfdpnorm.experiments.finetune import cells
-from tfdpnorm.experiments.spec import FinetuneSpec
+from trainers.ours import finetune_cells as cells
+from trainers.spec import FinetuneSpec
 
 FLAGS = flags.FLAGS
 
@@ -46,12 +46,12 @@ def main():
         )
     spec = cells.spec(FLAGS.dataset, **given)
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
-        from tfdpnorm.experiments.runs.export import check_export
+        from trainers.runs.export import check_export
 
         check_export(spec, FLAGS.export_dir, FLAGS.data_dir)
     result = common.train(spec)
     if FLAGS.export_dir is not None and result is not None:
-        from tfdpnorm.experiments.runs.export import export_finetuned
+        from trainers.runs.export import export_finetuned
 
         export_finetuned(spec, result, FLAGS.export_dir, data_dir=FLAGS.data_dir)
 

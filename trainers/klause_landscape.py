@@ -16,10 +16,10 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments.klause.landscape_settings import LandscapeSettings
-from tfdpnorm.experiments.records.fields import LANDSCAPE_FIELDS
-from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.files import make_folder
+from trainers.klause.landscape_settings import LandscapeSettings
+from trainers.records.fields import LANDSCAPE_FIELDS
+from trainers.records.store import read_records, write_record
 
 FLAGS = flags.FLAGS
 _WITH = "with ScaleNorm"
@@ -67,7 +67,7 @@ def _measured(name, path, settings):
 
     import tfdpnorm.models  # noqa: F401  so that saved networks load
     from tfdpnorm.data import load_examples, match_images
-    from tfdpnorm.experiments.runs.landscape import check_network, measure_landscape
+    from trainers.runs.landscape import check_network, measure_landscape
 
     model = keras.models.load_model(path, compile=False)
     examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
@@ -84,7 +84,7 @@ def _measured(name, path, settings):
 
 def _show(folder, names):
     """Writes table and plots of the newest record of each network."""
-    from tfdpnorm.experiments.report import landscape as report
+    from trainers.report import landscape as report
 
     in_time = read_records(folder, fields=LANDSCAPE_FIELDS, newest_last=True)
     found = {record["cell"]: record for record in in_time}

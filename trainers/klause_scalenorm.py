@@ -15,9 +15,9 @@ import math
 
 from absl import flags
 
-from tfdpnorm.experiments.klause import cells as klause
-from tfdpnorm.experiments.knobs import knobs
-from tfdpnorm.experiments.spec import ExperimentSpec, NonPrivateSpec
+from trainers.klause import cells as klause
+from trainers.knobs import knobs
+from trainers.spec import ExperimentSpec, NonPrivateSpec
 
 FLAGS = flags.FLAGS
 _OPTIONS = ("groups", "order", "depth", "width")

@@ -12,10 +12,10 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 
 from absl import flags
 
-from tfdpnorm.experiments.method.cells import mismatch_spec
-from tfdpnorm.experiments.records.fields import SENSITIVITY_FIELDS
-from tfdpnorm.experiments.records.store import read_records, write_record
 from tfdpnorm.files import make_folder
+from trainers.ours.method_cells import mismatch_spec
+from trainers.records.fields import SENSITIVITY_FIELDS
+from trainers.records.store import read_records, write_record
 
 FLAGS = flags.FLAGS
 
@@ -33,7 +33,7 @@ def define_flags():
 
 def main():
     """Trains and measures, or reads the records, and shows the table."""
-    from tfdpnorm.experiments.report.mismatch import mismatch_text
+    from trainers.report.mismatch import mismatch_text
 
     folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:
@@ -47,9 +47,9 @@ def main():
 
 
 def _measured():
-    from tfdpnorm.experiments.method.mismatch import altered_rows
-    from tfdpnorm.experiments.runs.data import load_experiment_data
-    from tfdpnorm.experiments.runs.mismatch import mismatch_record
+    from trainers.ours.mismatch_settings import altered_rows
+    from trainers.runs.data import load_experiment_data
+    from trainers.runs.mismatch import mismatch_record
 
     spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
     data = load_experiment_data(spec, FLAGS.data_dir)

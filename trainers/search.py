@@ -21,9 +21,9 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import registry
-from tfdpnorm.experiments.knobs import defaults_of
-from tfdpnorm.experiments.parts import Search
+from trainers import registry
+from trainers.knobs import defaults_of
+from trainers.parts import Search
 
 FLAGS = flags.FLAGS
 # What a cell has, and the program therefore does not ask for.
@@ -52,7 +52,7 @@ def _default(name):
 
 def main():
     """Runs the search that the flags describe."""
-    from tfdpnorm.experiments.search.spec import search_spec
+    from trainers.searches.spec import search_spec
 
     cells = registry.cells(FLAGS.experiment)
     known = {cell.cell: cell for cell in cells}
@@ -72,7 +72,7 @@ def main():
         print("No trial is left; the record is the chief's.")
         return
     record = common.train(spec).record
-    from tfdpnorm.experiments.report import searches
+    from trainers.report import searches
 
     path = pathlib.Path(FLAGS.output_dir) / f"search-{searches.name_of(record)}"
     table = searches.trials_table(record)

@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import flags
 
-from tfdpnorm.experiments.knobs import choices_of, has_effect, knobs, type_of
+from trainers.knobs import choices_of, has_effect, knobs, type_of
 
 FLAGS = flags.FLAGS
 

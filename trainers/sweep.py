@@ -11,7 +11,7 @@ import sys
 
 from absl import flags
 
-from tfdpnorm.experiments import registry as cells
+from trainers import registry as cells
 
 FLAGS = flags.FLAGS
 
@@ -39,7 +39,7 @@ def define_flags():
 
 def main():
     """Trains what is left of the table."""
-    from tfdpnorm.experiments.sweep import sweep
+    from trainers.sweeps import sweep
 
     table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
     if FLAGS.output_dir != FLAGS["output_dir"].default:

@@ -12,9 +12,9 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.experiments import registry as cells
-from tfdpnorm.experiments.records.fields import SENSITIVITY_FIELDS
-from tfdpnorm.experiments.records.store import read_records
+from trainers import registry as cells
+from trainers.records.fields import SENSITIVITY_FIELDS
+from trainers.records.store import read_records
 
 FLAGS = flags.FLAGS
 
@@ -33,8 +33,8 @@ def define_flags():
 
 def main():
     """Prints the table, and writes it and the plot beside the records."""
-    from tfdpnorm.experiments.report import plots, searches, tables, variational
-    from tfdpnorm.experiments.report.audits import sensitivity_column
+    from trainers.report import plots, searches, tables, variational
+    from trainers.report.audits import sensitivity_column
 
     folder = pathlib.Path(FLAGS.results_dir)
     records = _records(folder)
@@ -84,7 +84,7 @@ def _records(folder):
 
 
 def _curves(records, folder):
-    from tfdpnorm.experiments.report import plots
+    from trainers.report import plots
 
     paths = []
     for network in dict.fromkeys(r["network"] for r in records if r["curve"]):
@@ -95,7 +95,7 @@ def _curves(records, folder):
 
 
 def _training(records, folder):
-    from tfdpnorm.experiments.report import plots
+    from trainers.report import plots
 
     # A run without privacy, or on frozen features, is not evaluated on the way.
     with_curve = [r for r in records if len(r["curve"] or ()) > 1 and r["sampling_rate"]]

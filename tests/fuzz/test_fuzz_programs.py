@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tensorflow import keras
 
 from tests.fuzz.targets import fuzz
-from tfdpnorm.experiments.runs import dry_run
 from tfdpnorm.training import PrivateModel
 from trainers import common, davody_dp
+from trainers.runs import dry_run
 
 NUMBERS = ("0", "1", "-1", "0.5", "1e-30", "1e30", "inf", "-inf", "nan", "", "x", "1e400", "1,5")
 WHOLES = ("0", "1", "2", "8", "-1", "1.5", "99999999999999999999", "", "x", "inf", "1e3", "0x10")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.damage import damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
-from tfdpnorm.experiments import read_records, write_record
-from tfdpnorm.experiments.records.fields import FIELDS
+from trainers.records.fields import FIELDS
+from trainers.records.store import read_records, write_record
 
 VALUES = {
     "experiment": "davody_table5",

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _TESTS = "tests/convert/test_convert.py"
-_FINETUNE = "tests/experiments/finetune/test_finetune.py"
+_FINETUNE = "tests/trainers/ours/test_finetune.py"
 
 MUTANTS = (
     Mutant(
@@ -50,14 +50,14 @@ MUTANTS = (
     ),
     Mutant(
         "constants-of-private-images",
-        "tfdpnorm/experiments/runs/finetune.py",
+        "trainers/runs/finetune.py",
         (("    check_public_batch(rows, private_x)\n", ""),),
         "Features are centred by the mean of private ones, and int8 has their ranges.",
         tests_in(_FINETUNE, "test_neither_constants_nor_ranges_come_from_private_images"),
     ),
     Mutant(
         "private-set-centres-features",
-        "tfdpnorm/experiments/spec.py",
+        "trainers/spec.py",
         (
             (
                 'if self.feature_scaling != "public":\n            return\n'
@@ -125,11 +125,11 @@ MUTANTS = (
     ),
     Mutant(
         "frozen-private-weights-forgotten",
-        "tfdpnorm/experiments/runs/build.py",
+        "trainers/runs/build.py",
         (("for sentence in data.foreign:", "for sentence in ():"),),
         "Features of a trunk that a private run trained are taken for features of public weights.",
         tests_in(
-            "tests/experiments/finetune/test_finetune.py",
+            "tests/trainers/ours/test_finetune.py",
             "test_what_was_trained_before_and_is_frozen_now_is_named",
         ),
     ),

@@ -10,8 +10,8 @@ _CALLBACK_TESTS = tests_in(
 )
 _PRINTED = "tfdpnorm/training/printed_dpvd.py"
 _PRINTED_TESTS = ("tests/training/test_printed_dpvd.py",)
-_PRETRAINING = "tests/experiments/runs/test_pretraining.py"
-_CELLS = "tests/experiments/ermis/test_ermis_cells.py"
+_PRETRAINING = "tests/trainers/runs/test_pretraining.py"
+_CELLS = "tests/trainers/ermis/test_ermis_cells.py"
 
 MUTANTS = (
     Mutant(
@@ -58,28 +58,28 @@ MUTANTS = (
     ),
     Mutant(
         "private-set-taken-for-public",
-        "tfdpnorm/experiments/parts/data.py",
+        "trainers/parts/data.py",
         (("if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():", "if False:"),),
         "Features are learnt from the private examples without noise.",
         tests_in(_PRETRAINING, "test_the_private_set_is_not_public"),
     ),
     Mutant(
         "noise-less-than-that-of-the-claim",
-        "tfdpnorm/experiments/runs/build.py",
+        "trainers/runs/build.py",
         (("noise_multiplier=2 * sigma", "noise_multiplier=1.8 * sigma"),),
         "A row with the noise of a claim has less of it.",
         tests_in(_CELLS, "test_a_claim_has_its_own_noise_and_the_true_epsilon"),
     ),
     Mutant(
         "epsilon-beside-a-claim-without-root",
-        "tfdpnorm/experiments/runs/as_printed.py",
+        "trainers/runs/as_printed.py",
         (("= 2 * self._sigma / self._root_of_layers", "= 2 * self._sigma"),),
         "What is said beside a claim takes K layers for one.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),
     ),
     Mutant(
         "printed-run-guaranteed",
-        "tfdpnorm/experiments/runs/as_printed.py",
+        "trainers/runs/as_printed.py",
         (('            "epsilon_target": spec.epsilon,', '            "epsilon": spec.epsilon,'),),
         "A run without any guarantee states the epsilon of the claim.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),

@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _SCALE_NORM = "tfdpnorm/layers/scale_norm.py"
 _SUMS = "tfdpnorm/models/residual_sums.py"
 _VIEWS = "tfdpnorm/layers/random_crop_and_flip.py"
-_PLATEAUS = "tfdpnorm/experiments/runs/plateaus.py"
+_PLATEAUS = "trainers/runs/plateaus.py"
 _HESSIAN = "tfdpnorm/analysis/hessian.py"
 
 MUTANTS = (
@@ -52,7 +52,7 @@ MUTANTS = (
         ),
         "Training examples answer, and what they pay for it is written down for others.",
         tests_in(
-            "tests/experiments/runs/test_plateaus.py",
+            "tests/trainers/runs/test_plateaus.py",
             "test_the_validation_examples_are_asked_within_their_own_budget",
         ),
     ),
@@ -62,7 +62,7 @@ MUTANTS = (
         (("(data.validation_x, data.validation_y)", "(data.test_x, data.test_y)"),),
         "The test set steers the learning rate, and nothing says so.",
         tests_in(
-            "tests/experiments/runs/test_plateaus.py",
+            "tests/trainers/runs/test_plateaus.py",
             "test_public_examples_cost_nothing_and_halve_the_rate",
         ),
     ),
@@ -72,7 +72,7 @@ MUTANTS = (
         (("epsilon=spec.plateau_epsilon", "epsilon=spec.epsilon"),),
         "The answers cost another epsilon than the flag says.",
         tests_in(
-            "tests/experiments/runs/test_plateaus.py",
+            "tests/trainers/runs/test_plateaus.py",
             "test_the_validation_examples_are_asked_within_their_own_budget",
         ),
     ),
@@ -82,7 +82,7 @@ MUTANTS = (
         (("queries=epochs", "queries=1"),),
         "Each answer has the noise of a single one, and the second is not covered.",
         tests_in(
-            "tests/experiments/runs/test_plateaus.py",
+            "tests/trainers/runs/test_plateaus.py",
             "test_the_validation_examples_are_asked_within_their_own_budget",
         ),
     ),

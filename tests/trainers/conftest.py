@@ -1,101 +1,180 @@
-"""Programs run as they are from a shell: inside this process where that is enough, else apart."""
+"""Records, small data and specs for the experiments, and where real data is."""
 
 import os
 import pathlib
-import subprocess
-import sys
-import types
-import warnings
 
+import matplotlib.figure
+import numpy as np
 import pytest
-from absl import app, flags
 
-from trainers import (
-    audit,
-    common,
-    davody_dp,
-    davody_weight_noise,
-    demo,
-    ermis_accountants,
-    ermis_variational_dropout,
-    finetune,
-    klause_landscape,
-    klause_scalenorm,
-    prepare_tiny_imagenet,
-    search,
-    sweep,
-    table,
-)
+from tests.trainers.sweeps.sweep_doubles import Place
+from trainers.runs.data import ExperimentData
+from trainers.spec import ExperimentSpec
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = {
-    "audit": audit,
-    "davody_dp": davody_dp,
-    "davody_weight_noise": davody_weight_noise,
-    "demo": demo,
-    "ermis_accountants": ermis_accountants,
-    "ermis_variational_dropout": ermis_variational_dropout,
-    "finetune": finetune,
-    "klause_landscape": klause_landscape,
-    "klause_scalenorm": klause_scalenorm,
-    "prepare_tiny_imagenet": prepare_tiny_imagenet,
-    "search": search,
-    "sweep": sweep,
-    "table": table,
-}
+INF = float("inf")
 
 
 @pytest.fixture
-def main(monkeypatch, capsys):
-    """Returns a function (program, *arguments) -> outcome with code, out, err, warnings.
+def make_record():
+    """Returns a function that makes a whole record, with the fields given replaced."""
 
-    The program runs in this process, through absl and with its own flags only.
-    """
-    # Both would reach out of the test: into pytest's logging and faulthandler.
-    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
-    monkeypatch.setattr(app, "faulthandler", None)
+    def make(**fields):
+        record = {
+            "experiment": "davody_table5",
+            "kind": None,
+            "cell": "public_batch/eps=1",
+            "network": None,
+            "column": None,
+            "paper_value": 97.61,
+            "test_accuracy": 95.25,
+            "test_accuracy_ema": 96.5,
+            "test_top5": 99.9,
+            "test_top5_ema": 99.95,
+            "epsilon": 0.9994,
+            "epsilon_target": 1.0,
+            "epsilon_rdp": 0.9994,
+            "epsilon_pld": 0.91,
+            "epsilon_claimed": None,
+            "epsilon_validation": None,
+            "epsilon_of_a_trial": None,
+            "epsilon_of_trials_composed": None,
+            "accountant": "rdp",
+            "delta": 1e-5,
+            "guarantee_holds": True,
+            "no_guarantee_because": [],
+            "not_covered": [],
+            "weights_from_elsewhere": [],
+            "num_examples": 60_000,
+            "expected_batch_size": 2048,
+            "sampling_rate": 2048 / 60_000,
+            "noise_multiplier": 3.0625,
+            "l2_norm_clip": 1.0,
+            "updates": 352,
+            "weight_noise_stddev": None,
+            "statistics": "public",
+            "engine": "book_keeping",
+            "noise_generator": "philox",
+            "insecure_seed": None,
+            "resumes": 0,
+            "seed": 0,
+            "scale": "full",
+            "pretrained": None,
+            "search": "on the test set",
+            "trials": None,
+            "curve": [{"updates": 352, "epsilon": 0.9994, "test_accuracy": 95.25}],
+            "seconds": 61.5,
+            "examples_per_second": 11_000.0,
+            "flags": {"norm": "public_batch", "seed": 0, "epsilon": 1.0},
+            "versions": {"tfdpnorm": "0.0.1"},
+            "commit": None,
+        }
+        assert not set(fields) - set(record)
+        record |= fields
+        network, _, column = record["cell"].partition("/")
+        kind = "private" if record["weight_noise_stddev"] is None else "weight_noise"
+        return record | {"kind": kind, "network": network, "column": column} | fields
 
-    def run(program, *arguments):
-        module = PROGRAMS[program]
-        before = set(flags.FLAGS)
-        module.define_flags()
-        monkeypatch.setattr(sys, "argv", [f"trainers/{program}.py", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("default")
-                code = 0
-                try:
-                    common.run_app(module.main)
-                except SystemExit as end:
-                    code = end.code or 0
-        finally:
-            for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return types.SimpleNamespace(
-            code=code,
-            out=out,
-            err=err,
-            warnings=[str(w.message) for w in caught if w.category is UserWarning],
-        )
-
-    return run
+    return make
 
 
 @pytest.fixture
-def shell():
-    """Returns a function (program, *arguments) -> outcome with code, out, err of `python -m`."""
+def unprotected_record(make_record):
+    """Returns a function that makes a record of a run without privacy."""
 
-    def run(program, *arguments, **environment):
-        done = subprocess.run(
-            [sys.executable, "-m", f"trainers.{program}", *map(str, arguments)],
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
+    def make(**fields):
+        without = dict(
+            cell="public_batch/eps=inf",
+            epsilon=INF,
+            epsilon_target=INF,
+            epsilon_rdp=INF,
+            epsilon_pld=INF,
+            noise_multiplier=0.0,
+            l2_norm_clip=INF,
+            guarantee_holds=False,
+            no_guarantee_because=["the noise multiplier is 0"],
+            flags={"norm": "public_batch", "seed": 0, "epsilon": INF},
         )
-        return types.SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+        return make_record(**{**without, **fields})
 
-    return run
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_data():
+    """64 private, 20 test and 8 public random images of 12x12, two classes."""
+    rng = np.random.default_rng(5)
+
+    def images(count):
+        return rng.random((count, 12, 12, 1), np.float32)
+
+    return ExperimentData(
+        train_x=images(64),
+        train_y=rng.integers(2, size=64),
+        test_x=images(20),
+        test_y=rng.integers(2, size=20),
+        public_x=images(8),
+        num_classes=2,
+        scale="full",
+        public_source="8 random images",
+    )
+
+
+@pytest.fixture
+def tiny_spec():
+    """Returns a function that makes the spec of a run of three updates on `tiny_data`."""
+
+    def make(**fields):
+        if "epsilon" not in fields:
+            fields.setdefault("noise_multiplier", 1.0)
+        return ExperimentSpec(
+            **{
+                "experiment": "tiny",
+                "network": "a",
+                "column": "cell",
+                "dataset": "tiny",
+                "norm": "none",
+                "expected_batch_size": 16,
+                "steps": 3,
+                "delta": 1e-3,
+                "learning_rate": 0.1,
+                "engine": "book_keeping",
+                **fields,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tfds_dir():
+    """Returns a function from sets' names to a folder in which all are prepared, or skips."""
+    beside = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "data" / "tfds"
+
+    def find(*names):
+        given = os.environ.get("TFDS_DATA_DIR")
+        for folder in [*([pathlib.Path(given)] if given else []), beside]:
+            if all(any(folder.glob(f"{name}/*/dataset_info.json")) for name in names):
+                return folder
+        pytest.skip(f"{names} are neither in TFDS_DATA_DIR nor in ../shared/data/tfds")
+
+    return find
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Folders of a sweep, and a trainer that trains nothing."""
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The axes of the plots drawn during the test."""
+    seen = []
+    save = matplotlib.figure.Figure.savefig
+
+    def watched(figure, *arguments, **options):
+        seen.extend(figure.axes)
+        return save(figure, *arguments, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", watched)
+    return seen

@@ -18,7 +18,6 @@ _PACKAGE = "tfdpnorm"
 _MODULES = {
     "FrozenBatchNormalization": "tfdpnorm.layers",
     "NoisedBatchNormalization": "tfdpnorm.layers",
-    "PowerDecay": "tfdpnorm.experiments.runs.optimizers",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",
     "PublicRowsModel": "tfdpnorm.training.public_rows_model",

@@ -1,0 +1,281 @@
+"""Fine-tuning: cells, runs on a tiny imported model, and the program."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from tfdpnorm.data import Examples, load_examples
+from tfdpnorm.privacy import marks
+from tfdpnorm.privacy.selection import NumberOfRuns
+from trainers import registry
+from trainers.ours import finetune_cells as cells
+from trainers.records.store import read_records
+from trainers.runs import export, finetune
+from trainers.runs.export import check_export, export_finetuned
+from trainers.runs.finetune import MODELS_DIR, deployed_model
+from trainers.searches.spec import search_spec
+
+
+@pytest.fixture
+def model_path(tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((12, 12, 1)),
+            layers.Conv2D(6, 3, name="first"),
+            layers.BatchNormalization(name="norm"),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(7, activation="softmax", name="old_head"),
+        ],
+        name="tiny",
+    )
+    path = tmp_path / "tiny.keras"
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def public_set(monkeypatch):
+    """ "kmnist" without its files: images that are nobody's, and two of "digits" if told so."""
+    real = finetune.load_labelled
+    leaked = []
+
+    def load(name, split, data_dir=None, **more):
+        if name != "kmnist":
+            return real(name, split, data_dir, **more)
+        x = np.random.default_rng(5).random((80, 8, 8, 1), np.float32)
+        if leaked:
+            x[: len(leaked)] = leaked
+        return Examples(name, split, x, np.zeros(80, np.int32), 10, True)
+
+    for module in (finetune, export):
+        monkeypatch.setattr(module, "load_labelled", load)
+    return leaked
+
+
+def small_spec(path, **settings):
+    return cells.spec(
+        "digits",
+        8.0,
+        **{
+            "model": str(path),
+            "image_size": 12,
+            "expected_batch_size": 64,
+            "steps": 3,
+            "public_dataset": "split",
+            "public_batch_size": 32,
+            "evaluations": 1,
+            **settings,
+        },
+    )
+
+
+def run(spec, tmp_path, **more):
+    return registry.run_cell(
+        spec, cache_dir=tmp_path / "cache", output_dir=tmp_path / "out", echo=str, **more
+    )
+
+
+def deployed_accuracy(spec, result):
+    """What is deployed takes images and gives what was tested."""
+    test = load_examples("digits", "test")
+    logits = deployed_model(spec, result.model, test.x.shape[1:]).predict(test.x, verbose=0)
+    return 100 * np.mean(logits.argmax(-1) == test.y)
+
+
+def test_the_cells_are_listed_with_the_papers_figures():
+    specs = {spec.cell: spec for spec in registry.cells("finetune_cifar10")}
+    assert len(specs) == 24 + 6
+    last = specs["efficientnet_lite0-none-96px-last:3-frozen-10000_images/eps=8"]
+    assert last.max_examples == 10_000 and last.paper_value is None
+    assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
+    assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
+    assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
+
+
+@pytest.mark.slow
+def test_a_search_over_fine_tuning(tmp_path, model_path, monkeypatch):
+    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
+    spec = search_spec(small_spec(model_path), over="learning_rate=0.1:0.3", score_examples=100)
+    record = run(spec, tmp_path).record
+    assert record["kind"] == "finetune_search" and record["guarantee_holds"]
+    assert record["epsilon_of_a_trial"] < record["epsilon"] <= 8
+    assert record["pretrained"].startswith("imported, tiny_trunk ")
+
+
+@pytest.mark.slow_cases("none", "layer")
+@pytest.mark.parametrize("norm", ["none", "layer", "public_batch"])
+def test_a_head_on_frozen_features(tmp_path, model_path, norm):
+    spec = small_spec(model_path, norm=norm, feature_views=2)
+    result = run(spec, tmp_path)
+    record = result.record
+    assert record["guarantee_holds"] and record["epsilon"] <= 8 and record["updates"] == 3
+    assert record["pretrained"].startswith("imported, tiny_trunk ") and record["kind"] == "finetune"
+    assert result.model.model.input_shape == (None, 6)
+    (read,) = read_records(tmp_path / "out", "finetune")
+    assert read["flags"]["trainable"] == "head"
+    assert deployed_accuracy(spec, result) == pytest.approx(record["test_accuracy"], abs=0.6)
+
+
+@pytest.mark.slow_cases("kmnist")
+@pytest.mark.parametrize("public_dataset", ["kmnist", "synthetic:fractal"])
+def test_features_are_centred_by_public_constants(tmp_path, model_path, public_set, public_dataset):
+    spec = small_spec(model_path, feature_scaling="public", public_dataset=public_dataset)
+    result = run(spec, tmp_path)
+    centred = result.model.model.get_layer("centred")
+    assert len(centred.mean.numpy().ravel()) == 6 and not centred.trainable_weights
+    assert result.record["guarantee_holds"]
+
+
+def test_constants_are_not_taken_from_rows_that_are_split_off(model_path):
+    with pytest.raises(ValueError, match="Expected a public data set.*got public_dataset='split'"):
+        small_spec(model_path, feature_scaling="public", public_dataset="split")
+
+
+@pytest.mark.parametrize("settings", [{"feature_scaling": "public"}, {"norm": "public_batch"}])
+def test_the_private_set_is_not_public(model_path, settings):
+    with pytest.raises(ValueError, match="^Expected another public_dataset than the private"):
+        small_spec(model_path, public_dataset="digits", **settings)
+
+
+def test_neither_constants_nor_ranges_come_from_private_images(tmp_path, model_path, public_set):
+    spec = small_spec(model_path, public_dataset="kmnist", public_batch_size=80)
+    result = run(spec, tmp_path)
+    with pytest.raises(ValueError, match="^Expected another public_dataset than the private"):
+        check_export(dataclasses.replace(spec, public_dataset="digits"), tmp_path / "export")
+    public_set.extend(load_examples("digits", "train").x[:60])
+    with pytest.raises(ValueError, match="^Expected public rows that are not private"):
+        run(dataclasses.replace(spec, feature_scaling="public"), tmp_path)
+    with pytest.raises(ValueError, match="^Expected public rows that are not private"):
+        export_finetuned(spec, result, tmp_path / "export", echo=str)
+    assert not any((tmp_path / "export").iterdir())
+
+
+@pytest.mark.slow_cases("frozen", "group")
+@pytest.mark.parametrize("batch_norm", ["frozen", "public_batch", "group"])
+def test_the_last_layers(tmp_path, model_path, batch_norm):
+    spec = small_spec(model_path, trainable="last:2", batch_norm=batch_norm)
+    result = run(spec, tmp_path)
+    model = result.model.model
+    assert {v.name.split("/")[0] for v in model.trainable_variables} == {"norm", "logits"}
+    assert result.record["guarantee_holds"] and "last:2" in result.record["network"]
+    assert result.record["statistics"] == ("public" if batch_norm == "public_batch" else "none")
+    # What comes before is computed once, and is part of what is deployed.
+    assert model.input_shape == (None, 10, 10, 6)
+    assert "from its frozen outputs [10, 10, 6]" in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+@pytest.mark.slow_cases("layer")
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_the_very_last_layer(tmp_path, model_path, norm):
+    result = run(small_spec(model_path, trainable="last:1", norm=norm), tmp_path)
+    model = result.model.model
+    assert {v.name.split("/")[0] for v in model.trainable_variables} == {"logits"}
+    assert model.input_shape == (None, 6)
+
+
+@pytest.mark.slow_cases("settings0")
+@pytest.mark.parametrize("settings", [{"trainable": "last:3"}, {"augmentation_multiplicity": 5}])
+def test_what_is_trained_on_images(tmp_path, model_path, settings):
+    spec = small_spec(model_path, **{"trainable": "last:2", "steps": 1, **settings})
+    result = run(spec, tmp_path)
+    assert result.model.model.input_shape == (None, 8, 8, 1)
+    assert result.record["guarantee_holds"] and "from its frozen" not in result.record["pretrained"]
+    assert deployed_accuracy(spec, result) == pytest.approx(result.record["test_accuracy"], abs=0.6)
+
+
+def test_more_layers_than_there_are(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:999"):
+        run(small_spec(model_path, trainable="last:999"), tmp_path)
+
+
+def test_a_stopped_run_is_resumed(tmp_path, model_path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.ledger.close()  # as the end of the process does
+            raise KeyboardInterrupt
+
+    spec = small_spec(model_path)
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, tmp_path, run_dir=tmp_path / "run", checkpoint_every=1, callbacks=[Stop()])
+    keras.backend.clear_session()
+    record = run(spec, tmp_path, run_dir=tmp_path / "run", resume=True).record
+    assert record["updates"] == 3 and record["resumes"] == 1 and record["epsilon"] <= 8
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"trainable": "last:0"}, "Expected trainable to be"),
+        ({"trainable": "some"}, "Expected trainable to be"),
+        ({"batch_norm": "batch"}, "Expected batch_norm to be one of"),
+        ({"norm": "batch"}, "Expected a normalisation that treats each example by itself"),
+        ({"pixel_scale": 0.0}, "Expected pixel_scale > 0"),
+        ({"feature_views": 3}, "Expected feature_views to be one of"),
+    ],
+)
+def test_settings_out_of_range(model_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        small_spec(model_path, **settings)
+
+
+def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypatch):
+    monkeypatch.delenv(MODELS_DIR, raising=False)
+    spec = small_spec("tiny.keras", steps=1)
+    with pytest.raises(FileNotFoundError, match=MODELS_DIR):
+        run(spec, tmp_path)
+    monkeypatch.setenv(MODELS_DIR, str(model_path.parent))
+    record = run(spec, tmp_path).record
+    assert record["updates"] == 1 and record["flags"]["model"] == "tiny.keras"
+
+
+def exported_head(tmp_path, model_path, **settings):
+    """The path of the model that a first stage has made: a head on a frozen trunk."""
+    spec = small_spec(model_path, feature_views=1, public_dataset="kmnist", **settings)
+    result = run(spec, tmp_path)
+    exported = export_finetuned(spec, result, tmp_path / "export", echo=str)
+    return exported[0].path, result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainable", ["head", "last:2"])
+def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
+    path, first = exported_head(tmp_path, model_path)
+    spec = small_spec(path, trainable=trainable, head="imported", image_size=None, steps=1)
+    second = run(dataclasses.replace(spec, learning_rate=1e-9), tmp_path)
+    # Next to nothing is learned: the second stage begins where the first ended.
+    assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
+    (said,) = second.model.ledger.foreign
+    assert "they are of model.keras" in said and "the two epsilons add up" in said
+    # A new head on the trunk that was frozen owes nothing to the first stage.
+    spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
+    assert run(spec, tmp_path / "new").model.ledger.foreign == ()
+
+
+def test_what_was_trained_before_and_is_frozen_now_is_named(
+    tmp_path, model_path, public_set, monkeypatch
+):
+    path, _ = exported_head(tmp_path, model_path, trainable="last:3")
+    new_head = dict(trainable="head", image_size=None, steps=1)
+    path, second = exported_head(tmp_path / "second", path, **new_head)
+    (said,) = second.model.ledger.foreign
+    assert "they are of model.keras" in said
+    # As in another process, by what the second file says of the trunk.
+    monkeypatch.setattr(marks, "_said", {})
+    monkeypatch.setattr(marks, "_met", {})
+    third = run(small_spec(path, **new_head), tmp_path / "third")
+    assert third.model.ledger.foreign == (said,)
+
+
+def test_heads_that_cannot_be_begun_with(tmp_path, model_path):
+    with pytest.raises(ValueError, match="Expected norm and feature_scaling to be none"):
+        small_spec(model_path, head="imported", norm="layer")
+    with pytest.raises(ValueError, match="Expected the imported classifier to have 10 classes"):
+        run(small_spec(model_path, head="imported"), tmp_path)
+    keras.Sequential([keras.Input((12, 12, 1)), layers.Conv2D(2, 3)]).save(tmp_path / "b.keras")
+    with pytest.raises(ValueError, match="ends with Conv2D"):
+        run(small_spec(tmp_path / "b.keras", head="imported"), tmp_path)

@@ -1,0 +1,243 @@
+"""The audit program: what it prints, writes and refuses, and its exit code."""
+
+import pytest
+
+from tfdpnorm.gradients.engines.registry import available_engines
+from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
+from trainers.records.store import read_records
+from trainers.runs import (
+    audits,
+    planted_audits,
+    planted_faults,
+    sensitivity_grid,
+)
+from trainers.runs.audits import run_sensitivity
+from trainers.spec import AuditSpec
+
+SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
+
+
+@pytest.fixture
+def program(main, tmp_path):
+    """Returns a function of arguments -> outcome of the program, which writes to `folder`."""
+
+    def run(*arguments):
+        outcome = main("audit", *arguments, f"--output_dir={tmp_path / 'out'}")
+        outcome.folder = tmp_path / "out"
+        return outcome
+
+    return run
+
+
+@pytest.mark.slow
+def test_every_mode_by_default(program):
+    result = program(*SMALL)
+    assert result.code == 0, result.err
+    records = read_records(result.folder, fields=AUDIT_FIELDS)
+    by_mode = {record["statistics"]: record for record in records}
+    assert set(by_mode) == {"public", "blend", "example", "lot"}
+    for mode, record in by_mode.items():
+        assert record["experiment"] == "audit" and record["check"] == "mechanism"
+        assert 0.9 < record["claimed_epsilon"] <= 1.0
+        assert record["violation"] is (mode == "lot")
+        assert record["guarantee_holds"] is (mode != "lot")
+        assert bool(record["no_guarantee_because"]) is (mode == "lot")
+        assert record["samples"] == 4000 and record["confidence"] == 0.95
+        assert record["flags"]["model"] == "mlp" and record["versions"]["tensorflow"]
+    assert by_mode["lot"]["audited_epsilon"] > 3 and by_mode["lot"]["sensitivity"] > 4
+    assert by_mode["public"]["sensitivity"] <= 1 + 1e-5
+    (line,) = [x for x in result.out.splitlines() if "(lot)" in x and "Claimed" in x]
+    assert "is not a guarantee" in line and "a violation of the claim" in line
+    assert "proves nothing" in result.out and "violated; **not private**" in result.out
+    assert (result.folder / "mlp-mechanism.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_one_mode_and_other_claims(program):
+    result = program(*SMALL, "--statistics=blend", "--epsilon=3", "--delta=0.001", "--seed=2",
+                     "--confidence=0.9", "--l2_norm_clip=0.3")  # fmt: skip
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    assert record["statistics"] == "blend" and record["seed"] == 2
+    assert 2.9 < record["claimed_epsilon"] <= 3.0 and record["delta"] == 0.001
+    assert record["confidence"] == 0.9 and record["l2_norm_clip"] == 0.3
+    assert 0 < record["audited_epsilon"] < record["details"]["exact_epsilon"] + 0.01
+
+
+@pytest.mark.slow
+def test_a_broken_guarantee_is_the_exit_code(program, monkeypatch):
+    """An engine whose sums are four times too long: the audit says so, whatever the plan says."""
+    build = audits.build_private
+
+    def broken(*args, **more):
+        private = build(*args, **more)
+        clipped_sum = private.clipped_sum
+        private.clipped_sum = lambda lot: [4 * g for g in clipped_sum(lot)]
+        return private
+
+    monkeypatch.setattr(audits, "build_private", broken)
+    result = program(*SMALL, "--norm=layer", "--samples=40000")
+    assert result.code == 1 and "a violation of the claim" in result.out
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    assert record["violation"] and record["guarantee_holds"]
+    assert record["sensitivity"] == pytest.approx(4, abs=1e-3)
+
+    monkeypatch.setattr(
+        sensitivity_grid,
+        "sensitivity_grid",
+        lambda names: [AuditSpec(model="mlp", norm="layer", expected_batch_size=8)],
+    )
+    result = program("--check=sensitivity", "--ascent_steps=0")
+    assert result.code == 1 and "BROKEN" in result.out and "No bound holds" in result.out
+
+
+@pytest.mark.slow
+def test_a_black_box_audit_runs_the_real_step(program):
+    result = program("--model=mlp", "--expected_batch_size=16", "--norm=layer", "--black_box",
+                     "--samples=50")  # fmt: skip
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    assert record["check"] == "black_box" and record["samples"] == 50
+
+
+@pytest.mark.slow
+def test_sensitivity_writes_a_table(program, monkeypatch):
+    grid = sensitivity_grid.sensitivity_grid
+    few = lambda names: [s for s in grid(names) if s.norm == "public_batch"][-2:]  # noqa: E731
+    monkeypatch.setattr(sensitivity_grid, "sensitivity_grid", few)
+    result = program("--check=sensitivity", "--models=mlp", "--ascent_steps=1")
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    assert len(record["rows"]) == 2 and record["cell"] == "mlp"
+    assert all(
+        row["add_or_remove_one"] > 2 and not row["guarantee_holds"] for row in record["rows"]
+    )
+    assert result.out.count("as expected: NOT private") == 2
+    assert (result.folder / "sensitivity.md").read_text() in result.out
+
+
+@pytest.mark.parametrize("changes", [{"physical_batch_size": 16}, {"augmentation_multiplicity": 2}])
+def test_a_path_is_measured(changes):
+    """With ascent through a loop over physical batches, and with layers that nothing has called."""
+    spec = AuditSpec(model="mlp", norm="layer", expected_batch_size=32, **changes)
+    _, found = run_sensitivity(spec, ascent_steps=1)
+    assert found.holds and 0.9 < found.add_or_remove_one
+
+
+@pytest.mark.slow
+def test_every_path_of_a_model_is_measured(program):
+    result = program("--check=sensitivity", "--models=mlp")
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    assert len(record["rows"]) == len(sensitivity_grid.sensitivity_grid(["mlp"]))
+
+
+def test_the_grid_has_every_path():
+    specs = sensitivity_grid.sensitivity_grid(["mlp", "transformer"])
+    assert len(specs) == len(set(specs))
+    of_mlp = [s for s in specs if s.model == "mlp"]
+    for field, values in {
+        "engine": {None, *(engine.name for engine in available_engines()[1:])},
+        "statistics": {"public", "blend", "example", "lot"},
+        "clipping": {"flat", "per_layer"},
+        "clip_function": {"abadi", "automatic"},
+        "augmentation_multiplicity": {1, 2},
+    }.items():
+        assert {getattr(s, field) for s in of_mlp} == values
+
+
+@pytest.mark.slow
+def test_canaries_audit_a_whole_training(program):
+    result = program("--check=canaries", "--model=mlp", "--norm=none", "--canaries=40",
+                     "--num_examples=40", "--steps=3")  # fmt: skip
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    assert record["check"] == "canaries" and record["expected_batch_size"] == 40
+    details = record["details"]
+    assert (details["canaries"], details["guesses"], details["steps"]) == (40, 20, 3)
+    assert f"40 canaries, 20 guesses, {details['correct']} of them correct." in result.out
+
+
+@pytest.mark.slow
+def test_gradient_canaries_audit_a_whole_training(program):
+    result = program("--check=gradient_canaries", "--model=mlp", "--norm=public_batch",
+                     "--statistics=public", "--epsilon=4", "--canaries=200", "--num_examples=20",
+                     "--steps=1", "--expected_batch_size=220")  # fmt: skip
+    assert result.code == 0, result.err
+    (record,) = read_records(result.folder, fields=AUDIT_FIELDS)
+    details = record["details"]
+    assert record["check"] == "gradient_canaries" and details["sampling_rate"] == 1.0
+    assert (details["canaries"], details["guesses"]) == (200, 40)
+    assert 0 < record["audited_epsilon"] < record["claimed_epsilon"]
+    assert (result.folder / "gradient_canaries.md").read_text() in result.out
+    assert (result.folder / "gradient-canaries.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_planted_faults_are_tabled(program, monkeypatch):
+    run = planted_audits.run_planted
+    faults = [planted_faults.NO_FAULT, planted_faults.FAULTS[1]]
+    monkeypatch.setattr(
+        planted_audits, "run_planted", lambda *a, **more: run(*a, **more, faults=faults)
+    )
+    result = program("--check=planted", "--canaries=100", "--num_examples=20", "--steps=1",
+                     "--expected_batch_size=120", "--samples=20")  # fmt: skip
+    assert result.code == 0, result.out
+    (record,) = read_records(result.folder, "audit_planted", fields=SENSITIVITY_FIELDS)
+    assert [row["fault"] for row in record["rows"]] == ["no fault", "clipped at 1.5 C"]
+    assert record["rows"][1]["audits"]["sensitivity"]["caught"]
+    assert (result.folder / "planted-epsilon4.md").read_text() in result.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["bilstm", "transformer"])
+def test_models_of_words(program, model):
+    result = program(f"--model={model}", "--norm=layer", "--expected_batch_size=8",
+                     "--samples=2000")  # fmt: skip
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize(
+    "arguments, part",
+    [
+        (["--epsilon=0"], "epsilon"),
+        (["--delta=2"], "delta"),
+        (["--confidence=1"], "confidence strictly between 0 and 1"),
+        (["--samples=1"], "at least 2 finite samples"),
+        (["--expected_batch_size=1"], "2 to 1405 private rows of digits, got 1"),
+        (["--expected_batch_size=99999"], "2 to 1405 private rows of digits, got 99999"),
+        (["--statistics=lot", "--engine=book_keeping"], 'engine="per_example"'),
+        (["--norm=batch"], "BatchNormalization"),
+        (["--dataset=nowhere"], "nowhere"),
+        (["--check=sensitivity", "--models=vgg19"], "vgg19"),
+        (["--check=canaries", "--statistics=lot"], "a row of weight 0 has no effect"),
+        (["--check=canaries", "--guesses=3"], "even number of guesses"),
+        (["--check=gradient_canaries", "--guesses=3"], "even number of guesses"),
+        (["--check=canaries", "--canaries=5000"], "private rows of digits"),
+        (["typo"], "--flag=value only"),
+    ],
+)
+def test_mistakes_are_one_line(program, arguments, part):
+    quick = ["--model=mlp", "--canaries=20", "--num_examples=20", "--steps=1"]
+    result = program(*quick, *(["--norm=none"] if part.startswith("even") else []), *arguments)
+    assert result.code == 2
+    (line,) = [x for x in result.err.splitlines() if x.startswith("Error: ")]
+    assert part in line and "Traceback" not in result.err
+    assert not list(result.folder.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--check=all"],
+        ["--model=vgg19"],
+        ["--norm=bath"],
+        ["--statistics=lots"],
+        ["--engine=fast"],
+        ["--seeds=1"],
+    ],
+)
+def test_flags_that_do_not_parse(program, arguments):
+    result = program(*arguments)
+    assert result.code not in (0, 2, None) and not result.folder.exists()
+    assert "Traceback" not in result.err

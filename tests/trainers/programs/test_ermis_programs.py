@@ -1,0 +1,139 @@
+"""The programs of Ermis & Cemgil: their flags reach the spec, and mistakes end in a line."""
+
+import math
+
+import pytest
+
+from trainers import common
+from trainers.ermis import cells as ermis
+
+
+@pytest.mark.slow
+def test_figure_3_is_written(main, tmp_path):
+    result = main("ermis_accountants", f"--output_dir={tmp_path}", "--epsilons=1")
+    assert result.code == 0, result.err
+    assert "root over the ratio" in result.out
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [
+        "ermis_figure3-accountants-seed0.json",
+        "ermis_figure3.md",
+        "ermis_figure3.png",
+    ]
+
+
+def test_a_figure_without_a_record_is_a_mistake(main, tmp_path):
+    result = main("ermis_accountants", f"--output_dir={tmp_path}", "--nocompute")
+    assert result.code == 2 and "Expected a record in" in result.err
+
+
+@pytest.fixture
+def spec_of(main, monkeypatch):
+    """Returns a function from flags to the spec that would be trained."""
+
+    def parse(*flags):
+        seen = []
+        monkeypatch.setattr(common, "train", seen.append)
+        result = main("ermis_variational_dropout", *flags)
+        assert result.code == 0, result.err
+        return seen[0]
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (("--epsilon=1",), ("digits", "dpsgd", 1.0, {})),
+        (
+            ("--epsilon=1", "--method=svi", "--accountant=zcdp", "--prior_stddev=2"),
+            ("digits", "svi", 1.0, {"calibrated_by": "zcdp", "prior_stddev": 2.0}),
+        ),
+        (
+            ("--epsilon=10", "--dataset=mnist", "--accountant=pld", "--hidden_units=500"),
+            ("mnist", "dpsgd", 10.0, {"accountant": "pld", "hidden_units": 500}),
+        ),
+        (
+            ("--epsilon=1", "--method=dpvd", "--accountant=ac", "--reading=as_printed"),
+            ("digits", "dpvd", 1.0, {"calibrated_by": "ac", "reading": "as_printed"}),
+        ),
+        (
+            ("--epsilon=1", "--method=dpvd", "--model=random_features", "--kl_weight=0.5"),
+            ("digits", "dpvd", 1.0, {"model": "random_features", "kl_weight": 0.5}),
+        ),
+        (
+            ("--epsilon=1", "--model=small_cnn", "--pretraining_epochs=2"),
+            ("digits", "dpsgd", 1.0, {"model": "small_cnn", "pretraining_epochs": 2}),
+        ),
+        (("--epsilon=inf", "--method=none"), ("digits", "none", math.inf, {})),
+        (
+            ("--epsilon=1", "--clipping=per_layer", "--learning_rate_round=update", "--epochs=9"),
+            (
+                "digits",
+                "dpsgd",
+                1.0,
+                {"clipping": "per_layer", "learning_rate_round": "update", "epochs": 9.0},
+            ),
+        ),
+    ],
+)
+def test_flags_reach_the_spec(spec_of, flags, expected):
+    dataset, method, epsilon, fields = expected
+    assert spec_of(*flags) == ermis.spec(dataset, method, epsilon, **fields)
+
+
+def test_as_printed_cannot_be_planned(main):
+    flags = ("--method=dpvd", "--epsilon=1", "--accountant=zcdp", "--reading=as_printed")
+    result = main("ermis_variational_dropout", *flags, "--dry_run")
+    assert result.code == 2 and "Expected --dry_run with --reading=sound" in result.err
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (
+            ("--method=dpvd", "--epsilon=1", "--reading=as_printed"),
+            "--accountant=ac or zcdp with --reading=as_printed, got --method=dpvd and "
+            "--accountant=None",
+        ),
+        (
+            ("--method=svi", "--epsilon=1", "--reading=as_printed", "--accountant=ac"),
+            "--method=dpvd and --accountant",
+        ),
+        (
+            ("--method=none", "--epsilon=inf", "--accountant=zcdp"),
+            "no --accountant=ac or zcdp with --method=none",
+        ),
+        (("--method=none", "--epsilon=1"), "epsilon=inf with method='none'"),
+        (("--epsilon=0",), "epsilon > 0, got 0"),
+        (("--epsilon=1", "--held_out=1437"), "held_out below 1437"),
+        (("--epsilon=1", "--model=random_features", "--hidden_units=5"), "hidden_units with model"),
+        (("--epsilon=1", "--model=mlp", "--pretraining_dataset=kmnist"), "only there"),
+        (
+            ("--epsilon=1", "--model=small_cnn", "--pretraining_dataset=digits"),
+            "another pretraining_dataset than the private dataset",
+        ),
+        (
+            ("--epsilon=1", "--dataset=mnist", "--model=small_cnn"),
+            "pretraining_dataset with model='small_cnn'",
+        ),
+    ],
+)
+def test_mistakes_end_in_a_line(main, flags, expected):
+    result = main("ermis_variational_dropout", *flags)
+    assert result.code == 2 and "Error: Expected" in result.err and expected in result.err
+
+
+@pytest.mark.slow_cases("none-inf")
+@pytest.mark.parametrize("method, epsilon", [("svi", "1"), ("none", "inf")])
+def test_a_dry_run(main, method, epsilon):
+    claim = ["--accountant=zcdp"] if method == "svi" else []
+    result = main(
+        "ermis_variational_dropout",
+        f"--method={method}",
+        f"--epsilon={epsilon}",
+        "--dry_run",
+        *claim,
+    )
+    assert result.code == 0, result.err
+    assert "Nothing was trained" in result.out
+    assert ("no guarantee" in result.out) or ("NO GUARANTEE" in result.out)

@@ -1,0 +1,139 @@
+"""The sweep program: what its flags reach, what it prints and refuses, and its exit code."""
+
+import pytest
+
+from trainers import registry as cells
+from trainers.davody import cells as davody
+from trainers.records.store import read_records
+from trainers.sweeps import sweep as sweeps
+
+
+@pytest.fixture
+def program(main, monkeypatch, tmp_path):
+    """Returns a function of arguments -> outcome of the program, run in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments, name="sweep": main(name, *arguments)
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """What the sweep itself was called with."""
+    calls = []
+
+    def record(specs, **options):
+        calls.append((specs, options))
+        return 0
+
+    monkeypatch.setattr(sweeps, "sweep", record)
+    return calls
+
+
+def test_flags_reach_the_sweep(program, called):
+    assert program("--experiment=davody_table7").code == 0
+    assert called.pop() == (
+        cells.cells("davody_table7"),
+        dict(
+            run_cell=cells.run_cell,
+            seeds=1,
+            patterns=[],
+            workers=1,
+            data_dir=None,
+            output_dir="results",
+            runs_dir="outputs/runs",
+            models_dir=None,
+            dry_run=False,
+            when_done="All done. The table: python -m trainers.table --experiment=davody_table7",
+        ),
+    )
+    given = dict(seeds=3, workers=2, data_dir="d", output_dir="o", runs_dir="r", models_dir="m")
+    given["dry_run"] = True
+    arguments = [f"--{name}={value}" for name, value in given.items()]
+    assert program(*arguments, "--cells=none/eps=1,*/eps=7").code == 0
+    specs, options = called.pop()
+    assert specs[0].experiment == "davody_table5"
+    assert options.pop("when_done").endswith("--experiment=davody_table5 --results_dir=o")
+    assert options == dict(given, run_cell=cells.run_cell, patterns=["none/eps=1", "*/eps=7"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 130, 143])
+def test_the_exit_code_is_the_sweeps(program, monkeypatch, code):
+    monkeypatch.setattr(sweeps, "sweep", lambda *_, **__: code)
+    assert program().code == code
+
+
+@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+def test_a_dry_run_lists_every_cell_and_makes_nothing(program, tmp_path, experiment):
+    result = program(f"--experiment={experiment}", "--seeds=2", "--dry_run")
+    assert result.code == 0 and result.err == ""
+    specs = cells.cells(experiment)
+    lines = result.out.splitlines()
+    trained_for = specs[0].experiment  # a table may be made of another's runs
+    assert lines[0].startswith(f"{trained_for}: 0 of {2 * len(specs)} runs done")
+    assert [line.split()[0] for line in lines[1:-2]] == [spec.cell for spec in specs]
+    assert all("done: -  left: 0,1  each: unknown" in line for line in lines[1:-2])
+    assert lines[-2:] == ["Estimated time with 1 worker: unknown.", "Nothing was trained."]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments, part",
+    [
+        (["--seeds=0"], "Error: Expected seeds to be a whole number >= 1, got 0."),
+        (["--workers=0"], "Error: Expected workers to be a whole number >= 1, got 0."),
+        (["--workers=-3"], "Error: Expected workers to be a whole number >= 1, got -3."),
+        (["--cells=none/eps=2"], "got 'none/eps=2', which matches none of none/eps=inf, none/"),
+        (["--output_dir=file"], "Expected output_dir to be a folder"),
+        (
+            ["--runs_dir=file/below"],
+            "runs_dir to be a folder that can be written to, got file/below",
+        ),
+        (["davody_table5"], "Expected --flag=value only, got ['davody_table5']"),
+    ],
+)
+def test_mistakes_end_in_one_line(program, tmp_path, arguments, part):
+    (tmp_path / "file").write_text("")
+    result = program(*arguments)
+    (line,) = result.err.splitlines()
+    assert result.code == 2 and part in line
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["--experiment=davody_table1"], ["--experiment=davody_table1", "davody_table2|"]),
+        (["--seeds=three"], ["--seeds=three"]),
+    ],
+)
+def test_flags_that_do_not_parse(program, arguments, parts):
+    result = program(*arguments)
+    assert result.code not in (0, None) and result.out == ""
+    shown = result.err if isinstance(result.code, int) else f"{result.code}\n{result.err}"
+    assert all(part in shown for part in parts) and "Traceback" not in shown
+
+
+@pytest.mark.slow
+def test_a_small_table_is_trained_and_shown(program, monkeypatch, tmp_path):
+    """With a real worker and the real runner; then again, with nothing left to do."""
+    specs = [
+        davody.spec("digits", norm, epsilon, experiment="davody_table5", max_examples=300,
+                    delta=1e-3, expected_batch_size=32, steps=2)
+        for norm, epsilon in (("none", 2.0), ("layer", float("inf")))
+    ]  # fmt: skip
+    monkeypatch.setattr(cells, "cells", lambda _: specs)
+    result = program("--output_dir=out")
+    assert result.code == 0, result.out
+    *_, first, second, last = result.out.splitlines()
+    assert first.startswith("none/eps=2 seed 0: test accuracy") and ", epsilon " in first
+    assert second.startswith("layer/eps=inf seed 0: test accuracy") and "NO GUARANTEE" in second
+    assert "2 of 2 done" in second and last.endswith("--results_dir=out")
+    assert sorted(r["cell"] for r in read_records("out")) == ["layer/eps=inf", "none/eps=2"]
+    runs = tmp_path / "outputs/runs/davody_table5"
+    assert not [path for path in runs.iterdir() if path.is_dir()]
+    assert "T = 2 updates" in (runs / "none-eps=2-seed0.log").read_text()
+
+    again = program("--output_dir=out")
+    assert again.code == 0 and "2 of 2 runs done, 0 left" in again.out
+    assert len(read_records("out")) == 2
+    shown = program("--results_dir=out", "--experiment=davody_table5", name="table")
+    assert shown.code == 0 and "| none |" in shown.out

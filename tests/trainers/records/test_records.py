@@ -1,0 +1,249 @@
+"""Records: whole or not at all, never over another's, and readable as they were."""
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import threading
+import types
+
+import numpy as np
+import pytest
+
+import tfdpnorm
+from tfdpnorm import files
+from tfdpnorm.files import make_folder
+from trainers.records import provenance
+from trainers.records.fields import FIELDS
+from trainers.records.store import read_records, write_record
+
+INF = float("inf")
+
+
+def reject_constant(name):
+    raise AssertionError(f"{name} is not JSON")
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path, make_record):
+    record = make_record()
+    path = write_record(tmp_path / "new" / "folder", record)
+    assert path.parent == tmp_path / "new" / "folder"
+    assert read_records(path.parent) == [record]
+    assert list(json.loads(path.read_text())) == list(FIELDS)
+
+
+def test_infinity_is_a_word_in_the_file_and_a_number_again_when_read(tmp_path, unprotected_record):
+    record = unprotected_record()
+    text = write_record(tmp_path, record).read_text()
+    plain = json.loads(text, parse_constant=reject_constant)
+    assert plain["epsilon"] == plain["l2_norm_clip"] == plain["flags"]["epsilon"] == "inf"
+    assert read_records(tmp_path) == [record]
+
+
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path, make_record):
+    record = make_record(
+        seed=np.int64(3),
+        epsilon=np.float64(INF),
+        test_accuracy=np.float32(12.5),
+        flags={"seed": np.int32(3)},
+    )
+    write_record(tmp_path, record)
+    (read,) = read_records(tmp_path)
+    assert (read["seed"], read["epsilon"], read["test_accuracy"]) == (3, INF, 12.5)
+    assert read["flags"] == {"seed": 3}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_is_required(tmp_path, make_record, field):
+    record = make_record()
+    del record[field]
+    with pytest.raises(ValueError, match=rf"\['{field}'\] missing"):
+        write_record(tmp_path, record)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_fields_are_refused(tmp_path, make_record):
+    with pytest.raises(ValueError, match=r"\['epsilom'\] unknown"):
+        write_record(tmp_path, {**make_record(), "epsilom": 1.0})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_run_overwrites_another(tmp_path, make_record):
+    written = [make_record(test_accuracy=float(number)) for number in range(4)]
+    paths = [write_record(tmp_path, record) for record in written]
+    assert len(set(paths)) == len(paths)
+    read = {record["test_accuracy"] for record in read_records(tmp_path)}
+    assert read == {0.0, 1.0, 2.0, 3.0}
+
+
+def test_runs_that_end_at_once_keep_their_records(tmp_path, make_record):
+    """The name is taken and given in one step, not looked at first."""
+    start = threading.Barrier(8)
+
+    def write(number):
+        start.wait()
+        write_record(tmp_path, make_record(test_accuracy=float(number)))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    read = sorted(record["test_accuracy"] for record in read_records(tmp_path))
+    assert read == [float(number) for number in range(8)]
+
+
+def test_a_name_from_hostile_cells_stays_in_the_folder(tmp_path, make_record):
+    folder = tmp_path / "results"
+    path = write_record(folder, make_record(cell="../../x y/\u00e9\n*?eps=1"))
+    assert path.parent == folder and path.name.endswith("seed0.json")
+    assert [p.name for p in tmp_path.iterdir()] == ["results"]
+    assert read_records(folder)[0]["cell"] == "../../x y/\u00e9\n*?eps=1"
+
+
+def test_a_record_has_its_name_only_when_it_is_whole(tmp_path, make_record, monkeypatch):
+    seen = []
+    link = os.link
+
+    def watched(source, target):
+        seen.append((json.loads(pathlib.Path(source).read_text()), read_records(tmp_path)))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", watched)
+    record = make_record()
+    write_record(tmp_path, record)
+    assert seen == [(record, [])]
+    assert len(list(tmp_path.iterdir())) == 1, "the temporary file stayed"
+
+
+@pytest.mark.parametrize("broken", ["_write", "publish"])
+def test_a_write_that_fails_leaves_nothing(tmp_path, make_record, monkeypatch, broken):
+    make_folder(tmp_path, "output_dir")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, broken, full)
+        with pytest.raises(OSError, match="No space left"):
+            write_record(tmp_path, make_record())
+    assert list(tmp_path.iterdir()) == []
+    assert read_records(tmp_path) == []
+
+
+def test_what_json_cannot_hold_leaves_nothing(tmp_path, make_record):
+    with pytest.raises(TypeError):
+        write_record(tmp_path, make_record(flags={"norm": object()}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("use", [make_folder, "write_record"])
+def test_a_file_in_place_of_the_folder(tmp_path, make_record, use):
+    place = tmp_path / "results"
+    place.write_text("notes")
+    with pytest.raises(OSError) as error:
+        write_record(place, make_record()) if use == "write_record" else use(place, "place")
+    assert str(place) in str(error.value) and "it is not a folder" in str(error.value)
+    assert place.read_text() == "notes"
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path, make_record, monkeypatch):
+    place = tmp_path / "results"
+    place.mkdir()
+    place.chmod(0o500)
+    if os.access(place, os.W_OK):  # the superuser writes everywhere
+
+        def refused(*_, **__):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(pathlib.Path, "touch", refused)
+    with pytest.raises(OSError) as error:
+        write_record(place, make_record())
+    assert str(place) in str(error.value) and "Permission denied" in str(error.value)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\x00",
+        b"[1, 2]",
+        b"null",
+        b'"davody_table5"',
+        b"{}",
+        b'{"experiment": "davody_table5"}',
+    ],
+)
+def test_files_that_are_no_records_are_named(tmp_path, make_record, content):
+    write_record(tmp_path, make_record())
+    (tmp_path / "stray.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"stray\.json.*Move the file away"):
+        read_records(tmp_path)
+
+
+def test_a_record_that_lacks_a_field_is_named_with_it(tmp_path, make_record):
+    record = make_record()
+    del record["guarantee_holds"]
+    (tmp_path / "old.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"old\.json.*without guarantee_holds"):
+        read_records(tmp_path, "davody_table5")
+
+
+def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
+    for experiment in ("b", "a", "a"):
+        write_record(tmp_path, make_record(experiment=experiment))
+    (tmp_path / "a.md").write_text("a table")
+    (tmp_path / "unfinished.partial").write_text("{")
+    assert [r["experiment"] for r in read_records(tmp_path)] == ["a", "a", "b"]
+    assert [r["experiment"] for r in read_records(tmp_path, "b")] == ["b"]
+    assert read_records(tmp_path, "c") == []
+
+
+def test_versions_name_what_results_depend_on():
+    versions = provenance.package_versions()
+    assert versions["tensorflow"] == importlib.metadata.version("tensorflow")
+    assert versions["numpy"] == np.__version__
+    assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
+
+
+def test_a_change_anywhere_in_the_package_shows_in_the_commit(monkeypatch):
+    asked = []
+
+    def run(command, **options):
+        asked.append(command)
+        return types.SimpleNamespace(stdout="0123\n" if "rev-parse" in command else " M a.py\n")
+
+    monkeypatch.setattr(provenance.subprocess, "run", run)
+    assert provenance.source_commit() == "0123+changes"
+    (package,) = {command[2] for command in asked}
+    assert package == str(pathlib.Path(tfdpnorm.__file__).parent) == asked[1][-1]
+
+
+def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert provenance.source_commit() is None
+
+
+def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):
+    path = write_record(tmp_path, make_record())
+    record = json.loads(path.read_text())
+    for name in ("noise_generator", "insecure_seed", "resumes"):
+        del record[name]
+    path.write_text(json.dumps(record))
+    (found,) = read_records(tmp_path)
+    assert found == make_record()
+
+
+def test_records_of_another_kind_are_no_matter_where_one_experiment_is_asked_for(
+    make_record, tmp_path
+):
+    write_record(tmp_path, make_record())
+    (tmp_path / "audit.json").write_text('{"experiment": "audit", "rows": []}')
+    assert len(read_records(tmp_path, "davody_table5")) == 1
+    assert read_records(tmp_path, "audit", fields=("experiment", "rows")) == [
+        {"experiment": "audit", "rows": []}
+    ]
+    with pytest.raises(ValueError, match="audit.json.*without"):
+        read_records(tmp_path)

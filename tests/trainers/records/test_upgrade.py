@@ -1,0 +1,70 @@
+"""What older versions wrote says its kind, network and column once it is read."""
+
+import json
+import pathlib
+
+import pytest
+
+from trainers.records.fields import AUDIT_FIELDS, FIELDS, SENSITIVITY_FIELDS
+from trainers.records.store import read_records
+from trainers.records.upgrade import upgraded, upgraded_settings
+from trainers.registry import EXPERIMENTS, cells
+
+RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"
+OLD = ("kind", "network", "column")
+
+
+def older(record):
+    """A record as it was written before it had a kind."""
+    flags = {name: value for name, value in record["flags"].items() if name not in OLD}
+    flags["cell"] = record["cell"]
+    return {n: v for n, v in record.items() if n not in OLD} | {"flags": flags}
+
+
+@pytest.mark.parametrize("stddev, kind", [(None, "private"), (0.0, "weight_noise")])
+def test_an_older_record_is_read_as_if_written_now(tmp_path, make_record, stddev, kind):
+    flags = {"norm": "layer", "network": "layer-a", "column": "b=1"}
+    record = make_record(cell="layer-a/b=1", weight_noise_stddev=stddev, flags=flags)
+    (tmp_path / "old.json").write_text(json.dumps(older(record)))
+    (read,) = read_records(tmp_path)
+    assert read == record and read["kind"] == kind
+
+
+def test_a_record_of_now_is_left_as_it_is(make_record):
+    record = make_record(kind="another", cell="a/b/c", network="a/b", column="c")
+    record["flags"] = {"network": "a/b", "column": "c", "cell": "a field of its own"}
+    assert upgraded(record, FIELDS) == record
+
+
+@pytest.mark.parametrize("cell", [None, 5, ["a/b"], True])
+def test_a_cell_that_is_no_name_is_refused(tmp_path, make_record, cell):
+    record = older(make_record()) | {"cell": cell}
+    (tmp_path / "odd.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"odd\.json.*a cell named"):
+        read_records(tmp_path)
+
+
+def test_settings_without_a_cell_are_left_as_they_are():
+    settings = {"learning_rate": 1.0}
+    assert upgraded_settings(settings) is settings
+
+
+def test_every_kept_record_says_its_kind_network_and_column():
+    records = read_records(RESULTS)
+    assert len(records) >= 350
+    specs = [spec for experiment in EXPERIMENTS for spec in cells(experiment)]
+    kinds = {(spec.experiment, spec.cell): spec.kind for spec in specs}
+    for record in records:
+        assert f"{record['network']}/{record['column']}" == record["cell"]
+        assert record["kind"] == kinds[record["experiment"], record["cell"]]
+        assert record["flags"]["network"] == record["network"] and "cell" not in record["flags"]
+
+
+def test_kept_audits_say_theirs():
+    audits = read_records(RESULTS / "audits", "audit", fields=AUDIT_FIELDS)
+    assert audits
+    for record in audits:
+        assert record["kind"] == "audit" and record["column"] == record["check"]
+        assert f"{record['network']}/{record['column']}" == record["cell"]
+    grids = read_records(RESULTS / "audits", "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    assert grids and {record["kind"] for record in grids} == {"sensitivity"}

@@ -1,0 +1,239 @@
+"""Which rows an experiment trains on, tests on and takes for public."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfdpnorm.data import Examples, check_public_batch, load_examples
+from tfdpnorm.data.public import match_images
+from trainers.davody import cells as davody
+from trainers.runs import data as datasets
+from trainers.runs.data import load_experiment_data
+
+NORMS = ("none", "layer", "group", "public_batch")
+
+
+def row_set(images):
+    return {row.tobytes() for row in images}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The data of each norm, with the same seed."""
+    return {norm: load_experiment_data(davody.spec("digits", norm, 1.0)) for norm in NORMS}
+
+
+def test_public_digits_are_not_private(digits):
+    data = digits["public_batch"]
+    assert (len(data.public_x), data.num_examples) == (128, 1437 - 128)
+    assert not row_set(data.public_x) & row_set(data.train_x)
+
+
+def test_public_and_private_digits_are_the_training_set_and_no_more(digits):
+    data = digits["public_batch"]
+    whole = match_images(load_examples("digits", "train").x, (28, 28, 1))
+    both = np.concatenate([data.public_x, data.train_x])
+    assert sorted(row.tobytes() for row in both) == sorted(row.tobytes() for row in whole)
+
+
+def test_examples_that_answer_of_plateaus_are_not_trained_on():
+    plateau = dict(plateau="private", plateau_examples=100, learning_rate_schedule="constant")
+    spec = davody.spec("digits", "none", 1.0, **plateau)
+    data = load_experiment_data(spec)
+    assert (data.num_examples, len(data.validation_x)) == (1437 - 128 - 100, 100)
+    assert not row_set(data.train_x) & row_set(data.validation_x)
+    assert data.scale == "100 training examples kept for plateaus, not trained on"
+
+
+def made_up(name, count, shape, classes):
+    rng = np.random.default_rng(len(name))
+    x, y = rng.random((count, *shape), np.float32), rng.integers(classes, size=count)
+    return Examples(name, "train", x, y.astype(np.int32), classes, True)
+
+
+def load_with(public):
+    """Loads DIGITS, whose plateaus public examples tell."""
+    settings = dict(plateau="public", plateau_dataset="others", plateau_examples=40)
+    spec = davody.spec("digits", "none", 1.0, learning_rate_schedule="constant", **settings)
+
+    def source(name, split, data_dir):
+        return public if (name, split) == ("others", "train") else load_examples(name, split)
+
+    return load_experiment_data(spec, source=source)
+
+
+def test_public_examples_of_plateaus_leave_the_private_ones_alone(digits):
+    public = made_up("others", 50, (14, 14, 3), classes=10)
+    data = load_with(public)
+    assert data.validation_x.shape == (40, 28, 28, 1) and data.scale == "full"
+    np.testing.assert_array_equal(data.train_x, digits["none"].train_x)
+    fitted = match_images(match_images(public.x, (8, 8, 1)), (28, 28, 1))
+    labels = {image.tobytes(): label for image, label in zip(fitted, public.y, strict=True)}
+    assert [labels[image.tobytes()] for image in data.validation_x] == list(data.validation_y)
+
+
+@pytest.mark.parametrize(
+    "count, classes, message",
+    [
+        (50, 9, "Expected plateau_dataset with 10 classes of images, those of digits, got others"),
+        (39, 10, "Expected plateau_examples of at most 39"),
+    ],
+)
+def test_public_examples_of_plateaus_that_do_not_fit(count, classes, message):
+    with pytest.raises(ValueError, match=message):
+        load_with(made_up("others", count, (8, 8, 1), classes))
+
+
+def test_public_examples_of_plateaus_are_labelled_by_the_names_of_their_classes():
+    """A folder's classes are numbered in the order of their names, other sets' by their own."""
+    public = dataclasses.replace(
+        made_up("others", 50, (8, 8, 1), classes=10), class_names=tuple("3456789012")
+    )
+    data = load_with(public)
+    fitted = match_images(public.x, (28, 28, 1))
+    labels = {image.tobytes(): label for image, label in zip(fitted, public.y, strict=True)}
+    expected = [(labels[image.tobytes()] + 3) % 10 for image in data.validation_x]
+    assert list(data.validation_y) == expected
+    others = dataclasses.replace(public, class_names=("zero", *"123456789"))
+    with pytest.raises(
+        ValueError, match="classes of digits, such as 0, got 1, 2, 3, 4, .* folders"
+    ):
+        load_with(others)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_every_norm_has_the_same_private_rows(digits, norm):
+    np.testing.assert_array_equal(digits[norm].train_x, digits["public_batch"].train_x)
+    np.testing.assert_array_equal(digits[norm].train_y, digits["public_batch"].train_y)
+    np.testing.assert_array_equal(digits[norm].test_x, digits["public_batch"].test_x)
+    assert (digits[norm].public_x is None) == (norm != "public_batch")
+
+
+def test_the_seed_chooses_the_public_rows(digits):
+    again = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=0))
+    other = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=1))
+    first = digits["public_batch"]
+    np.testing.assert_array_equal(again.public_x, first.public_x)
+    np.testing.assert_array_equal(again.train_x, first.train_x)
+    assert row_set(other.public_x) != row_set(first.public_x)
+
+
+def test_digits_suit_the_network(digits):
+    data = digits["none"]
+    assert data.train_x.shape[1:] == data.test_x.shape[1:] == (28, 28, 1)
+    assert digits["public_batch"].public_x.shape[1:] == (28, 28, 1)
+    assert (data.num_classes, data.scale, len(data.test_x)) == (10, "full", 360)
+
+
+def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
+    few = load_experiment_data(davody.spec("digits", "public_batch", 1.0, max_examples=50))
+    assert few.num_examples == 50 == len(few.train_y)
+    np.testing.assert_array_equal(few.train_x, digits["public_batch"].train_x[:50])
+    np.testing.assert_array_equal(few.public_x, digits["public_batch"].public_x)
+    np.testing.assert_array_equal(few.test_x, digits["public_batch"].test_x)
+    assert few.scale == "first 50 of 1309 training examples"
+
+
+@pytest.mark.parametrize("count", [1309, 10**6])
+def test_max_examples_that_leaves_all_is_full_scale(digits, count):
+    data = load_experiment_data(davody.spec("digits", "none", 1.0, max_examples=count))
+    assert (data.num_examples, data.scale) == (1309, "full")
+
+
+def test_too_few_rows_to_split_from():
+    spec = davody.spec("digits", "public_batch", 1.0, public_batch_size=1437)
+    with pytest.raises(ValueError, match="1436.*got 1437"):
+        load_experiment_data(spec)
+
+
+class FakeSets:
+    """Stands for `load_examples`; remembers what was asked for."""
+
+    def __init__(self, complete):
+        self.complete = complete
+        self.asked = []
+
+    def __call__(self, name, split, data_dir=None):
+        self.asked.append((name, split, data_dir))
+        rng = np.random.default_rng([len(name), len(split)])
+        side = {"mnist": 28, "cifar10": 32}[name]
+        x = rng.random((40, side, side, 3 if name == "cifar10" else 1), np.float32)
+        y = np.zeros(40, np.int32)
+        return Examples(name, split, x, y, num_classes=10, is_complete=self.complete)
+
+
+@pytest.fixture
+def fake_sets(monkeypatch):
+    """Returns a function that puts `FakeSets` in place of the real ones."""
+
+    def install(complete=True):
+        fake = FakeSets(complete)
+        monkeypatch.setattr(datasets, "load_examples", fake)
+        return fake
+
+    return install
+
+
+def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
+    fake = fake_sets()
+    spec = davody.spec("mnist", "public_batch", 1.0, public_dataset="cifar10", public_batch_size=8)
+    data = load_experiment_data(spec, "folder")
+    assert set(fake.asked) == {
+        ("mnist", "train", "folder"),
+        ("mnist", "test", "folder"),
+        ("cifar10", "train", "folder"),
+    }
+    assert data.public_x.shape == (8, 28, 28, 1) and data.num_examples == 40
+    assert data.public_source == "8 images of cifar10"
+
+
+def test_a_set_of_another_archive_is_named_in_the_scale():
+    def source(name, split, data_dir):
+        x, y = np.zeros([9, 28, 28, 1], np.float32), np.zeros(9, np.int32)
+        return Examples(name, split, x, y, 10, is_complete=True, origin="another archive")
+
+    data = load_experiment_data(davody.spec("mnist", "layer", 1.0, max_examples=5), source=source)
+    assert data.scale.startswith("from another archive; first 5 of 9 training examples")
+
+
+def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
+    x = np.random.default_rng(0).random((40, 28, 28, 1), np.float32)
+    x[20:] = x[:20]
+    y = np.arange(40, dtype=np.int32) % 20
+    both = Examples("mnist", "train", x, y, num_classes=20, is_complete=True)
+    monkeypatch.setattr(datasets, "load_examples", lambda *args: both)
+    spec = davody.spec("mnist", "public_batch", 1.0, public_dataset="split", public_batch_size=8)
+    data = load_experiment_data(spec)
+    check_public_batch(data.public_x, data.train_x)
+    public = {row.tobytes() for row in data.public_x}
+    assert data.num_examples == len(data.train_y) == 40 - 2 * len(public)
+    np.testing.assert_array_equal(data.train_x, x[data.train_y])
+
+
+def test_no_public_set_is_needed_without_public_normalisation(fake_sets):
+    fake = fake_sets()
+    data = load_experiment_data(davody.spec("mnist", "layer", 1.0))
+    assert {name for name, _, _ in fake.asked} == {"mnist"}
+    assert data.public_x is None and data.public_source is None
+
+
+def test_a_set_that_is_not_whole_is_no_full_scale(fake_sets):
+    fake_sets(complete=False)
+    assert load_experiment_data(davody.spec("mnist", "none", 1.0)).scale == (
+        "40 training examples at hand"
+    )
+    both = load_experiment_data(davody.spec("mnist", "none", 1.0, max_examples=5)).scale
+    assert both == "40 training examples at hand; first 5 of 40 training examples"
+
+
+@pytest.mark.slow
+def test_kmnist_is_public_for_mnist(tfds_dir):
+    folder = tfds_dir("mnist", "kmnist")
+    spec = davody.spec("mnist", "public_batch", 1.0, max_examples=1000, public_batch_size=64)
+    data = load_experiment_data(spec, folder)
+    kmnist = row_set(load_examples("kmnist", "train", folder).x)
+    assert data.public_x.shape == (64, 28, 28, 1) and row_set(data.public_x) <= kmnist
+    assert not row_set(data.public_x) & row_set(data.train_x)
+    assert data.num_examples == 1000 and "first 1000 of 60000" in data.scale
+    assert len(data.test_x) == 10_000

@@ -1,0 +1,49 @@
+"""The optimizers of experiments, against Keras' own classes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from trainers.davody import cells as davody
+from trainers.parts import OPTIMIZERS, SCHEDULES
+from trainers.runs.optimizers import make_optimizer
+
+
+def spec(**fields):
+    return davody.spec("digits", "none", 1.0, **fields)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_takes_every_schedule(name, schedule):
+    optimizer = make_optimizer(spec(optimizer=name, learning_rate_schedule=schedule), 4)
+    assert type(optimizer).__name__.lower() == name
+    assert isinstance(optimizer, keras.optimizers.Optimizer)  # no legacy one: Keras 3 has none
+    variable = tf.Variable([1.0, -1.0])
+    moved = []
+    for _ in range(5):
+        before = variable.numpy()
+        optimizer.apply_gradients([(tf.constant([0.3, -2.0]), variable)])
+        moved.append(np.abs(variable.numpy() - before).max())
+    assert np.all(np.isfinite(moved)) and moved[0] > 0
+    assert (moved[4] < 1e-6) == (schedule != "constant" and name != "sgd")  # but for momentum
+
+
+@pytest.mark.parametrize("schedule, share", [("cosine", 0.5), ("linear", 0.5), ("constant", 1.0)])
+def test_the_rate_half_way_and_at_the_end(schedule, share):
+    optimizer = make_optimizer(
+        spec(learning_rate=3, learning_rate_schedule=schedule, momentum=0.0), 10
+    )
+    variable, moved = tf.Variable(0.0), []
+    for _ in range(11):
+        before = float(variable)
+        optimizer.apply_gradients([(tf.constant(1.0), variable)])
+        moved.append(before - float(variable))
+    end = 3.0 if schedule == "constant" else 0.0
+    np.testing.assert_allclose(moved[::5], [3.0, 3.0 * share, end], atol=1e-5)
+
+
+def test_momentum_is_that_of_sgd_alone():
+    assert make_optimizer(spec(momentum=0.5), 1).momentum == 0.5
+    assert make_optimizer(spec(optimizer="rmsprop", momentum=0.5), 1).momentum == 0.0

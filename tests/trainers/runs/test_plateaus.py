@@ -1,0 +1,165 @@
+"""Halving of the learning rate on a plateau: what is asked, what it costs, and what is said."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.privacy import PrivacyPlan
+from tfdpnorm.training import PrivateValidation
+from trainers.registry import run_cell
+from trainers.report.tables import experiment_table
+from trainers.runs.plateaus import fit_options, halving_callbacks, in_words
+from trainers.runs.private import PrivateRun
+
+
+@pytest.fixture(scope="module")
+def with_validation():
+    """Returns a function from `ExperimentData` to the same with 30 private validation rows."""
+
+    def make(data):
+        rng = np.random.default_rng(9)
+        rows = rng.random((30, 12, 12, 1), np.float32)
+        return dataclasses.replace(data, validation_x=rows, validation_y=rng.integers(2, size=30))
+
+    return make
+
+
+class Rates(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(float(self.model.optimizer.learning_rate))
+
+
+def trained(spec, data, echo=lambda _: None):
+    rates = Rates()
+    return run_cell(spec, data=data, echo=echo, callbacks=[rates]), rates.seen
+
+
+@pytest.mark.slow
+def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
+    tiny_spec, tiny_data, with_validation, monkeypatch
+):
+    answers = iter([10, 9, 8, 20, 1])
+    monkeypatch.setattr(PrivateValidation, "_judge", lambda *_: np.zeros(30, bool))
+    monkeypatch.setattr(
+        "tfdpnorm.training.callbacks.private_validation._whole_noise", lambda _: next(answers)
+    )
+    spec = tiny_spec(
+        steps=20, plateau="private", plateau_patience=2, plateau_epsilon=2.0, delta=1e-3
+    )
+    shown = []
+    result, rates = trained(spec, with_validation(tiny_data), echo=shown.append)
+    assert "noised accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
+    assert "; for the 30 validation examples queried for the plateau: epsilon 1.999" in shown[-1]
+    assert result.record["not_covered"] == []
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
+    assert 1.9 < result.record["epsilon_validation"] <= 2.0
+    assert result.record["guarantee_holds"]
+    assert result.record["epsilon"] == pytest.approx(
+        trained(tiny_spec(steps=20, delta=1e-3), tiny_data)[0].record["epsilon"]
+    ), "the training examples pay for it, too"
+
+
+def test_the_validation_examples_are_asked_within_their_own_budget(
+    tiny_spec, tiny_data, with_validation
+):
+    data = with_validation(tiny_data)
+    spec = tiny_spec(epsilon=9.0, steps=20, plateau="private", plateau_epsilon=2.0)
+    plan = PrivacyPlan(64, 16, 20, noise_multiplier=1.0, l2_norm_clip=1.0, delta=1e-3)
+    validation, halving = halving_callbacks(spec, data, plan)
+    np.testing.assert_array_equal(validation.x, data.validation_x)
+    np.testing.assert_array_equal(validation.y, data.validation_y)
+    # Five epochs of four updates: five Gaussian answers, an example moves each by one.
+    alphas = np.arange(2, 200)
+    renyi = 5 * alphas / (2 * validation.noise_multiplier**2)
+    epsilon = renyi + np.log1p(-1 / alphas) - np.log(1e-3 * alphas) / (alphas - 1)
+    assert 1.9 < epsilon.min() <= 2.01
+    assert halving.monitor == validation.name
+
+
+def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(make_record):
+    record = make_record(
+        epsilon=2.5,
+        epsilon_validation=0.75,
+        not_covered=["The weather."],
+        weights_from_elsewhere=["Weights of before."],
+    )
+    run = types.SimpleNamespace(data=types.SimpleNamespace(validation_x=np.zeros(30)))
+    assert PrivateRun.spent(run, record) == (
+        "epsilon 2.5 at delta 1e-05 (rdp); for the 30 validation examples queried for the plateau: "
+        "epsilon 0.75 at delta 1e-05\n  ADDS TO THIS EPSILON: Weights of before."
+        "\n  NOT COVERED: The weather."
+    )
+
+
+def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
+    shown = []
+    result, _ = trained(tiny_spec(plateau="test"), tiny_data, echo=shown.append)
+    assert result.record["epsilon_validation"] is None
+    assert "3 epochs without progress of the loss on the TEST SET, which no" in shown[0]
+    (sentence,) = result.record["not_covered"]
+    assert sentence.startswith("The validation data") and sentence.endswith(".")
+    assert shown[-1].endswith(f"NOT COVERED: {sentence}") and " s\n" in shown[-1]
+    text = experiment_table([result.record])
+    assert "learning rate halved by the test set" in text
+    statement = result.model.privacy_statement()
+    assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
+
+
+def test_public_examples_cost_nothing_and_halve_the_rate(tiny_spec, tiny_data, with_validation):
+    public = dict(plateau="public", plateau_dataset="kmnist", plateau_patience=1)
+    data, shown = with_validation(tiny_data), []
+    # At this rate nothing moves, and no epoch has a lower loss than the one before.
+    spec = tiny_spec(steps=16, learning_rate=1e-30, **public)
+    result, rates = trained(spec, data, echo=shown.append)
+    assert "1 epoch without progress of the loss on 30 public examples of kmnist" in shown[0]
+    np.testing.assert_allclose(rates, [1e-30, 5e-31, 2.5e-31, 1.25e-31], rtol=1e-5)
+    assert result.record["guarantee_holds"] and result.record["not_covered"] == []
+    assert result.record["epsilon_validation"] is None
+    options = fit_options(spec, data)
+    np.testing.assert_array_equal(options["validation_data"][0], data.validation_x)
+    np.testing.assert_array_equal(options["validation_data"][1], data.validation_y)
+
+
+def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
+    data = dataclasses.replace(
+        tiny_data, validation_x=tiny_data.train_x[:30], validation_y=tiny_data.train_y[:30]
+    )
+    with pytest.raises(ValueError, match="^Expected validation rows that are no training rows"):
+        trained(tiny_spec(plateau="public", plateau_dataset="kmnist"), data)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(plateau="public"), "^Expected plateau_dataset with plateau='public' and only there"),
+        (dict(plateau="test", plateau_dataset="kmnist"), "and only there, got plateau='test'"),
+        (dict(plateau="public", plateau_dataset="./mnist"), "^Expected another plateau_dataset"),
+    ],
+)
+def test_a_public_set_that_is_none(tiny_spec, settings, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_spec(dataset="mnist", **settings)
+
+
+@pytest.mark.parametrize("patience, words", [(1, "1 epoch "), (2, "2 epochs ")])
+def test_one_epoch_is_one(tiny_spec, tiny_data, patience, words):
+    spec = tiny_spec(plateau="test", plateau_patience=patience)
+    assert f"halved after {words}without progress" in in_words(spec, tiny_data)
+
+
+def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
+    with pytest.raises(ValueError, match="no held_out with plateau='test', got 9: these are priv"):
+        tiny_spec(plateau="test", held_out=9)
+    tiny_spec(plateau="private", held_out=9)
+
+
+def test_a_schedule_besides_is_refused(tiny_spec):
+    with pytest.raises(ValueError, match="learning_rate_schedule='constant' with a plateau"):
+        tiny_spec(plateau="private", learning_rate_schedule="cosine")

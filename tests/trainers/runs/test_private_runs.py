@@ -1,0 +1,328 @@
+"""Private runs: a spec goes in, an honest record comes out."""
+
+import dataclasses
+import math
+import re
+import types
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from tensorflow import keras
+
+from trainers.records.fields import FIELDS
+from trainers.records.store import read_records
+from trainers.registry import run_cell
+from trainers.runs import dry_run, skeleton
+from trainers.runs.private import PrivateRun
+from trainers.runs.skeleton import make_record
+
+INF = float("inf")
+AN_EPSILON = re.compile(r"epsilon\D{0,30}\d", re.IGNORECASE)
+
+
+class Run:
+    """A finished run and the text that it showed."""
+
+    def __init__(self, spec, data, output_dir=None):
+        self.spec, self.data, self.lines = spec, data, []
+        self.result = run_cell(spec, data=data, output_dir=output_dir, echo=self.lines.append)
+        self.record, self.private = self.result.record, self.result.model
+
+    @property
+    def text(self):
+        return "\n".join(self.lines)
+
+
+def weights(run):
+    return run.private.model.get_weights()
+
+
+def same(first, second):
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def composed(plan_like, accountant):
+    """Epsilon of Poisson-sampled Gaussian sums, composed here and not by the library."""
+    step = dp_accounting.PoissonSampledDpEvent(
+        plan_like["expected_batch_size"] / plan_like["num_examples"],
+        dp_accounting.GaussianDpEvent(plan_like["noise_multiplier"]),
+    )
+    for _ in range(plan_like["updates"]):
+        accountant.compose(step)
+    return accountant.get_epsilon(plan_like["delta"])
+
+
+@pytest.mark.parametrize(
+    "engine, fields",
+    [
+        ("book_keeping", dict(norm="public_batch")),
+        pytest.param(
+            "per_example",
+            dict(norm="none", physical_batch_size=8, ema_decay=None),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, engine, fields):
+    keras.backend.clear_session()
+    spec = tiny_spec(engine=engine, seed=4, **fields)
+    run = Run(spec, tiny_data, tmp_path / "results")
+    record = run.record
+
+    assert set(record) == set(FIELDS)
+    assert read_records(tmp_path / "results") == [_as_read(record)]
+    expected = dict(
+        experiment="tiny",
+        kind="private",
+        cell="a/cell",
+        network="a",
+        column="cell",
+        paper_value=None,
+        epsilon_target=None,
+        accountant="rdp",
+        delta=1e-3,
+        guarantee_holds=True,
+        no_guarantee_because=[],
+        num_examples=64,
+        expected_batch_size=16,
+        sampling_rate=0.25,
+        noise_multiplier=1.0,
+        l2_norm_clip=1.0,
+        updates=3,
+        statistics="public" if spec.needs_public_rows else "none",
+        engine=engine,
+        seed=4,
+        scale="full",
+    )
+    assert {name: record[name] for name in expected} == expected
+    assert record["flags"]["learning_rate"] == 0.1
+    assert record["flags"]["precision"] == "float32"
+    assert record["seconds"] > 0 and record["examples_per_second"] > 0
+
+    # Epsilon, by accountants composed here.
+    rdp = composed(record, RdpAccountant())
+    pld = composed(record, PLDAccountant(value_discretization_interval=1e-4))
+    assert record["epsilon"] == record["epsilon_rdp"] == pytest.approx(rdp, rel=1e-9)
+    assert record["epsilon_pld"] == pytest.approx(pld, rel=0.01)
+    assert record["epsilon_pld"] < record["epsilon_rdp"]
+
+    # Accuracy is that of the last weights; the weight average is put away again.
+    logits = run.private.model.predict(tiny_data.test_x, verbose=0)
+    accuracy = 100 * np.mean(logits.argmax(-1) == tiny_data.test_y)
+    assert record["test_accuracy"] == pytest.approx(accuracy, abs=1e-4)
+    if spec.ema_decay is None:
+        assert record["test_accuracy_ema"] is None and "weight average" not in run.text
+    else:
+        assert 0 <= record["test_accuracy_ema"] <= 100
+        assert f"weight average {record['test_accuracy_ema']:.2f} %" in run.text
+
+    # The curve rises to the epsilon of the record.
+    updates, epsilons, accuracies = zip(*run.result.curve, strict=True)
+    assert updates == (1, 2, 3) and list(epsilons) == sorted(epsilons)
+    assert epsilons[-1] == record["epsilon"]
+    assert accuracies[-1] == pytest.approx(accuracy, abs=1e-4)
+    assert AN_EPSILON.search(run.text) and "NO GUARANTEE" not in run.text
+    for shown in re.findall(r"epsilon (\d\S*) at delta", run.text):
+        assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
+
+
+def test_a_run_whose_delta_is_too_small_for_pld_has_its_record(tiny_spec, tiny_data, tmp_path):
+    spec = tiny_spec(delta=1e-15, noise_multiplier=2.0)
+    record = run_cell(spec, data=tiny_data, output_dir=tmp_path, echo=lambda text: None).record
+    assert record["epsilon_pld"] is None
+    assert record["guarantee_holds"] and 0 < record["epsilon_rdp"] == record["epsilon"] < math.inf
+    assert [read["epsilon_pld"] for read in read_records(tmp_path)] == [None]
+
+
+@pytest.mark.slow_cases("2-*", "99-*")
+@pytest.mark.parametrize("evaluations, taken_after", [(1, [3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
+def test_how_often_the_test_accuracy_is_taken(tiny_spec, tiny_data, evaluations, taken_after):
+    run = Run(tiny_spec(evaluations=evaluations), tiny_data)
+    assert [updates for updates, _, _ in run.result.curve] == taken_after
+
+
+def _as_read(record):
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in record.items()} | {
+        "flags": {n: list(v) if isinstance(v, tuple) else v for n, v in record["flags"].items()}
+    }
+
+
+@pytest.mark.slow_cases("epsilon inf")
+@pytest.mark.slow_cases("insecure seed", "no noise")
+@pytest.mark.parametrize(
+    "fields, reason",
+    [
+        (
+            dict(norm="public_batch", statistics="lot", engine="per_example", epsilon=8.0),
+            'statistics="lot"',
+        ),
+        (dict(epsilon=INF), "noise multiplier is 0"),
+        (dict(noise_multiplier=0.0, ema_decay=0.0), "noise multiplier is 0"),
+        (dict(insecure_seed=7), "seed that is not secret"),
+    ],
+    ids=["lot", "epsilon inf", "no noise", "insecure seed"],
+)
+def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fields, reason):
+    run = Run(tiny_spec(**fields), tiny_data)
+    record = run.record
+    assert record["guarantee_holds"] is False
+    assert len(record["no_guarantee_because"]) == 1 and reason in record["no_guarantee_because"][0]
+    assert [record[f"epsilon{which}"] for which in ("", "_rdp", "_pld")] == [INF] * 3
+    assert record["epsilon_target"] == fields.get("epsilon")
+    assert all(epsilon == INF for _, epsilon, _ in run.result.curve)
+    assert not AN_EPSILON.search(run.text), run.text
+    assert len(re.findall(rf"NO GUARANTEE: .*{re.escape(reason)}", run.text)) == 2
+    assert run.private.privacy_statement().startswith("NO GUARANTEE")
+    claims = re.findall(r"(\S+) is the epsilon claimed by the paper, not a guarantee", run.text)
+    if fields.get("statistics") == "lot":
+        assert 7.9 < record["epsilon_claimed"] <= 8 and len(claims) == 2
+        assert all(record["epsilon_claimed"] <= float(claim) < 8.01 for claim in claims)
+    else:
+        assert record["epsilon_claimed"] is None and not claims
+    if fields.get("epsilon") == INF:
+        assert record["l2_norm_clip"] == INF, "the baseline is not clipped"
+    if fields.get("ema_decay") == 0:
+        assert record["test_accuracy_ema"] == record["test_accuracy"], "decay 0 averages nothing"
+    if fields.get("insecure_seed"):
+        again = Run(run.spec, tiny_data)
+        for a, b in zip(weights(run), weights(again), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_seed_sets_the_start_and_never_the_noise(tiny_spec, tiny_data):
+    # Every example is in every lot (q = 1): nothing but the noise can differ.
+    spec = tiny_spec(norm="none", expected_batch_size=64, steps=1, ema_decay=None, seed=3)
+    start = PrivateRun(spec, tiny_data).model.model.get_weights()
+    assert same(start, PrivateRun(spec, tiny_data).model.model.get_weights())
+    other = dataclasses.replace(spec, seed=4)
+    assert not same(start, PrivateRun(other, tiny_data).model.model.get_weights())
+
+    first, second = Run(spec, tiny_data), Run(spec, tiny_data)
+    for a, b in zip(weights(first), weights(second), strict=True):
+        # The noise has standard deviation lr z C / L = 1.6e-3; arithmetic repeats to about 1e-7.
+        assert np.abs(a - b).max() > 1e-4, "the noise was repeated"
+
+
+def test_epsilon_is_calibrated_to_the_target(tiny_spec, tiny_data):
+    spec = tiny_spec(epsilon=2.0)
+    run = PrivateRun(spec, tiny_data)
+    private = run.model
+    assert 1.9 < private.plan.epsilon_after(3) <= 2.0
+    text = run.describe()
+    shown = float(re.search(r"epsilon after all updates: (\S+)", text)[1])
+    assert private.plan.epsilon_after(3) <= shown <= 2.0
+    assert f"z = {private.plan.noise_multiplier:.4f}" in text and "T = 3 updates" in text
+
+
+def test_a_folder_without_access_is_refused_before_training(tiny_spec, tiny_data, tmp_path):
+    place = tmp_path / "results"
+    place.write_text("a file")
+    lines = []
+    with pytest.raises(OSError, match="it is not a folder"):
+        run_cell(tiny_spec(), data=tiny_data, output_dir=place, echo=lines.append)
+    assert lines == []
+
+
+class Unreadable:
+    """Private rows of which only number and shape may be known."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __array__(self, *_, **__):
+        raise AssertionError("a private row was looked at")
+
+    def __getitem__(self, _):
+        raise AssertionError("a private row was looked at")
+
+
+@pytest.mark.slow_cases("per_example-*")
+@pytest.mark.filterwarnings("error:delta")
+@pytest.mark.parametrize("engine, megabytes", [("book_keeping", None), ("per_example", 8)])
+def test_an_estimate_spends_nothing_and_looks_at_nothing(
+    tiny_spec, tiny_data, monkeypatch, engine, megabytes
+):
+    data = dataclasses.replace(
+        tiny_data, train_x=Unreadable(tiny_data.train_x.shape), train_y=Unreadable((64,))
+    )
+    # delta is below 1 / N, and above 1 / 8 of the rows of the trial: no warning is due.
+    spec = tiny_spec(engine=engine, physical_batch_size=8, delta=1 / 65, steps=30)
+    run = PrivateRun(spec, data)
+    private = run.model
+    before = private.model.get_weights()
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(
+        dry_run, "time", types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    )
+    seconds, held = dry_run.estimate_cost(run)
+    # One second by this clock for 8 rows, so 2 for a lot of 16, 30 times.
+    assert math.isclose(seconds, 60.0)
+    if megabytes is not None:
+        megabytes = megabytes * private.model.count_params() * 4 / 1e6
+    assert held == megabytes
+    assert private.ledger.updates == 0 and private.ledger.epsilon() == 0
+    assert same(before, private.model.get_weights())
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_half_precision_that_a_processor_has_not_is_said(
+    tiny_spec, tiny_data, monkeypatch, precision, emulated
+):
+    monkeypatch.setattr(skeleton, "emulates_bfloat16", lambda: emulated)
+    run = Run(tiny_spec(steps=1, ema_decay=None, precision=precision), tiny_data)
+    said = [line for line in run.lines if "mixed_bfloat16 is slow here" in line]
+    assert len(said) == (emulated and precision == "mixed_bfloat16")
+
+
+def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
+    run = PrivateRun(tiny_spec(ema_decay=None, precision="mixed_bfloat16"), tiny_data)
+    assert run.model.model.layers[1].compute_dtype == "bfloat16"
+    assert keras.mixed_precision.global_policy().name == "float32"
+    record = make_record(run, seconds=1.0, examples=0)
+    assert record["flags"]["precision"] == "mixed_bfloat16"
+
+
+def test_a_run_that_is_kept_is_saved_within_its_epochs(tiny_spec, tiny_data, tmp_path):
+    def stop(batch, logs):
+        if batch == 2:  # the third of the four updates of an epoch
+            stopped.model.ledger.close()  # as the end of the process does
+            raise KeyboardInterrupt
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+    spec = tiny_spec(steps=4)
+    stopped = PrivateRun(spec, tiny_data, run_dir=tmp_path, callbacks=[callback])
+    stopped.restore()
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train()
+    again = PrivateRun(spec, tiny_data, run_dir=tmp_path, resume=True)
+    again.restore()
+    assert (again.model.ledger.position, again.model.ledger.updates) == (2, 3)
+    again.train()
+    assert again.measured()["updates"] == 4
+
+
+@pytest.mark.slow
+def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
+    def stop(batch, logs):
+        stopped.model.stop_training = True
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+    stopped = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, callbacks=[callback])
+    stopped.restore()
+    stopped.train()
+    assert stopped.model.ledger.is_finished and 0 < stopped.model.ledger.updates
+    stopped.close()
+    # The record can still be made, after a crash for instance.
+    again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)
+    again.restore()
+    assert again.train() == 0 and again.measured()["updates"] == stopped.model.ledger.updates

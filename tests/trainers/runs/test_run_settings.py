@@ -1,0 +1,334 @@
+"""Settings of runs: which differ, and that no run goes on in a folder of other settings."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tfdpnorm import files
+from trainers.runs.run_dir import claim_run_dir
+from trainers.runs.settings import differences, have_same_settings
+from trainers.spec import ExperimentSpec, FinetuneSpec, WeightNoiseSpec
+
+INF = float("inf")
+PRIVATE = ExperimentSpec(
+    experiment="a_table",
+    network="public_batch",
+    column="eps=1",
+    dataset="mnist",
+    norm="public_batch",
+    epsilon=1.0,
+    epochs=2,
+    plateau="private",
+    model_options=(("pooling", "average"), ("activation", "tanh")),
+)
+
+
+# --- differences ---
+
+
+OTHER = {float: 0.0625, int: 77, str: "another", bool: True, tuple: [["pooling", "max"]]}
+SPECS = {
+    "private": dataclasses.replace(PRIVATE, pretraining_dataset="cifar100"),
+    "noise": WeightNoiseSpec(
+        experiment="t", network="n", column="c", dataset="mnist", epochs=3, optimizer="sgd"
+    ),
+}
+NOT_MEASURED = (
+    "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
+)  # fmt: skip
+FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
+
+
+@pytest.mark.parametrize("kind, name", FIELDS)
+def test_every_field_that_is_measured_makes_a_difference(kind, name):
+    spec = SPECS[kind]
+    value = getattr(spec, name)
+    for other in [OTHER[type(value)]] if value is not None else [0.0625, "another"]:
+        flags = json.loads(json.dumps({**dataclasses.asdict(spec), name: other}))
+        free = (*NOT_MEASURED, "seed")  # the seed is the run's, and compared by itself
+        assert differences(spec, flags) == ([] if name in free else [name])
+
+
+@pytest.mark.parametrize(
+    "ours, flags, expected",
+    [
+        ({}, {"precision": "mixed_float16"}, ["precision"]),
+        ({}, {"a_field_of_the_future": 1}, ["a_field_of_the_future"]),
+        ({"learning_rate": 0.6}, {"learning_rate": 1.5 * 0.4}, []),
+        ({"learning_rate": 0.6}, {"learning_rate": 0.6001}, ["learning_rate"]),
+        ({"epochs": 2.0}, {"epochs": 2}, []),
+        ({"l2_norm_clip": INF}, {"l2_norm_clip": INF}, []),
+        ({"l2_norm_clip": INF}, {"l2_norm_clip": 1e300}, ["l2_norm_clip"]),
+        ({"l2_norm_clip": 1.0}, {"l2_norm_clip": True}, ["l2_norm_clip"]),
+        ({"ema_decay": None}, {"ema_decay": 0.0}, ["ema_decay"]),
+        ({"model_options": ()}, {"model_options": []}, []),
+        ({"model_options": (("a", (1, 2)),)}, {"model_options": [["a", [1, 2]]]}, []),
+        ({"model_options": (("a", (1, 2)),)}, {"model_options": [["a", [1]]]}, ["model_options"]),
+    ],
+    ids=range(12),
+)
+def test_settings_are_compared_by_what_they_mean(ours, flags, expected):
+    spec = dataclasses.replace(PRIVATE, **ours)
+    assert differences(spec, {**dataclasses.asdict(spec), **flags}) == expected
+
+
+def test_a_field_that_older_records_lack_had_its_default_then():
+    flags = dataclasses.asdict(PRIVATE)
+    for name in ("pull_back_weight", "vocabulary", "pretraining_dataset", "precision"):
+        flags.pop(name, None)
+    assert differences(PRIVATE, flags) == []
+    stronger = dataclasses.replace(PRIVATE, pull_back_weight=3.0)
+    assert differences(stronger, flags) == ["pull_back_weight"]
+    del flags["dataset"]  # has no default
+    assert differences(PRIVATE, flags) == ["dataset"]
+
+
+@pytest.mark.parametrize("norm", ["none", "layer", "noised_batch"])
+def test_settings_of_public_rows_have_no_effect_on_networks_without_them(norm):
+    spec = dataclasses.replace(PRIVATE, norm=norm)
+    others = dict(
+        statistics="blend",
+        statistics_gradient="stop",
+        pull_back_weight=3.0,
+        public_dataset="cifar100",
+        public_batch_size=77,
+    )
+    assert differences(spec, {**dataclasses.asdict(spec), **others}) == []
+    # Networks of which one has public rows differ in that too.
+    names = differences(PRIVATE, {**dataclasses.asdict(spec), **others})
+    assert sorted(names) == sorted([*others, "norm"])
+
+
+def test_rows_that_are_split_off_are_missing_from_every_training_set():
+    spec = dataclasses.replace(PRIVATE, norm="layer", public_dataset="split")
+    flags = dataclasses.asdict(spec)
+    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
+    assert differences(spec, {**flags, "pull_back_weight": 3.0}) == []
+    assert differences(spec, {**flags, "public_dataset": "kmnist"}) == ["public_dataset"]
+
+
+def test_public_images_that_features_are_scaled_by_make_a_difference():
+    fields = {**dataclasses.asdict(PRIVATE), "norm": "none", "model": "a.keras"}
+    spec = FinetuneSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
+    flags = dataclasses.asdict(spec)
+    assert differences(spec, {**flags, "public_dataset": "cifar100"}) == ["public_dataset"]
+    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
+
+
+def test_records_are_compared_as_specs_are(make_record):
+    flags = dataclasses.asdict(PRIVATE)
+    old = {name: value for name, value in flags.items() if name != "vocabulary"}
+    records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
+    assert have_same_settings(records[:1], ExperimentSpec)
+    assert have_same_settings(records, ExperimentSpec)
+    other = make_record(flags={**flags, "epochs": 3})
+    assert not have_same_settings([*records, other], ExperimentSpec)
+    noisy = dataclasses.asdict(SPECS["noise"])
+    # 0.001 is the learning rate that the fields have here, and not that of private training.
+    short = {name: value for name, value in noisy.items() if name != "learning_rate"}
+    records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
+    assert have_same_settings(records, WeightNoiseSpec)
+
+
+# --- whose run a folder holds ---
+
+
+def begin(folder, spec=PRIVATE):
+    """Has a run of `spec` begin, and leave something."""
+    with claim_run_dir(folder, spec):
+        (folder / "backup").write_text("trained")
+
+
+def enter(folder, spec, resume):
+    with claim_run_dir(folder, spec, resume):
+        pass
+
+
+def content(folder):
+    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_new_run_notes_its_settings_before_anything_else(tmp_path, kind, resume):
+    folder = tmp_path / "above" / "run"
+    with claim_run_dir(folder, SPECS[kind], resume):
+        assert [path.name for path in folder.iterdir()] == ["settings.json"]
+    held = json.loads((folder / "settings.json").read_text())
+    expected = json.loads(json.dumps(dataclasses.asdict(SPECS[kind])))
+    assert held == expected
+
+
+@pytest.mark.parametrize("epsilon", [1.0, INF])
+def test_the_same_run_goes_on(tmp_path, epsilon):
+    spec = dataclasses.replace(PRIVATE, epsilon=epsilon)
+    begin(tmp_path, spec)
+    before = content(tmp_path)
+    enter(tmp_path, spec, True)
+    enter(str(tmp_path), spec, True)
+    enter(tmp_path, dataclasses.replace(spec, physical_batch_size=8, search="long"), True)
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "fields, names",
+    [
+        ({"learning_rate": 0.5}, "learning_rate"),
+        ({"seed": 1}, "seed"),
+        ({"network": "none", "column": "eps=2", "seed": 3}, "network, column, seed"),
+        ({"experiment": "another_table"}, "experiment"),
+        ({"ema_decay": None}, "ema_decay"),
+        ({"model_options": ()}, "model_options"),
+    ],
+    ids="rate seed cell experiment average options".split(),
+)
+def test_other_settings_are_refused_by_name(tmp_path, fields, names):
+    begin(tmp_path)
+    before = content(tmp_path)
+    expected = (
+        f"Expected run_dir to hold a run with the present settings, got {tmp_path} with other "
+        f"{names}. Move it away"
+    )
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        enter(tmp_path, dataclasses.replace(PRIVATE, **fields), True)
+    assert content(tmp_path) == before
+
+
+def test_another_precision_and_another_kind_of_run_are_refused(tmp_path):
+    begin(tmp_path)
+    with pytest.raises(ValueError, match="with other experiment, network, column,"):
+        enter(tmp_path, SPECS["noise"], True)
+    with pytest.raises(ValueError, match="with other precision. Move"):
+        enter(tmp_path, dataclasses.replace(PRIVATE, precision="mixed_float16"), True)
+
+
+@pytest.mark.parametrize("spec", [PRIVATE, SPECS["noise"]], ids=["same", "other"])
+@pytest.mark.parametrize("name, spent", [("backup", False), ("ledger.jsonl", True)])
+def test_a_run_is_not_begun_on_top_of_another(tmp_path, spec, name, spent):
+    begin(tmp_path)
+    (tmp_path / "backup").rename(tmp_path / name)
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=r"hold no run yet, got .*\(--resume\)") as refused:
+        enter(tmp_path, spec, False)
+    assert ("has spent adds" in str(refused.value)) is spent
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", "spec.txt", "somebody's notes"])
+def test_a_folder_of_unknown_settings_is_refused(tmp_path, name):
+    """A run of an older version, or no run at all; noise in the weights would delete it."""
+    (tmp_path / name).write_text("precious")
+    for resume in (True, False):
+        part = "hold no run yet" if name == "ledger.jsonl" and not resume else "settings.json"
+        with pytest.raises(ValueError, match=f"Expected .*{part}"):
+            enter(tmp_path, PRIVATE, resume)
+    assert content(tmp_path) == {name: b"precious"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "[" * 100_000, "\x00", b"\xff\xfe"], ids=range(7)
+)
+def test_damaged_settings_are_refused(tmp_path, text):
+    begin(tmp_path)
+    (tmp_path / "settings.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match="Expected the settings of a run in .*settings.json, got"):
+        enter(tmp_path, PRIVATE, True)
+    assert content(tmp_path) == before
+
+
+def test_settings_without_a_seed_are_of_another_run(tmp_path):
+    begin(tmp_path)
+    held = json.loads((tmp_path / "settings.json").read_text())
+    del held["seed"]
+    (tmp_path / "settings.json").write_text(json.dumps(held))
+    with pytest.raises(ValueError, match="with other seed"):
+        enter(tmp_path, PRIVATE, True)
+
+
+def test_a_run_of_an_older_version_is_resumed(tmp_path):
+    """It noted the cell's name in place of network and column."""
+    begin(tmp_path)
+    held = json.loads((tmp_path / "settings.json").read_text())
+    del held["network"], held["column"]
+    (tmp_path / "settings.json").write_text(json.dumps(held | {"cell": "public_batch/eps=1"}))
+    enter(tmp_path, PRIVATE, True)
+    with pytest.raises(ValueError, match="with other column. Move"):
+        enter(tmp_path, dataclasses.replace(PRIVATE, column="eps=2"), True)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_a_death_before_the_run_leaves_is_no_run(tmp_path, resume):
+    (tmp_path / "settings.json").write_text(json.dumps({"learning_rate": 99.0}))
+    (tmp_path / ".settings.json.123").write_text('{"learn')
+    enter(tmp_path, PRIVATE, resume)
+    assert json.loads((tmp_path / "settings.json").read_text())["learning_rate"] == 1.0
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("error", [ValueError("no such budget"), KeyboardInterrupt()])
+def test_a_preparation_that_fails_leaves_nothing(tmp_path, exists, error):
+    folder = tmp_path / "run"
+    if exists:
+        folder.mkdir()
+    with pytest.raises(type(error)):
+        with claim_run_dir(folder, PRIVATE):
+            raise error
+    assert folder.exists() is exists and content(tmp_path) == ({"run": False} if exists else {})
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_fails_keeps_its_settings(tmp_path, resume):
+    if resume:
+        begin(tmp_path)
+    with pytest.raises(ValueError, match="odd"):
+        with claim_run_dir(tmp_path, PRIVATE, resume):
+            (tmp_path / "ledger.jsonl").write_text("spent")
+            raise ValueError("odd")
+    assert {"settings.json", "ledger.jsonl"} <= set(content(tmp_path))
+    enter(tmp_path, PRIVATE, True)
+
+
+def test_settings_are_written_whole_or_not_at_all(tmp_path):
+    """A process that is killed before the last step leaves what counts as nothing."""
+    program = (
+        "import os, sys\n"
+        "from tests.trainers.runs.test_run_settings import PRIVATE, enter, files\n"
+        "files.os.replace = lambda *_: os._exit(9)\n"
+        "enter(sys.argv[1], PRIVATE, False)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert killed.returncode == 9
+    assert all(name.startswith(".") for name in content(tmp_path)) and content(tmp_path)
+    enter(tmp_path, PRIVATE, False)
+    enter(tmp_path, PRIVATE, True)
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "_TO_DISK", full)
+    with pytest.raises(OSError, match="No space left"):
+        enter(tmp_path / "run", PRIVATE, False)
+    monkeypatch.undo()
+    enter(tmp_path / "run", PRIVATE, False)
+
+
+def test_no_folder_no_settings(tmp_path):
+    before = sorted(os.listdir())
+    enter(None, PRIVATE, False)
+    enter(None, PRIVATE, True)
+    assert sorted(os.listdir()) == before
+
+
+def test_what_is_no_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match="Expected run_dir to be a folder"):
+            enter(place, PRIVATE, True)

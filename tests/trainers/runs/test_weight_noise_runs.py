@@ -1,0 +1,193 @@
+"""Runs with noise in the weights: what the record says, curves, backups."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.layers import WeightNoise
+from trainers import registry as cells
+from trainers.records.fields import FIELDS
+from trainers.records.store import read_records
+from trainers.runs import non_private, weight_noise
+from trainers.spec import NonPrivateSpec, WeightNoiseSpec
+
+INF = float("inf")
+
+
+@pytest.fixture
+def noisy_spec():
+    """Returns a function that makes the spec of two epochs on `tiny_data`."""
+
+    def make(**fields):
+        return WeightNoiseSpec(
+            **{
+                "experiment": "tiny",
+                "network": "a",
+                "column": "stddev=0.5",
+                "dataset": "synthetic",
+                "model": "lenet_300_100",
+                "norm": "batch",
+                "batch_size": 16,
+                "epochs": 2,
+                "weight_noise_stddev": 0.5,
+                **fields,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def held_out(tiny_data):
+    """`tiny_data` with some rows to look at."""
+    return dataclasses.replace(
+        tiny_data, validation_x=tiny_data.test_x[:8], validation_y=tiny_data.test_y[:8]
+    )
+
+
+def silent(line):
+    pass
+
+
+@pytest.mark.parametrize("stddev", [0.0, 0.5])
+def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
+    spec, lines = noisy_spec(weight_noise_stddev=stddev, seed=3), []
+    result = cells.run_cell(spec, data=held_out, output_dir=tmp_path, echo=lines.append)
+    record = result.record
+    assert set(record) == set(FIELDS)
+    (read,) = read_records(tmp_path)
+    assert read == record | {"flags": read["flags"]}
+    assert [record[f"epsilon{which}"] for which in ("", "_rdp", "_pld")] == [INF] * 3
+    assert record["guarantee_holds"] is False
+    assert record["no_guarantee_because"] == [weight_noise.NOT_PRIVATE]
+    expected = dict(weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None)
+    assert {name: record[name] for name in expected} == expected
+    assert [point["epoch"] for point in record["curve"]] == [1, 2]
+    assert "NO GUARANTEE" in "\n".join(lines)
+    noisy = [layer for layer in result.model.layers if isinstance(layer, WeightNoise)]
+    assert len(noisy) == (3 if stddev else 0)
+
+
+def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
+    """The same start, batches and optimizer by hand give the same weights."""
+    spec = noisy_spec(weight_noise_stddev=0.0, norm="none", optimizer="sgd", learning_rate=0.1)
+    trained = cells.run_cell(spec, data=held_out, echo=silent).model
+    model = weight_noise.WeightNoiseRun(spec, held_out).model
+    loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss_fn)
+    batches = iter(non_private.batches(held_out, spec))
+    for _ in range(8):
+        model.train_on_batch(*next(batches))
+    for ours, by_hand in zip(trained.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, by_hand, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [dict(epochs=1.5), dict(steps=6, epochs=None)], ids=str)
+def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out, length):
+    """6 updates, 4 an epoch; the schedule ends with them."""
+    spec = noisy_spec(optimizer="sgd", learning_rate_schedule="cosine", **length)
+    result = cells.run_cell(spec, data=held_out, echo=silent)
+    optimizer = result.model.optimizer
+    assert int(optimizer.iterations) == result.record["updates"] == 6
+    # Of the last update, five sixths down a cosine.
+    expected = spec.learning_rate * (1 + math.cos(5 * math.pi / 6)) / 2
+    assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-4)
+    assert [point["epoch"] for point in result.curve] == [1, 2]
+
+
+def test_noise_is_on_in_testing(noisy_spec, held_out):
+    spec = noisy_spec(weight_noise_stddev=5.0, steps=1, epochs=None)
+    result = cells.run_cell(spec, data=held_out, echo=silent)
+    x = held_out.test_x
+    first, second = result.model.predict(x, verbose=0), result.model.predict(x, verbose=0)
+    assert not np.allclose(first, second)
+    assert result.record["updates"] == 1
+
+
+def test_validation_rows_are_optional(noisy_spec, tiny_data):
+    result = cells.run_cell(noisy_spec(), data=tiny_data, echo=silent)
+    assert result.curve == [] and result.record["curve"] == []
+
+
+class Killed(Exception):
+    pass
+
+
+def interrupted_after(epoch, monkeypatch):
+    """Has the run die after that epoch, its backup made."""
+    plain = non_private._Backup.callbacks
+
+    def with_bomb(self):
+        def explode(number, logs=None):
+            if number + 1 == epoch:
+                raise Killed
+
+        return [*plain(self), keras.callbacks.LambdaCallback(on_epoch_end=explode)]
+
+    monkeypatch.setattr(non_private._Backup, "callbacks", with_bomb)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path, monkeypatch):
+    spec, folder = noisy_spec(epochs=4), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        interrupted_after(2, patch)
+        with pytest.raises(Killed):
+            cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
+    with pytest.raises(ValueError, match="hold no run yet"):
+        cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
+    with pytest.raises(ValueError, match="with other epochs"):
+        cells.run_cell(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
+    lines = []
+    result = cells.run_cell(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)
+    assert [point["epoch"] for point in result.curve] == [1, 2, 3, 4]
+    assert int(result.model.optimizer.iterations.numpy()) == 16
+    assert [line.split()[1] for line in lines if line.startswith("  epoch")] == ["3/4", "4/4"]
+    assert not folder.exists()
+
+
+def test_curves_are_plain_numbers(noisy_spec, held_out):
+    record = cells.run_cell(noisy_spec(), data=held_out, echo=silent).record
+    assert json.loads(json.dumps(record["curve"])) == record["curve"]
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        (dict(norm="public_batch"), 'norm="batch" without privacy'),
+        (dict(norm="noised_batch"), 'norm="batch" without privacy'),
+        (dict(weight_noise_stddev=-1.0), "weight_noise_stddev >= 0"),
+        (dict(weight_noise_stddev=INF), "weight_noise_stddev >= 0 and finite, got inf"),
+        (dict(weight_noise_stddev=float("nan")), "weight_noise_stddev >= 0"),
+        (dict(batch_size=0), "batch_size to be a whole number >= 1, got 0"),
+        (dict(validation_examples=-1), "validation_examples to be a whole number >= 0, got -1"),
+        (dict(vocabulary="public"), "vocabulary_file with vocabulary='public'"),
+        (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
+    ],
+    ids="public noised negative inf nan batch held_out file no_file".split(),
+)
+def test_refused_specs(noisy_spec, fields, message):
+    with pytest.raises(ValueError, match=message):
+        noisy_spec(**fields)
+
+
+def test_a_run_without_noise_or_privacy_says_so(tiny_data):
+    """Also with batch normalisation, which no private run takes."""
+    spec = NonPrivateSpec(
+        experiment="t",
+        network="n",
+        column="eps=inf",
+        dataset="synthetic",
+        norm="batch",
+        steps=4,
+        batch_size=16,
+    )
+    lines = []
+    record = cells.run_cell(spec, data=tiny_data, echo=lines.append).record
+    assert record["kind"] == "non_private" and record["weight_noise_stddev"] is None
+    assert record["no_guarantee_because"] == ["trained without differential privacy"]
+    assert record["epsilon"] == float("inf") and "noise" not in lines[0].replace("weight_noise", "")

@@ -1,0 +1,149 @@
+"""What stands in for runs, records, workers and folders in the tests of sweeps."""
+
+import concurrent.futures
+import dataclasses
+import pathlib
+import threading
+import types
+from concurrent.futures.process import BrokenProcessPool
+
+from trainers.records.store import write_record
+from trainers.runs.run_dir import claim_run_dir
+from trainers.spec import ExperimentSpec
+from trainers.sweeps.runs import run_name
+from trainers.sweeps.sweep import sweep
+
+INF = float("inf")
+TABLE = [
+    ExperimentSpec(
+        experiment="a_table",
+        network=network,
+        column=column,
+        dataset="mnist",
+        epsilon=epsilon,
+        epochs=2,
+        model_options=(("pooling", "average"), ("activation", "tanh")),
+        expected_batch_size=50,
+    )
+    for network, column, epsilon in (
+        ("none", "eps=inf", INF),
+        ("none", "eps=1", 1.0),
+        ("layer", "eps=1", 1.0),
+    )
+]
+
+
+def changed(spec, **fields):
+    return dataclasses.replace(spec, **fields)
+
+
+def record_of(spec, **fields):
+    """What a runner writes for a spec: by hand, not by the code that is tested."""
+    return {
+        "experiment": spec.experiment, "kind": spec.kind, "cell": spec.cell,
+        "network": spec.network, "column": spec.column, "paper_value": None,
+        "test_accuracy": 95.25, "test_accuracy_ema": None, "epsilon": 0.98765,
+        "epsilon_target": 1.0, "epsilon_rdp": 0.98765, "epsilon_pld": 0.9, "epsilon_claimed": None,
+        "accountant": "rdp", "delta": 1e-5, "guarantee_holds": True, "no_guarantee_because": [],
+        "num_examples": 1000, "expected_batch_size": 50, "sampling_rate": 0.05,
+        "noise_multiplier": 1.0, "l2_norm_clip": 1.0, "updates": 40, "weight_noise_stddev": None,
+        "statistics": "none", "engine": "book_keeping", "noise_generator": "philox",
+        "insecure_seed": None, "resumes": 0, "seed": spec.seed, "scale": "full",
+        "search": "not searched", "curve": [], "seconds": 10.0, "examples_per_second": 200.0,
+        "flags": dataclasses.asdict(spec),
+        "versions": {}, "commit": None,
+        **fields,
+    }  # fmt: skip
+
+
+def write(folder, spec, **fields):
+    record = record_of(spec, **fields)
+    write_record(folder, record, fields=tuple(record))
+    return record
+
+
+class InlinePool:
+    """Trains in this process; `dies` names how often a run takes its worker down."""
+
+    def __init__(self, workers, dies=()):
+        self._workers, self._dies = workers, dies
+        self._futures, self._lock = [], threading.Lock()
+        self.broken = False
+
+    def submit(self, function, spec, job):
+        if self.broken:
+            raise BrokenProcessPool("broken")
+        future = concurrent.futures.Future()
+        self._futures.append(future)
+        if self._dies and self._dies.get(run_name(spec), 0):
+            self._dies[run_name(spec)] -= 1
+            self.broken = True
+            with self._lock:
+                for other in self._futures:
+                    if not other.done():
+                        other.set_exception(BrokenProcessPool("died"))
+        elif self._workers > 1 and self._dies:
+            # In flight until the next one is submitted.
+            threading.Timer(0.3, lambda: self._finish(future, function, spec, job)).start()
+        else:
+            future.set_result(function(spec, job))
+        return future
+
+    def _finish(self, future, *call):
+        with self._lock:
+            if not future.done():
+                future.set_result(call[0](*call[1:]))
+
+    def stop(self):
+        self.broken = True
+
+
+class Trainer:
+    """A `run_cell` that trains nothing, claims its folder as the runners do, and remembers."""
+
+    def __init__(self, **events):
+        self.calls, self.trained, self.events = [], [], events
+
+    def __call__(self, spec, *, data_dir, output_dir, echo, run_dir, resume):
+        name = run_name(spec)
+        assert resume is True and pathlib.Path(run_dir) == run_dir
+        self.calls.append((name, run_dir.exists()))
+        with claim_run_dir(run_dir, spec, resume):
+            (run_dir / "ledger").write_text("spent")
+        echo(f"training {name}\n  in {data_dir}")
+        print("printed by a library")
+        event = self.events.get(name)
+        if event is not None:
+            event(spec, output_dir)
+        self.trained.append(name)
+        return types.SimpleNamespace(record=write(output_dir, spec))
+
+
+class Place:
+    """Folders for a sweep, and what it showed."""
+
+    def __init__(self, folder):
+        self.results, self.runs, self.shown = folder / "results", folder / "runs", []
+
+    @property
+    def text(self):
+        return "\n".join(self.shown)
+
+    def sweep(self, run_cell, specs=TABLE, **options):
+        self.shown = []
+        options = {"make_pool": InlinePool, "show": self.shown.append, **options}
+        return sweep(
+            specs,
+            run_cell=run_cell,
+            output_dir=str(self.results),
+            runs_dir=str(self.runs),
+            data_dir="the data",
+            **options,
+        )
+
+    def kept(self):
+        return sorted(path.name for path in self.runs.glob("*/*") if path.is_dir())
+
+
+def names(specs):
+    return [run_name(spec) for spec in specs]

@@ -1,0 +1,195 @@
+"""Which runs of a sweep are left, by whose settings, and how long they take."""
+
+import re
+
+import pytest
+
+from tests.trainers.sweeps.sweep_doubles import TABLE, Trainer, changed, names, record_of, write
+from trainers import registry as cells
+from trainers.records.store import read_records, write_record
+from trainers.runs.settings import differences
+from trainers.spec import WeightNoiseSpec
+from trainers.sweeps.runs import is_done, select
+from trainers.sweeps.times import duration, estimate, listing, time_left
+
+# --- which runs ---
+
+
+def test_runs_are_ordered_seed_by_seed():
+    runs = select(TABLE, 3)
+    assert [(s.seed, s.cell) for s in runs] == [
+        (seed, spec.cell) for seed in (0, 1, 2) for spec in TABLE
+    ]
+    assert [changed(s, seed=0) for s in runs] == 3 * TABLE
+
+
+@pytest.mark.parametrize(
+    "patterns, chosen",
+    [
+        ([], [0, 1, 2]),
+        (["layer/eps=1", "none/eps=1"], [1, 2]),
+        (["*/eps=1"], [1, 2]),
+        (["none/*", "none/eps=1"], [0, 1]),
+        (["none/eps=[!i]*"], [1]),
+    ],
+)
+def test_patterns_choose_cells_in_the_tables_order(patterns, chosen):
+    assert select(TABLE, 1, patterns) == [TABLE[index] for index in chosen]
+
+
+def test_a_name_with_a_bracket_is_itself():
+    odd = [changed(TABLE[0], column="eps=[1]"), TABLE[1]]
+    assert select(odd, 1, ["none/eps=[1]"]) == odd
+
+
+@pytest.mark.parametrize(
+    "seeds, patterns, part",
+    [
+        (0, [], "seeds to be a whole number >= 1, got 0"),
+        (-2, [], "seeds to be a whole number >= 1, got -2"),
+        (1, ["*/eps=1", "NONE/eps=1"], "'NONE/eps=1', which matches none of none/eps=inf, none/"),
+        (1, [""], "got ''"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(seeds, patterns, part):
+    with pytest.raises(ValueError, match=re.escape(part)):
+        select(TABLE, seeds, patterns)
+
+
+@pytest.mark.parametrize("bits", range(16))
+def test_what_is_left_is_all_minus_what_is_done(place, bits):
+    """Whatever subset of records exists, and whatever others do."""
+    runs = select(TABLE[:2], 2)
+    recorded = [spec for index, spec in enumerate(runs) if bits >> index & 1]
+    for spec in recorded:
+        write(place.results, spec)
+    write(place.results, changed(TABLE[0], experiment="another_table"))
+    write(place.results, changed(TABLE[0], seed=7))
+    write(place.results, changed(TABLE[1], learning_rate=0.123))
+    write(place.results, changed(TABLE[1], network="gone"))
+    before = sorted(place.results.iterdir())
+
+    trainer = Trainer()
+    assert place.sweep(trainer, TABLE[:2], seeds=2, dry_run=True) == 0
+    assert trainer.calls == [] and sorted(place.results.iterdir()) == before
+    assert not place.runs.exists() and "Nothing was trained" in place.text
+    assert place.sweep(trainer, TABLE[:2], seeds=2) == 0
+    assert trainer.trained == [name for name in names(runs) if name not in names(recorded)]
+    assert f"{len(recorded)} of 4 runs done, {4 - len(recorded)} left" in place.shown[0]
+    assert len(sorted(place.results.iterdir())) == len(before) + len(trainer.trained)
+    assert place.sweep(trainer, TABLE[:2], seeds=2, when_done="Look!") == 0
+    assert len(trainer.trained) == 4 - len(recorded) and place.shown[1:] == ["Look!"]
+
+
+def test_the_listing_names_seeds_times_and_records_with_other_settings():
+    runs = select(TABLE[:2], 3)
+    records = [
+        record_of(changed(TABLE[0], seed=0)),
+        record_of(changed(TABLE[0], seed=2)),
+        record_of(changed(TABLE[0], seed=0, learning_rate=9.0)),
+        record_of(changed(TABLE[0], seed=1, momentum=0.1)),
+    ]
+    title, first, second, total = listing(runs, records, 2).splitlines()
+    assert title.startswith("a_table: 2 of 6 runs done, 4 left")
+    assert "none/eps=inf  done: 0,2  left: 1  each: 10 s" in first
+    assert "(2 records with other settings)" in first
+    assert "done: -  left: 0,1,2" in second and "other settings" not in second
+    assert total == "Estimated time with 2 workers: 20 s."
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+def test_a_spec_is_itself_after_the_way_through_json(tmp_path, experiment):
+    specs = [changed(spec, seed=3) for spec in cells.cells(experiment)]
+    for spec in specs:
+        record = record_of(spec)
+        write_record(tmp_path, record, fields=tuple(record))
+    records = read_records(tmp_path)
+    for spec in specs:
+        assert [r["cell"] for r in records if not differences(spec, r["flags"])] == [spec.cell]
+        assert is_done(spec, records) and not is_done(changed(spec, seed=2), records)
+
+
+# --- times ---
+
+
+def test_the_estimate_is_the_mean_of_the_same_runs():
+    spec = changed(TABLE[1], seed=5)
+    records = [
+        record_of(changed(TABLE[1], seed=0), seconds=10.0),
+        record_of(changed(TABLE[1], seed=1), seconds=30.0),
+        record_of(changed(TABLE[1], learning_rate=7.0), seconds=1000.0),
+        record_of(TABLE[2], seconds=5000.0),
+    ]
+    assert estimate(spec, records) == pytest.approx(20.0)
+    # 40 updates of 50 took 1000 s and 5000 s; these are 4 epochs of the same 1000 examples.
+    longer = changed(spec, epochs=4, expected_batch_size=80)
+    assert estimate(longer, records[2:]) == pytest.approx(2 * 3000.0)
+    assert estimate(spec, []) is None
+
+
+def test_the_estimate_prefers_the_same_network():
+    other = changed(TABLE[0], column="other", model="resnet9", model_options=())
+    records = [record_of(TABLE[0], seconds=10.0), record_of(other, seconds=90.0)]
+    assert estimate(TABLE[1], records) == pytest.approx(10.0)
+    assert estimate(TABLE[1], records[1:]) == pytest.approx(90.0)
+
+
+def test_views_take_their_time():
+    views = changed(TABLE[1], column="views", augmentation_multiplicity=5)
+    assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
+    assert estimate(TABLE[1], [record_of(views, seconds=50.0)]) == pytest.approx(10.0)
+
+
+def test_work_that_is_not_known_is_not_scaled_by():
+    record = record_of(TABLE[0], seconds=10.0, updates=None)
+    assert estimate(changed(TABLE[1], epochs=20), [record]) == 10.0
+
+
+def test_a_resumed_run_counts_whole():
+    spec = TABLE[1]
+    # 40 updates of 50 at 200 per second, of which the last two seconds were recorded.
+    records = [record_of(spec, resumes=1, seconds=2.0, examples_per_second=200.0)]
+    assert estimate(spec, records) == pytest.approx(10.0)
+    # Resumed after the last update: says nothing.
+    nothing = record_of(spec, resumes=1, seconds=0.0, examples_per_second=0.0)
+    assert estimate(spec, [nothing]) is None
+    assert estimate(spec, [nothing, *records]) == pytest.approx(10.0)
+
+
+def test_runs_without_privacy_are_scaled_by_their_own_batches():
+    short = WeightNoiseSpec(
+        experiment="t", network="n", column="a", dataset="mnist", epochs=2, batch_size=100
+    )
+    record = record_of(
+        short,
+        seconds=12.0,
+        expected_batch_size=None,
+        resumes=None,
+        updates=20,
+        examples_per_second=2000 / 12,
+    )
+    long = changed(short, column="b", epochs=6, batch_size=50)
+    assert estimate(long, [record]) == pytest.approx(36.0)
+
+
+def test_time_left_is_shared_by_the_workers():
+    records = [record_of(TABLE[0], seconds=10.0), record_of(TABLE[1], seconds=50.0)]
+    left = [*select(TABLE[:2], 3)]
+    assert time_left(left, records, 1) == pytest.approx(180.0)
+    assert time_left(left, records, 3) == pytest.approx(60.0)
+    assert time_left(left, records, 60) == pytest.approx(50.0), "one run is one worker's"
+    elapsed = {"none/eps=1 seed 0": 20.0, "none/eps=inf seed 0": 99.0, "elsewhere": 99.0}
+    assert time_left(left, records, 1, elapsed) == pytest.approx(150.0)
+    assert time_left([], records, 1) == 0.0
+    assert time_left(left, [], 1) is None
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [(None, "unknown"), (0.0, "0 s"), (99.4, "99 s"), (150, "2 min"), (7260, "2 h 01 min")],
+)
+def test_durations_are_readable(seconds, text):
+    assert duration(seconds) == text

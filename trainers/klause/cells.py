@@ -1,0 +1,263 @@
+"""Klause et al. (2022): the cells of their tables as specs, with our settings."""
+
+import dataclasses
+import math
+
+from trainers.cells import column_of_privacy, settled
+from trainers.klause import published as paper
+from trainers.klause.settings import (
+    EPOCHS,
+    GROUPS,
+    LENGTH_NOT_STATED,
+    NON_PRIVATE,
+    NON_PRIVATE_EPOCHS,
+    NORMS_TABLE,
+    PAPER,
+    private_settings,
+)
+from trainers.knobs import defaults_of
+from trainers.spec import ExperimentSpec, NonPrivateSpec
+from trainers.table_form import TableForm
+
+DATASETS = tuple(EPOCHS)
+MODELS = tuple(PAPER)
+# By what is trained on what: the experiment and the paper's table.
+_TABLES = {
+    ("cifar10", "resnet9"): ("klause_table1", paper.TABLE1),
+    ("imagenette", "resnet9"): ("klause_table1", paper.TABLE1),
+    ("tiny_imagenet", "resnet9"): ("klause_table1", paper.TABLE1),
+    ("cifar10", "wrn_16_4"): ("klause_table2", paper.TABLE2),
+    ("imagenette", "resnet50"): ("klause_table3", paper.TABLE3),
+}
+_NORMS_EPSILON = 7.42
+
+
+def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", options=(), **settings):
+    """The `ExperimentSpec` of a cell, with our settings.
+
+    Args:
+        dataset: One of `DATASETS`.
+        model: One of `MODELS`.
+        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
+        scale_norm: Whether `ScaleNorm` follows each residual addition.
+        norm: Normalisation of the network.
+        options: Further options of the model, a dict, such as {"groups": 16}.
+        **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+    """
+    experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
+    ours = private_settings(dataset, model, norm)
+    settings = {"delta": paper.DELTA, **settled(ours, settings)}
+    settings.setdefault("reduced", _reduced(dataset, model, settings))
+    options = _options(model, norm, scale_norm, options)
+    # Epsilon at another delta, or another network, would not compare to the paper's figure. The
+    # order of layers may be that of the paper's text or that of the authors' code.
+    own = {name for name in options if name not in ("scale_norm", "groups", "order")}
+    as_in_the_paper = norm == "group" and options["groups"] == GROUPS[model] and not own
+    as_in_the_paper &= settings["delta"] == paper.DELTA
+    as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
+    published = table.get((dataset, model, scale_norm), {}).get(epsilon)
+    return ExperimentSpec(
+        **{
+            "experiment": experiment,
+            "network": _network(dataset, model, norm, options, _marks(settings, ours)),
+            "column": column_of_privacy(epsilon, settings.get("noise_multiplier")),
+            "paper_value": published if as_in_the_paper else None,
+            "model_options": tuple(options.items()),
+            **settings,
+        },
+        dataset=dataset,
+        model=model,
+        norm=norm,
+        epsilon=epsilon,
+    )
+
+
+def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
+    """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
+    settings = settled(NON_PRIVATE, settings)
+    settings.setdefault("reduced", _reduced_non_private(settings))
+    options = _options(model, norm, scale_norm, options)
+    published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
+    return NonPrivateSpec(
+        **{
+            "experiment": "klause_appendix_b",
+            "network": _network(dataset, model, "group", options, [norm]),
+            "column": column_of_privacy(math.inf),
+            "paper_value": published if norm == "batch" else None,
+            "model_options": tuple(options.items()),
+            **settings,
+        },
+        dataset=dataset,
+        model=model,
+        norm=norm,
+    )
+
+
+def norms_cells():
+    """Ours: normalisations side by side, at one epsilon and with one number of updates."""
+    # The public rows go through the network beside each physical batch: few and large ones are
+    # cheaper, and one of these holds a lot, but for one in four hundred.
+    public = dict(norm="public_batch", physical_batch_size=576)
+    variants = (
+        dict(norm="group"),
+        dict(norm="group", scale_norm=True),
+        dict(norm="layer"),
+        public,
+        dict(public, scale_norm=True),
+        dict(public, public_dataset="synthetic:fractal"),
+        dict(public, statistics_gradient="stop"),
+    )
+    specs = [spec("cifar10", "resnet9", _NORMS_EPSILON, **v, **NORMS_TABLE) for v in variants]
+    return [dataclasses.replace(s, experiment="klause_norms", paper_value=None) for s in specs]
+
+
+def appendix_b_cells():
+    """The specs of Appendix B, ScaleNorm first."""
+    return [
+        non_private_spec(dataset, model, scale_norm=scale_norm)
+        for dataset, model, scale_norm in paper.APPENDIX_B
+    ]
+
+
+def _cells(table, experiment):
+    """The specs of the cells of a table that are trained for an experiment, ScaleNorm first."""
+    return [s for s in _all_cells(table) if s.experiment == experiment]
+
+
+def _all_cells(table):
+    """The specs of the cells of a table, whatever experiment they are trained for."""
+    return [
+        spec(dataset, model, epsilon, scale_norm=scale_norm)
+        for (dataset, model, scale_norm), row in table.items()
+        for epsilon in row
+    ]
+
+
+def _options(model, norm, scale_norm, options):
+    """The options of the model; what it has not, or what has no effect, is refused."""
+    from tfdpnorm import models  # loads TensorFlow
+
+    given = {name: value for name, value in dict(options).items() if value is not None}
+    for name, value in given.items():
+        with_it = [other for other in MODELS if name in models.options(other)]
+        if model not in with_it:
+            raise ValueError(
+                f"Expected model={' or '.join(with_it)} with {name}, got {name}={value} with "
+                f"model={model}. Leave it out."
+            )
+    # Beside these two ScaleNorm is group normalisation (`ResidualSum`).
+    in_groups = norm == "group" or (scale_norm and norm in ("none", "noised_batch"))
+    if "groups" in given and not in_groups:
+        raise ValueError(
+            f"Expected norm=group with groups, got groups={given['groups']} with norm={norm}, "
+            "where it has no effect. Leave it out."
+        )
+    models.check_groups(given.get("groups", -1))
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
+
+
+def _reduced(dataset, model, settings):
+    """What is smaller than in the paper, or otherwise another, in words; "" for nothing."""
+    theirs = EPOCHS[dataset]
+    if model in LENGTH_NOT_STATED:
+        parts = [
+            f"{_length(settings)} for the length of De et al., which the paper does not repeat"
+        ]
+    elif settings.get("epochs") == theirs:
+        parts = []
+    else:
+        of_epochs = settings.get("epochs") is not None
+        parts = [f"{_length(settings)} for {theirs}{'' if of_epochs else ' epochs'}"]
+    words = {
+        "expected_batch_size": "expected lot",
+        "augmentation_multiplicity": "views",
+        "views": "kind of views",
+    }
+    ours = {**defaults_of(ExperimentSpec), **settings}
+    for name, value in PAPER[model].items():
+        # What the paper does not have changes none of the weights: the average is taken beside.
+        if value is not None and ours[name] != value:
+            parts.append(f"{words.get(name, name.replace('_', ' '))} {ours[name]} for {value}")
+    return "; ".join(parts)
+
+
+def _reduced_non_private(settings):
+    """As `_reduced`; the paper states neither length nor rate, the authors' code does."""
+    parts = []
+    if settings.get("epochs") != NON_PRIVATE_EPOCHS:
+        parts = [f"{_length(settings)} for {NON_PRIVATE_EPOCHS} epochs in the authors' code"]
+    schedule = settings["learning_rate_schedule"]
+    return "; ".join([*parts, f"learning rate schedule {schedule} for halving on plateaus"])
+
+
+def _length(settings):
+    epochs = settings.get("epochs")
+    return f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
+
+
+def _network(dataset, model, norm, options, more):
+    """The row of a table: what is trained on what, and in what it differs from our cells."""
+    marks = [
+        "scale_norm" if options["scale_norm"] else "",
+        "" if norm == "group" else norm,
+        "" if options["groups"] == GROUPS[model] else f"{options['groups']}_groups",
+        *(str(options[name]) for name in ("order",) if name in options),
+        *(f"{name}_{options[name]}" for name in ("depth", "width") if name in options),
+        *more,
+    ]
+    return "-".join([dataset, model, *(mark for mark in marks if mark)])
+
+
+def _marks(settings, ours):
+    default = {"augmentation_multiplicity": 1, "views": "moved"}
+    kept = [tuple({**default, **s}[name] for name in default) for s in (settings, ours)]
+    count, kind = kept[0]
+    statistics = settings.get("statistics", "public")
+    rows = ours.get("public_dataset")  # None without public-batch normalisation
+    other_rows = rows is not None and settings["public_dataset"] != rows
+    plateau = settings.get("plateau", "none")
+    return [
+        "" if kept[0] == kept[1] else f"{count}_{kind}_views",
+        "" if statistics == "public" else statistics,
+        "stopped" if settings.get("statistics_gradient") == "stop" else "",
+        "shrunk" if settings.get("pull_back") == "shrunk" else "",
+        settings["public_dataset"].replace(":", "_") if other_rows else "",
+        "" if plateau == "none" else f"{plateau}_plateau",
+        "held_out" if settings.get("held_out") else "",
+    ]
+
+
+def _by_cell(table):
+    """Dict from the name of a cell to the figure of a table."""
+    return {
+        spec(dataset, model, epsilon, scale_norm=scale_norm).cell: value
+        for (dataset, model, scale_norm), row in table.items()
+        for epsilon, value in row.items()
+    }
+
+
+EXPERIMENTS = {
+    "klause_table1": lambda: _cells(paper.TABLE1, "klause_table1"),
+    # Its ResNet-9 is that of Table 1, which is not trained again.
+    "klause_table2": lambda: _all_cells(paper.TABLE2),
+    "klause_table3": lambda: _cells(paper.TABLE3, "klause_table3"),
+    # The best of the runs of Table 1: nothing else is trained.
+    "klause_table4": lambda: _cells(paper.TABLE4, "klause_table1"),
+    "klause_appendix_b": appendix_b_cells,
+    "klause_norms": norms_cells,
+}
+
+
+def forms():
+    """Returns how the tables sum up their runs, a dict of `TableForm`; loads TensorFlow."""
+    best = _by_cell(paper.TABLE4)
+    return {
+        **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
+        "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
+        "klause_table2": TableForm(summary="median", minutes=True),
+        "klause_table4": TableForm(
+            summary="best",
+            paper=best,
+            by_top5=tuple(cell for cell in best if cell.startswith("tiny_imagenet")),
+        ),
+    }

@@ -1,0 +1,107 @@
+"""Folders of records: each is a JSON file, written once and whole."""
+
+import itertools
+import json
+import math
+import pathlib
+import re
+
+import numpy as np
+
+from tfdpnorm import files
+from trainers.records.fields import FIELDS
+from trainers.records.upgrade import upgraded
+
+
+def write_record(directory, record, fields=FIELDS):
+    """Writes a record and returns its path.
+
+    Args:
+        directory: Folder, made if absent.
+        record: Dict with exactly the keys `fields`, among them experiment, cell and seed.
+        fields: The fields of this kind of record, in their order.
+
+    Raises:
+        ValueError: for missing or unknown fields.
+        OSError: if the folder cannot be made or written to.
+    """
+    missing, unknown = set(fields) - set(record), set(record) - set(fields)
+    if missing or unknown:
+        raise ValueError(
+            f"Expected the fields of a record, got {sorted(unknown)} unknown and "
+            f"{sorted(missing)} missing."
+        )
+    directory = files.make_folder(directory, "output_dir")
+    stem = f"{file_name(record['experiment'] + '-' + record['cell'])}-seed{record['seed']}"
+    text = json.dumps({name: _plain(record[name]) for name in fields}, indent=1) + "\n"
+    for number in itertools.count(1):
+        path = directory / (f"{stem}.json" if number == 1 else f"{stem}-run{number}.json")
+        try:
+            return files.write_new(path, text)
+        except FileExistsError:  # no run overwrites another's record
+            continue
+
+
+def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False):
+    """Returns the records of a folder, sorted by file name; older ones upgraded.
+
+    Args:
+        directory: Folder of JSON records.
+        experiment: Only those of this experiment.
+        fields: What they must have.
+        newest_last: Sort them by when they were written instead.
+
+    Raises:
+        ValueError: naming a file that is not a record.
+    """
+    records = []
+    paths = sorted(pathlib.Path(directory).glob("*.json"))
+    if newest_last:
+        paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in paths:
+        if path.name.startswith("."):
+            continue  # half written by a process that was killed
+        try:
+            record = json.loads(path.read_text())
+            if not isinstance(record, dict):
+                raise ValueError(f"a {type(record).__name__}")
+            if experiment is not None and record.get("experiment", experiment) != experiment:
+                continue  # perhaps of another kind
+            record = upgraded(record, fields)
+            missing = [name for name in fields if name not in record]
+            if missing:
+                raise ValueError(f"without {', '.join(missing)}")
+        except (ValueError, RecursionError, OSError) as error:
+            raise ValueError(
+                f"Expected a record of a run in {path}, got something else ({error}). Move the "
+                "file away."
+            ) from None
+        records.append(_number(record))
+    return records
+
+
+def file_name(name):
+    """Returns a name with nothing in it that a file system could mind."""
+    return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name)
+
+
+def _plain(value):
+    """JSON has no infinity: it is written as a word."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _number(value):
+    """Undoes `_plain`."""
+    if isinstance(value, dict):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value

@@ -1,0 +1,246 @@
+"""Plots, made from records and nothing else."""
+
+import collections
+import math
+import statistics
+
+import numpy as np
+
+from trainers.report import figure as figures
+from trainers.report.tables import by_cell
+from trainers.table_form import TableForm
+
+_LONG_LABEL = 34  # characters; two columns of longer ones do not fit
+_ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough
+_COLOURS, _MARKERS = 10, "os^Dv"  # Matplotlib's colours come round again
+# Accuracies in percent that an axis names, and where its logarithm ends.
+_TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
+_TOP = 100.2
+
+
+def plot_runs(curves, path, title):
+    """Draws test accuracy against the epsilon spent and returns the path of the PNG.
+
+    Args:
+        curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
+            without a finite epsilon are left out.
+        path: File to write.
+        title: Title of the plot.
+    """
+    figure, axes = figure_and_axes()
+    for name, points in curves.items():
+        points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
+        if not points:
+            continue
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
+    return saved(figure, axes, path)
+
+
+def plot_experiment(records, path, title, networks=(), form=None):
+    """Draws test accuracy against epsilon, the paper's figures beside ours; returns the path.
+
+    Args:
+        records: Records of one experiment.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others follow.
+        form: `TableForm` of the experiment's table, which sums up the runs; by default the mean.
+    """
+    form = form or TableForm()
+    figure, axes = figure_and_axes()
+    cells = by_cell(records, networks)
+    drawn = set()  # of the paper's: variants of a network have its figures
+    for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
+        color = f"C{index}"
+        ours, paper, holds, claimed = [], [], True, False
+        for (name, _), group in cells.items():
+            epsilon = group[0]["epsilon_target"]
+            if name != norm or epsilon is None or not math.isfinite(epsilon):
+                continue
+            cell = group[0]["cell"]
+            values = [record[form.field(cell)] for record in group]
+            holds = holds and all(record["guarantee_holds"] for record in group)
+            claimed = claimed or any(record["epsilon_claimed"] is not None for record in group)
+            ours.append((epsilon, form.middle(values), min(values), max(values)))
+            theirs = group[0]["paper_value"] if form.paper is None else form.paper.get(cell)
+            if isinstance(theirs, float):
+                paper.append((epsilon, theirs))
+        if ours:
+            x, middle, low, high = zip(*sorted(ours), strict=True)
+            spread = [
+                [m - a for m, a in zip(middle, low, strict=True)],
+                [b - m for m, b in zip(middle, high, strict=True)],
+            ]
+            label = norm if holds else f"{norm}, NO GUARANTEE"
+            label += " (epsilon claimed by the paper)" if claimed else ""
+            look = dict(capsize=3, color=color, marker=_marker(index))
+            axes.errorbar(x, middle, yerr=spread, **look, label=label)
+        if not drawn.issuperset(paper):
+            drawn.update(paper)
+            axes.plot(
+                *zip(*sorted(paper), strict=True),
+                linestyle="--",
+                marker="x",
+                color=color,
+                label=f"{norm}, the paper",
+            )
+    axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
+    epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
+    axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
+    axes.minorticks_off()
+    return saved(figure, axes, path)
+
+
+def _marker(index):
+    """Another one for each round of the ten colours."""
+    return _MARKERS[index // _COLOURS % len(_MARKERS)]
+
+
+def plot_weight_noise(records, path, title, networks=()):
+    """Draws test accuracy against the noise in the weights, the paper's figures beside ours.
+
+    The levels of the noise are drawn at equal distances. The paper's curve leaves out what did not
+    converge.
+
+    Args:
+        records: Records of one experiment, all with a `weight_noise_stddev`.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others follow.
+
+    Returns:
+        The path.
+    """
+    figure, axes = figure_and_axes()
+    cells = by_cell(records, networks)
+    steps = sorted({record["weight_noise_stddev"] for record in records})
+    for index, network in enumerate(dict.fromkeys(network for network, _ in cells)):
+        color = f"C{index}"
+        groups = [group for (name, _), group in cells.items() if name == network]
+        groups.sort(key=lambda group: group[0]["weight_noise_stddev"])
+        places = [steps.index(group[0]["weight_noise_stddev"]) for group in groups]
+        ours = [[record["test_accuracy"] for record in group] for group in groups]
+        axes.plot(
+            places,
+            [statistics.mean(values) for values in ours],
+            marker="o",
+            color=color,
+            label=network,
+        )
+        for place, values in zip(places, ours, strict=True):
+            axes.vlines(place, min(values), max(values), color=color)
+        paper = [
+            (place, group[0]["paper_value"])
+            for place, group in zip(places, groups, strict=True)
+            if isinstance(group[0]["paper_value"], float)
+        ]
+        if paper:
+            axes.plot(*zip(*paper, strict=True), linestyle="--", marker="x", color=color, alpha=0.6)
+    if any(isinstance(record["paper_value"], float) for record in records):
+        axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
+    axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
+    axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
+    return saved(figure, axes, path)
+
+
+def plot_training(records, path, title, networks=()):
+    """Draws test accuracy against the epoch, a line for each network: the mean over its runs.
+
+    Where the runs of a network were evaluated after different updates, each has a line of its own.
+
+    Args:
+        records: Records of one column of a table, whose "curve" has updates.
+        path: File to write.
+        title: Title of the plot.
+        networks: Networks in their order; others follow.
+
+    Returns:
+        The path.
+    """
+    figure, axes = figure_and_axes()
+    for index, ((network, _), group) in enumerate(by_cell(records, networks).items()):
+        runs = [_epochs_and_accuracies(record) for record in group]
+        said = f" ({len(runs)} run{'s' * (len(runs) > 1)})"
+        if len({epochs for epochs, _ in runs}) > 1:
+            said = f" ({len(runs)} runs, a line each)"
+        else:
+            runs = [(runs[0][0], np.mean([accuracies for _, accuracies in runs], axis=0))]
+        for run, (epochs, accuracies) in enumerate(runs):
+            label = network + said if run == 0 else None
+            axes.plot(epochs, accuracies, marker="o", markersize=3, color=f"C{index}", label=label)
+    axes.set(xlabel="epoch", ylabel="test accuracy (%)", title=title)
+    return saved(figure, axes, path)
+
+
+def _epochs_and_accuracies(record):
+    """Pair of tuples: the epochs after which a run was evaluated, and its test accuracies."""
+    points = [(p["updates"] * record["sampling_rate"], p["test_accuracy"]) for p in record["curve"]]
+    return tuple(zip(*points, strict=True)) if points else ((), ())
+
+
+def plot_curves(records, path, title):
+    """Draws validation accuracy against the epoch, a line for each cell: the mean over its runs.
+
+    Args:
+        records: Records whose "curve" has epochs, of one network or some.
+        path: File to write.
+        title: Title of the plot.
+
+    Returns:
+        The path.
+    """
+    figure, axes = figure_and_axes()
+    for (network, column), group in sorted(
+        by_cell(records).items(), key=lambda item: item[1][0]["weight_noise_stddev"]
+    ):
+        values = collections.defaultdict(list)
+        for record in group:
+            for point in record["curve"]:
+                values[point["epoch"]].append(point["validation_accuracy"])
+        epochs = sorted(values)
+        means = [statistics.mean(values[epoch]) for epoch in epochs]
+        axes.plot(epochs, means, marker="o", markersize=3, label=f"{network}, {column}")
+    axes.set(xlabel="epoch", ylabel="validation accuracy (%)", title=title)
+    return saved(figure, axes, path)
+
+
+def figure_and_axes():
+    """Returns a figure of one panel, and the panel."""
+    figure = figures.new(6.4, 4.8)
+    return figure, figure.subplots()
+
+
+def saved(figure, axes, path):
+    """Adds grid and legend to a panel of accuracies, saves its figure and returns the path."""
+    _make_room_at_the_top(axes)
+    axes.grid(alpha=0.3)
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        # Outside: there is no corner that no curve of some table runs through.
+        columns = 2 if max(map(len, labels)) <= _LONG_LABEL else 1
+        figure.legend(loc="outside lower center", ncols=columns)
+        rows = math.ceil(len(labels) / columns)
+        figure.set_figheight(figure.get_figheight() + _ROW * max(0, rows - _ROWS_THAT_FIT))
+    return figures.save(figure, path)
+
+
+def _make_room_at_the_top(axes):
+    """Scales the axis by the log of the error where accuracies range from low to nearly 100 %.
+
+    98 and 99 % are then as far apart as 80 and 90 %; a linear axis would draw them as one line.
+    """
+    low, high = axes.dataLim.intervaly
+    if not (high > 85 and high - low > 15):
+        return
+    ticks = [
+        tick
+        for index, tick in enumerate(_TICKS)
+        if _TICKS[min(index + 1, len(_TICKS) - 1)] > low and _TICKS[max(index - 1, 0)] < high
+    ]
+    axes.set_yscale(
+        "function", functions=(lambda y: -np.log10(_TOP - y), lambda v: _TOP - 10.0**-v)
+    )
+    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylabel(f"{axes.get_ylabel()}, log scale of the error")

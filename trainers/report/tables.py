@@ -1,0 +1,201 @@
+"""Tables, made from records and nothing else."""
+
+import collections
+import math
+import statistics
+
+from tfdpnorm.privacy.rounding import ceil_text
+from trainers.records.fields import paper_text
+from trainers.registry import spec_class
+from trainers.runs.settings import have_same_settings
+from trainers.table_form import TableForm
+
+# What a table says first, by the kind of its runs.
+CAPTIONS = {
+    "weight_noise": "Trained without privacy, with noise in the weights. ",
+    "non_private": "Trained without privacy. ",
+}
+_GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
+
+
+def run_table(records):
+    """Returns a text table of runs: what was trained, accuracy, epsilon, does the guarantee hold.
+
+    Args:
+        records: List of records.
+    """
+    header = ("run", "test accuracy %", "weight average %", "epsilon spent", "guarantee holds")
+    rows = [
+        (
+            record["cell"],
+            f"{record['test_accuracy']:.2f}",
+            _percent(record["test_accuracy_ema"]),
+            ceil_text(record["epsilon"]) if record["guarantee_holds"] else "-",
+            _GUARANTEE[record["guarantee_holds"]],
+        )
+        for record in records
+    ]
+    return _aligned([header, *rows])
+
+
+def experiment_table(records, networks=(), more=None, form=None):
+    """Returns a Markdown table of one experiment: a row per network, a column per epsilon.
+
+    Or a column per standard deviation of the noise in the weights. An entry sums the last weights'
+    test accuracies up over seeds, as the form says, has the weight average's in brackets where
+    there is one, and the paper's figure.
+
+    Args:
+        records: Records of one experiment.
+        networks: Networks in their order; others follow.
+        more: Further columns: dict from a heading to a dict from a network to its entry.
+        form: `TableForm`; by default the means over runs.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    form = form or TableForm()
+    more = {**(more or {}), **(_minutes(records) if form.minutes else {})}
+    cells = by_cell(records, networks)
+    rows = list(dict.fromkeys(network for network, _ in cells))
+    columns = sorted({column for _, column in cells}, key=_column_order)
+    lines = [
+        "| network | " + " | ".join([*columns, *more]) + " |",
+        "|---" * (len(columns) + len(more) + 1) + "|",
+    ]
+    for network in rows:
+        entries = [_entry(cells.get((network, column), []), form) for column in columns]
+        entries += [column.get(network, "") for column in more.values()]
+        lines.append(f"| {network} | " + " | ".join(entries) + " |")
+    return "\n".join(lines)
+
+
+def public_knowledge(records):
+    """Returns a line for each thing that was learnt before, on public data; "" if nothing was.
+
+    Args:
+        records: List of records.
+    """
+    networks = collections.defaultdict(dict)
+    for record in records:
+        if record["pretrained"]:
+            networks[record["pretrained"]][record["network"]] = None
+    return "\n".join(
+        f"Public data: {', '.join(names)} had {what}." for what, names in networks.items()
+    )
+
+
+def _minutes(records):
+    """A further column: the median wall time of each network's runs.
+
+    That of a resumed run is not known: its record has the time since it was last resumed. What a
+    network costs is for `benchmarks/`: runs of a sweep share the machine.
+    """
+    seconds = collections.defaultdict(list)
+    for record in records:
+        if not record["resumes"]:
+            seconds[record["network"]].append(record["seconds"])
+    of_network = {name: f"{statistics.median(s) / 60:.0f}" for name, s in seconds.items()}
+    return {"minutes a run, beside others": of_network}
+
+
+def _entry(records, form):
+    if not records:
+        return ""
+    cell = records[0]["cell"]
+    if cell in form.by_top5:
+        text = _figures(records, form, form.field(cell), (form.paper or {}).get(cell), "top-5 ")
+    else:
+        theirs = paper_text(records[0]) if form.paper is None else form.paper.get(cell)
+        text = _figures(records, form, "test_accuracy", theirs)
+        if cell in (form.top5 or {}):
+            text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
+    text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
+    if not have_same_settings(records, spec_class(records[0]["kind"])):
+        text += "; settings differ"
+    if any(record["flags"].get("plateau") == "test" for record in records):
+        text += "; learning rate halved by the test set"
+    if any(record["scale"] != "full" for record in records):
+        text += "; reduced scale"
+    if any(record["weights_from_elsewhere"] for record in records):
+        text += "; the epsilon of an earlier run adds to it"
+    if any(record["epsilon_claimed"] is not None for record in records):
+        text += "; epsilon claimed by the paper, NOT A GUARANTEE"
+        if all(record["guarantee_holds"] for record in records):
+            spent = max(record["epsilon"] for record in records)
+            text += f"; epsilon {ceil_text(spent)} spent ({records[0]['accountant']})"
+    elif not all(map(_is_as_promised, records)):
+        text += "; NO GUARANTEE"
+    else:
+        text += _over_target(records)
+    return text
+
+
+def _figures(records, form, field, theirs, what=""):
+    """One kind of accuracy of a cell's runs, its weight average's, and the paper's."""
+    values, averages = (
+        [record[name] for record in records if record[name] is not None]
+        for name in (field, f"{field}_ema")
+    )
+    if not values:
+        return f"{what}not measured"
+    text = what + form.summed_up(values)
+    if len(averages) == len(records):
+        text += f" [{form.middle(averages):.2f}]"
+    if theirs:
+        text += f"; paper {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
+    return text
+
+
+def _over_target(records):
+    """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
+    spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
+    return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
+
+
+def _is_as_promised(record):
+    """Whether a run gives the privacy that its column says; only private ones say any."""
+    return record["guarantee_holds"] or record["kind"] not in (
+        "private",
+        "variational",
+        "as_printed",
+    )
+
+
+def by_cell(records, networks=()):
+    """Returns a dict from (network, column) to the records of that cell.
+
+    Args:
+        records: Records of one experiment.
+        networks: Networks in their order; others follow.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    if not records:
+        raise ValueError("Expected at least one record, got none. Train a cell first.")
+    cells = collections.defaultdict(list)
+    for record in records:
+        cells[record["network"], record["column"]].append(record)
+    place = {network: index for index, network in enumerate(networks)}
+    return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
+
+
+def _column_order(column):
+    """Largest epsilon and least noise first, as in the papers; columns that are neither last."""
+    name, _, value = column.partition("=")
+    sign = {"eps": -1, "stddev": 1}.get(name)
+    return (sign is None, sign * float(value) if sign else 0.0, column)
+
+
+def _percent(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _aligned(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

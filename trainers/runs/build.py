@@ -1,0 +1,84 @@
+"""From a spec and its data to the model that is trained."""
+
+import math
+
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.keras_compat.precision import made_under
+from tfdpnorm.layers import with_variational_dropout
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
+from trainers.ermis.readings import NEAREST
+from trainers.knobs import make_private_arguments
+
+
+def build_network(spec, data, **options):
+    """Builds the network of a spec; nothing is trained yet.
+
+    Args:
+        spec: Spec with the parts `Network` and `Dataset`.
+        data: `ExperimentData`.
+        **options: Further options of the model.
+    """
+    keras.utils.set_random_seed(spec.seed)  # initial weights; never the noise of privacy, or lots
+    with made_under(spec.precision):
+        network = models.build(
+            spec.model,
+            norm=spec.norm,
+            num_classes=data.num_classes,
+            input_shape=data.train_x.shape[1:],
+            **{**dict(spec.model_options), **data.model_options, **options},
+        )
+    if getattr(spec, "method", None) == "dpvd":
+        return with_variational_dropout(
+            network, noise="public", num_examples=data.num_examples, kl_weight=spec.kl_weight
+        )
+    return network
+
+
+def build_private(spec, data, *, steps, network=build_network, **more):
+    """Builds the network of a spec and makes it private; nothing is trained yet.
+
+    Args:
+        spec: Spec with the parts `Network`, `Dataset`, `Statistics`, `ClippedLots` and `Claim`.
+        data: `ExperimentData`.
+        steps: T.
+        network: Function (spec, data, **options) that builds the network.
+        **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
+    """
+    statistics = {}
+    if spec.needs_public_rows:
+        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
+    private = make_private(
+        network(spec, data, **statistics),
+        **{
+            **make_private_arguments(spec),
+            **_amount_of_privacy(spec, data, steps),
+            "num_examples": data.num_examples,
+            "steps": steps,
+            "public_batch": data.public_x if spec.needs_public_rows else None,
+            **more,
+        },
+    )
+    for reason in data.no_guarantee_because:
+        private.ledger.void(reason)
+    for sentence in data.foreign:
+        private.ledger.declare_foreign(sentence)
+    return private
+
+
+def _amount_of_privacy(spec, data, steps):
+    claimed_by = getattr(spec, "calibrated_by", None)
+    if claimed_by is not None:
+        # The noise of the paper's row, in the reading that comes nearest to it; the ledger then
+        # counts what that costs, by an accountant that holds.
+        rate = spec.expected_batch_size / data.num_examples
+        sigma = NEAREST.sigma(claimed_by, spec.epsilon, rate, steps, spec.delta)
+        return dict(noise_multiplier=2 * sigma, delta=spec.delta)
+    if spec.epsilon is None:
+        return dict(noise_multiplier=spec.noise_multiplier, delta=spec.delta)
+    if math.isinf(spec.epsilon):
+        # The baseline without privacy goes the same way, with nothing clipped and no noise.
+        return dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)
+    return dict(budget=PrivacyBudget(epsilon=spec.epsilon, delta=spec.delta))

@@ -1,0 +1,87 @@
+"""The model of a finished fine-tuning, exported with its card."""
+
+from tfdpnorm import files
+from tfdpnorm.convert.card import write_card
+from tfdpnorm.convert.exported import export
+from tfdpnorm.data.images import load_labelled
+from tfdpnorm.data.synthetic import is_synthetic
+from trainers.parts import check_not_private
+from trainers.runs.finetune import deployed_model, public_images
+
+_ROWS = 64
+
+
+def check_export(spec, folder, data_dir=None):
+    """Refuses what `export_finetuned` could not write, before anything is trained.
+
+    Args:
+        spec: `FinetuneSpec`.
+        folder: Folder of the files.
+        data_dir: TFDS directory.
+
+    Raises:
+        DatasetNotFoundError: if the public set is not there.
+        ValueError: without a public set that is known by name, and for the private one: the ranges
+            of int8 have to come from images that are not private.
+        OSError: if the folder cannot be written to.
+    """
+    if spec.public_dataset == "split" or is_synthetic(spec.public_dataset):
+        raise ValueError(
+            "Expected public_dataset to be a set of real images of its own with export_dir, got "
+            f"{spec.public_dataset!r}. Name one, such as cifar100."
+        )
+    check_not_private("public_dataset", spec.public_dataset, spec.dataset)
+    files.make_folder(folder, "export_dir")
+    load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
+
+
+def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
+    """Writes the model from images to logits in all formats, and its card.
+
+    Args:
+        spec: `FinetuneSpec` of the run.
+        result: Its `RunResult`.
+        folder: Folder of the files.
+        data_dir: TFDS directory.
+        echo: Function that shows a line.
+
+    Returns:
+        List of `tfdpnorm.convert.exported.ExportedFile`.
+
+    Raises:
+        ValueError: as `check_export`, and if a public image is also a private one.
+    """
+    check_export(spec, folder, data_dir)
+    private = load_labelled(spec.dataset, "train", data_dir, image_size=spec.image_size)
+    shape = private.x.shape[1:]
+    rows = public_images(spec, private.x, _ROWS, data_dir)
+    model = deployed_model(spec, result.model, shape)
+    exported = export(model, folder, rows, trained_by=result.model)
+    imported = "which are taken for public"
+    if result.model.ledger.foreign:
+        imported = f"{imported} but for what the statement says of them"
+    about = {
+        "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
+        f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
+        f"{private.num_classes} classes. Resizing and scaling are in the model.",
+        "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
+        f"({result.record['scale']}). Compared, and ranged for int8, on {_ROWS} images of "
+        f"{spec.public_dataset}, which are public.",
+        "What the guarantee does not cover": f"The imported weights, {imported}, "
+        f"and the search for settings ({spec.search}).",
+    }
+    card, _ = write_card(
+        folder,
+        name=model.name,
+        statement=result.model.privacy_statement(),
+        exported=exported,
+        record=result.record,
+        about=about,
+    )
+    for entry in exported:
+        echo(
+            f"Exported: {entry.path}, {entry.bytes:,} bytes, changed by {entry.relative:.1e}, "
+            f"{entry.same_class:.1%} of the rows as before"
+        )
+    echo(f"Model card: {card}")
+    return exported

@@ -1,0 +1,305 @@
+"""Runs that train an imported model further."""
+
+import functools
+import os
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.convert import FeatureExtractor, Pixels, convert_model, load_model
+from tfdpnorm.convert.features import model_digest
+from tfdpnorm.convert.freeze import check_last, checked_trainable, freeze
+from tfdpnorm.convert.head import (
+    classifier_of,
+    frozen_part,
+    head_layers,
+    trunk_of,
+    whole_model,
+)
+from tfdpnorm.data import (
+    SyntheticRows,
+    check_public_batch,
+    match_images,
+    take_public_batch,
+)
+from tfdpnorm.data.images import load_labelled
+from tfdpnorm.data.synthetic import is_synthetic
+from tfdpnorm.keras_compat.precision import made_under
+from tfdpnorm.keras_compat.walk import weight_owners
+from tfdpnorm.privacy.marks import said_of
+from trainers.parts import CACHE_DIR
+from trainers.runs.data import load_experiment_data
+from trainers.runs.private import PrivateRun
+from trainers.spec import FinetuneSpec
+
+MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
+
+
+def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
+    """Loads what a `FinetuneSpec` asks for: images, or what the frozen part gives for them.
+
+    Args:
+        spec: `FinetuneSpec`.
+        data_dir: TFDS directory.
+        cache_dir: Folder for what the frozen part gives; that of private images is as private
+            as these.
+        echo: Function that shows a line.
+
+    Returns:
+        `ExperimentData`.
+
+    Raises:
+        ValueError: for a model or a data set that is none.
+        FileNotFoundError: if the file of the model is not there.
+        DatasetNotFoundError: if a known set is not there.
+    """
+    part = imported_parts(spec)
+    source = functools.partial(load_labelled, image_size=spec.image_size)
+
+    def prepare(raw):
+        # Before hours of features are computed.
+        _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
+        _check_lot(spec.expected_batch_size, len(raw["train_x"]))
+        if part.frozen is None:
+            said = f"{part.said}, trained further: {spec.trainable}"
+            return raw, {"pretrained": said, "foreign": part.foreign}
+        made = FeatureExtractor(
+            part.frozen,
+            pixels=pixels_of(spec, part.frozen),
+            folder=cache_dir,
+            views=spec.feature_views,
+            echo=echo,
+        )
+        arrays = {name: None if x is None else made(x) for name, x in raw.items()}
+        if part.trained is not None:
+            shape = list(arrays["train_x"].shape[1:])
+            said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
+            return arrays, {"pretrained": f"{part.said}, {said}", "foreign": part.foreign}
+        said = f"{part.said}, frozen; its features"
+        more = {"pretrained": said, "foreign": part.foreign}
+        if spec.feature_scaling == "public":
+            public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
+            more["model_options"] = {"constants": _constants(made(public))}
+        return arrays, more
+
+    return load_experiment_data(
+        spec, data_dir, cache_dir=cache_dir, echo=echo, source=source, prepare=prepare
+    )
+
+
+def public_images(spec, private_x, count, data_dir=None):
+    """Returns images that may be looked at without noise, shaped as the private ones.
+
+    Args:
+        spec: `FinetuneSpec`.
+        private_x: [N, height, width, channels], which none of them may be among.
+        count: How many.
+        data_dir: TFDS directory.
+
+    Raises:
+        DatasetNotFoundError: if the public set is not there.
+        ValueError: if one of them is private.
+    """
+    name, seed, shape = spec.public_dataset, spec.seed, private_x.shape[1:]
+    if is_synthetic(name):
+        return SyntheticRows.named(name, count=count, seed=seed).rows(shape)
+    public = load_labelled(name, "train", data_dir, image_size=spec.image_size)
+    rows = match_images(take_public_batch(public, count, seed=seed), shape)
+    check_public_batch(rows, private_x)
+    return rows
+
+
+def _check_images(model, images, image_size):
+    """Refuses what is no image, and images of another size than the model takes."""
+    if images.dtype == object or images.ndim != 4:
+        raise ValueError("Expected images to train an imported model on, got texts.")
+    if len(model.input_shape) != 4:
+        raise ValueError(
+            "Expected a model of images [height, width, channels], got one that takes "
+            f"{list(model.input_shape[1:])}."
+        )
+    size = images.shape[1:3] if image_size is None else (image_size, image_size)
+    wanted = model.input_shape[1:3]
+    if any(n not in (None, given) for n, given in zip(wanted, size, strict=True)):
+        same = f"Set image_size={wanted[0]}." if len(set(wanted)) == 1 else "Resize them first."
+        raise ValueError(
+            f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
+            f"{size[0]} by {size[1]}. {same}"
+        )
+
+
+def _check_lot(expected_batch_size, there):
+    if expected_batch_size > there:
+        raise ValueError(
+            f"Expected expected_batch_size to be at most the number of training images, {there}, "
+            f"got {expected_batch_size}. A fifth of them is a place to begin."
+        )
+
+
+def build_finetuned(spec, data, **statistics):
+    """Builds what a `FinetuneSpec` trains: all of the converted model, or what is not frozen of it.
+
+    Args:
+        spec: `FinetuneSpec`.
+        data: `ExperimentData`.
+        **statistics: For public-batch normalisation.
+    """
+    keras.utils.set_random_seed(spec.seed)
+    with made_under(spec.precision):
+        return _finetuned(spec, data, statistics)
+
+
+def _finetuned(spec, data, statistics):
+    part = imported_parts(spec)
+    layers = head_layers(data.num_classes, spec.norm, part.features, **statistics)
+    rows = data.train_x.shape[1:]
+    if part.trained is not None:
+        if part.frozen is None:
+            whole = whole_model(part.trained, layers, pixels_of(spec, part.trained), rows)
+        else:
+            whole = _in_turn(rows, part.trained, layers)
+        _begin_with(part.classifier, layers[-1])
+        return convert_model(whole, spec.batch_norm).model
+    if "constants" in data.model_options:
+        mean, variance = data.model_options["constants"]
+        layers.insert(0, keras.layers.Normalization(mean=mean, variance=variance, name="centred"))
+    head = keras.Sequential([keras.Input(rows, name="features"), *layers], name="head")
+    _begin_with(part.classifier, layers[-1])
+    if spec.trainable != "head":
+        freeze(head, spec.trainable)
+    return head
+
+
+def _begin_with(classifier, logits):
+    """Gives the new last layer the weights of the imported one, if that is asked for."""
+    if classifier is None:
+        return
+    classes, features = classifier.units, classifier.kernel.shape[0]
+    if (features, classes) != tuple(logits.kernel.shape):
+        raise ValueError(
+            f"Expected the imported classifier to have {logits.units} classes, got {classes}. "
+            "Begin with a new one: --head=new."
+        )
+    logits.kernel.assign(classifier.kernel)
+    if classifier.use_bias:
+        logits.bias.assign(classifier.bias)
+
+
+def _in_turn(rows, model, layers):
+    """The model of a model and the layers after it."""
+    inputs = keras.Input(rows, name="frozen_outputs")
+    x = model(inputs)
+    for layer in layers:
+        x = layer(x)
+    return keras.Model(inputs, x, name=f"{model.name}_finetuned")
+
+
+def _constants(features):
+    """Pair of the mean of each feature [F] and the variance of all around these, [F] alike."""
+    mean = features.mean(axis=0)
+    variance = np.full_like(mean, np.mean(np.square(features - mean)))
+    return mean.tolist(), variance.tolist()
+
+
+class FinetuneRun(PrivateRun):
+    """A run of a `FinetuneSpec`; arguments and attributes as of `PrivateRun`."""
+
+    spec_class = FinetuneSpec
+    load = staticmethod(load_finetune_data)
+    network = staticmethod(build_finetuned)
+
+
+def deployed_model(spec, private, image_shape):
+    """Returns the model from images in [0, 1] to logits that a finished run has made.
+
+    Args:
+        spec: `FinetuneSpec`.
+        private: The `PrivateModel` of the run.
+        image_shape: (height, width, channels) of the images that come.
+    """
+    trained = private.servable()
+    part = imported_parts(spec)
+    if part.frozen is None:
+        return trained
+    layers = [x for x in trained.layers if not isinstance(x, keras.layers.InputLayer)]
+    part.frozen.trainable = False
+    pixels = pixels_of(spec, part.frozen)
+    return whole_model(part.frozen, layers, pixels, image_shape, views=spec.feature_views)
+
+
+class ImportedParts(NamedTuple):
+    """An imported model, in two parts.
+
+    Attributes:
+        frozen: Model whose outputs are computed once for each image; None if there is none.
+        trained: Model that is trained further, from images or from what is frozen; None if it is
+            all frozen.
+        features: F, the number of features.
+        classifier: The imported last layer that the new one begins with; None to begin with zeros.
+        said: Name and digest of the whole, in words.
+        foreign: What an earlier private run has spent on these weights: a tuple of sentences.
+    """
+
+    frozen: keras.Model | None
+    trained: keras.Model | None
+    features: int
+    classifier: keras.layers.Dense | None
+    said: str
+    foreign: tuple
+
+
+def imported_parts(spec):
+    """Returns the `ImportedParts` of a `FinetuneSpec`; layers are frozen as it says.
+
+    Raises:
+        FileNotFoundError: if there is no such file, neither here nor in the folder of models.
+        ValueError: if it holds no model of images, or one of fewer layers than are to be trained.
+    """
+    model = load_model(model_file(spec.model))
+    trunk = trunk_of(model)
+    classifier = classifier_of(model) if spec.head == "imported" else None
+    if spec.head == "imported" and classifier is None:
+        raise ValueError(
+            f"Expected a model that ends with a dense layer with head=imported, got one that ends "
+            f"with {type(model.layers[-1]).__name__}. Begin with a new one: --head=new."
+        )
+    about = dict(
+        features=trunk.output_shape[-1],
+        classifier=classifier,
+        said=f"imported, {trunk.name} {model_digest(trunk)}",
+        foreign=said_of((trunk if classifier is None else model).get_weights()),
+    )
+    if spec.trainable == "all":
+        freeze(trunk, "all")
+        return ImportedParts(None, trunk, **about)
+    trained = 0
+    if spec.trainable != "head":
+        in_head = len(head_layers(2, spec.norm, about["features"]))  # each has weights
+        asked = checked_trainable(spec.trainable)
+        check_last(asked, in_head + len(weight_owners(trunk)))
+        trained = max(0, asked - in_head)
+    frozen, rest = frozen_part(trunk, trained)
+    if rest is not None and (spec.augmentation_multiplicity > 1 or spec.views == "random"):
+        frozen, rest = None, trunk  # Views are of images.
+    return ImportedParts(frozen, rest, **about)
+
+
+def model_file(path):
+    """Returns the path of a model, which may be a name in the folder of models."""
+    folder = os.environ.get(MODELS_DIR)
+    if folder and not pathlib.Path(path).exists():
+        return pathlib.Path(folder) / path
+    if not pathlib.Path(path).exists():
+        raise FileNotFoundError(
+            f"Expected the file of a Keras model, got {path}, which is not there. Name its path, "
+            f"or set the environment variable {MODELS_DIR} to the folder that has it."
+        )
+    return pathlib.Path(path)
+
+
+def pixels_of(spec, trunk):
+    """Returns the `Pixels` of a `FinetuneSpec` for what gives features."""
+    channels = trunk.input_shape[-1]
+    return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)

@@ -1,0 +1,185 @@
+"""Runs without privacy: ordinary training by Keras, with shuffled batches and no clipping."""
+
+import math
+import pathlib
+import shutil
+
+import tensorflow as tf
+from tensorflow import keras
+
+from trainers.runs.build import build_network
+from trainers.runs.evaluation import TEST_ROWS, rounded, test_accuracies
+from trainers.runs.optimizers import make_optimizer
+from trainers.runs.skeleton import Run
+from trainers.spec import NonPrivateSpec
+
+
+class NonPrivateRun(Run):
+    """A run of a `NonPrivateSpec`.
+
+    Its `run_dir` has a backup after each epoch, and is removed at the end.
+
+    Attributes:
+        model: Keras model.
+        curve: List of dicts with "epoch" and "validation_accuracy" in percent.
+    """
+
+    spec_class = NonPrivateSpec
+    reason = "trained without differential privacy"
+
+    def __init__(self, spec, data, **more):
+        super().__init__(spec, data, **more)
+        self.model = build_network(spec, data, **self.network_options())
+        self._updates = spec.updates(data.num_examples)
+        self._epoch = min(self._updates, math.ceil(data.num_examples / spec.batch_size))
+        self._epochs = math.ceil(self._updates / self._epoch)
+        self._backup = None if self.run_dir is None else _Backup(self.run_dir)
+
+    def network_options(self):
+        """Returns the further options that the network is built with, a dict."""
+        return {}
+
+    def noise(self):
+        """Returns in words what is noised, with a comma before; "" for nothing."""
+        return ""
+
+    def describe(self):
+        """Returns in words what is about to be trained."""
+        spec, data = self.spec, self.data
+        held_out = 0 if data.validation_y is None else len(data.validation_y)
+        return (
+            f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.count_params():,} "
+            f"parameters, norm {spec.norm}{self.noise()}\n"
+            f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
+            f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
+            f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
+            f"({spec.learning_rate_schedule}), seed {spec.seed}\n"
+            f"  NO GUARANTEE: {self.reason}"
+        )
+
+    def restore(self):
+        """Compiles the model; Keras restores its backup when training begins."""
+        self.model.compile(
+            optimizer=make_optimizer(self.spec, self._updates),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+        )
+        if self._backup is not None:
+            self.curve = self._backup.curve()
+
+    def train(self):
+        """Trains for all updates; returns how many examples went through the model."""
+        data, backup, last = self.data, self._backup, _LastUpdate(self._updates)
+        held_out = None if data.validation_x is None else (data.validation_x, data.validation_y)
+        self.model.fit(
+            batches(data, self.spec),
+            epochs=self._epochs,
+            steps_per_epoch=self._epoch,
+            validation_data=held_out,
+            validation_batch_size=TEST_ROWS,
+            verbose=0,
+            callbacks=[
+                last,
+                _Progress(self._epochs, self.echo, self.curve),
+                *self.callbacks,
+                *([] if backup is None else backup.callbacks()),
+            ],
+        )
+        return last.made * self.spec.batch_size
+
+    def measured(self):
+        """Returns what the run reached."""
+        accuracy, top5 = rounded(test_accuracies(self.model, self.data))
+        return {
+            "test_accuracy": accuracy,
+            "test_top5": top5,
+            "no_guarantee_because": [self.reason],
+            "num_examples": self.data.num_examples,
+            "updates": self._updates,
+            "curve": self.curve,
+        }
+
+    def close(self):
+        """Removes the backup."""
+        if self._backup is not None:
+            self._backup.delete()
+
+
+def batches(data, spec):
+    """Returns the endless shuffled batches of a run, a `tf.data.Dataset`."""
+    rows = tf.data.Dataset.from_tensor_slices((data.train_x, data.train_y))
+    rows = rows.shuffle(data.num_examples, seed=spec.seed).repeat()
+    return rows.batch(spec.batch_size).prefetch(2)
+
+
+class _LastUpdate(keras.callbacks.Callback):
+    """Ends training at the last update, which may be amid the last epoch.
+
+    Attributes:
+        made: Updates of this process.
+    """
+
+    def __init__(self, updates):
+        super().__init__()
+        self._updates = updates
+        self.made = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.made += 1
+        if int(self.model.optimizer.iterations) >= self._updates:
+            self.model.stop_training = True
+
+
+class _Progress(keras.callbacks.Callback):
+    """Keeps the curve and shows it after each epoch."""
+
+    def __init__(self, epochs, echo, curve):
+        super().__init__()
+        self._curve = curve
+        self._epochs = epochs
+        self._echo = echo
+
+    def on_epoch_end(self, epoch, logs=None):
+        line = f"  epoch {epoch + 1}/{self._epochs}  loss {logs['loss']:.3f}"
+        if "val_accuracy" in logs:
+            accuracy = round(100 * float(logs["val_accuracy"]), 4)
+            # An epoch after whose log entry a crash came is in the curve already.
+            self._curve[:] = [point for point in self._curve if point["epoch"] <= epoch]
+            self._curve.append({"epoch": epoch + 1, "validation_accuracy": accuracy})
+            line += f"  validation accuracy {accuracy:.1f} %"
+        self._echo(line)
+
+
+class _Backup:
+    """What Keras' own callbacks keep in a run folder: the last epoch, and the curve so far."""
+
+    def __init__(self, run_dir):
+        self._folder = pathlib.Path(run_dir)
+        self._log = self._folder / "epochs.csv"
+
+    def callbacks(self):
+        """Backup last: whatever it restores has been logged."""
+        return [
+            keras.callbacks.CSVLogger(str(self._log), append=True),
+            keras.callbacks.BackupAndRestore(str(self._folder / "backup"), delete_checkpoint=False),
+        ]
+
+    def curve(self):
+        """The curve of the epochs that were logged before; the last entry of each."""
+        if not self._log.exists():
+            return []
+        header, *lines = [line.split(",") for line in self._log.read_text().splitlines()]
+        if "val_accuracy" not in header:
+            return []
+        epoch, accuracy = header.index("epoch"), header.index("val_accuracy")
+        # A killed process may have left half a line.
+        lines = [line for line in lines if len(line) == len(header)]
+        last = {int(line[epoch]): float(line[accuracy]) for line in lines}
+        return [
+            {"epoch": number + 1, "validation_accuracy": round(100 * value, 4)}
+            for number, value in sorted(last.items())
+        ]
+
+    def delete(self):
+        """Removes the folder."""
+        shutil.rmtree(self._folder)

@@ -1,0 +1,230 @@
+"""Frozen features: a network's convolutions, trained on public images, run once over all rows.
+
+Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
+pre-trained on CIFAR-100, and only the linear layers are trained privately. The rows
+"public_features" beside those of Ermis and Cemgil (2017) use MNIST in the same way.
+
+Privacy: what is learnt here depends on public images alone, and the features of an image on those
+and on that image. A guarantee for the features is therefore one for the images.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import pathlib
+import time
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm import files, models
+from tfdpnorm.data import as_digits, load_examples, match_images
+from trainers.parts import CACHE_DIR
+
+# What is pre-trained for which normalisation. Batch normalisation with its own moving averages
+# is sound here: all that they have seen is public.
+_NORM_BEFORE = {"public_batch": "batch", "noised_batch": "batch"}
+_SEED = 0  # one pre-trained network for all seeds of a cell
+_BATCH_SIZE = 128
+_ROWS = 500  # through the frozen part at once
+
+
+# Pairs (public set, private set) whose classes mean the same: what has been learnt on the first
+# classifies the second one without a private example.
+_SAME_CLASSES = (("mnist", "digits"),)
+
+
+def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CACHE_DIR, echo=print):
+    """Returns the features of images under the pre-trained part "features" of a spec's network.
+
+    The network is trained on the public set first, once for all runs that share it; its weights and
+    the features are kept in `cache_dir`. Features are centred by the mean of the public images'
+    features and divided by their root mean square, both constants of public data.
+
+    Args:
+        spec: Spec with the parts `Network` and `Pretraining`, and a `pretraining_dataset`.
+        arrays: Dict from a name to images [N, height, width, channels], or to None.
+        tested_y: Labels of the images "test_x".
+        data_dir: TFDS directory.
+        cache_dir: Folder for weights and features. Those of private images are as private as
+            the images.
+        echo: Function that shows a line.
+
+    Returns:
+        Dict from the same names to float32 [N, features], or to None; and a line that says what
+        was pre-trained, and, if the classes of both sets mean the same, what accuracy the public
+        network has on "test_x" by itself.
+
+    Raises:
+        DatasetNotFoundError: if the public set is not there.
+        ValueError: if the network has no part to freeze, or the images do not fit.
+    """
+    shape = next(x.shape[1:] for x in arrays.values() if x is not None)
+    public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)
+    whole = public.network()
+    network = public.without_head(whole)
+    own = public.features(network, public.images)
+    mean = own.mean(axis=0)
+    scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
+    features = {
+        name: None if x is None else (public.features(network, x) - mean) / scale
+        for name, x in arrays.items()
+    }
+    words = f"features of {spec.model}'s convolutions, {public.described()} and frozen"
+    if tested_y is not None and (public.public.name, spec.dataset) in _SAME_CLASSES:
+        right = public.labels(whole, arrays["test_x"]) == tested_y
+        words += (
+            f"; its own logits, without any example of {spec.dataset}, have "
+            f"{100 * np.mean(right):.2f} % of those tested"
+        )
+    return features, words
+
+
+@dataclasses.dataclass
+class _PublicTraining:
+    """A network trained on a public set, and the folder that keeps its weights and features."""
+
+    spec: object
+    shape: tuple
+    data_dir: object
+    cache_dir: object
+    echo: object
+
+    @functools.cached_property
+    def public(self):
+        return load_examples(self.spec.pretraining_dataset, "train", self.data_dir)
+
+    @functools.cached_property
+    def images(self):
+        # In their own form, other sets' characters fill another part of the image.
+        images = as_digits(self.public.x) if self.spec.dataset == "digits" else self.public.x
+        return match_images(images, self.shape)
+
+    @functools.cached_property
+    def folder(self):
+        spec, options = self.spec, sorted(dict(self.spec.model_options).items())
+        settings = (
+            spec.model,
+            self.norm,
+            options,
+            self.shape,
+            self.spec.dataset == "digits",  # what the images are brought to
+            self.public.name,
+            len(self.public),
+            spec.pretraining_epochs,
+            _SEED,
+            _BATCH_SIZE,
+        )
+        digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+        name = f"{spec.model}-{self.norm}-{self.public.name}-{digest}"
+        folder = pathlib.Path(self.cache_dir) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def norm(self):
+        return _NORM_BEFORE.get(self.spec.norm, self.spec.norm)
+
+    def described(self):
+        return (
+            f"pre-trained on {len(self.public):,} images of {self.public.name} for "
+            f"{self.spec.pretraining_epochs} epochs"
+        )
+
+    def network(self):
+        """The trained network, whole; from the cache if it is there."""
+        keras.utils.set_random_seed(_SEED)
+        whole, path = self._build("whole"), self.folder / "whole.weights.h5"
+        self._make_once(
+            path, lambda: self._train(whole), lambda partial, _: whole.save_weights(partial)
+        )
+        whole.load_weights(path)
+        return whole
+
+    def without_head(self, whole):
+        """The part "features" of a whole network."""
+        network = self._build("features")
+        for layer in network.layers:
+            if layer.weights:
+                layer.set_weights(whole.get_layer(layer.name).get_weights())
+        return network
+
+    def labels(self, whole, images):
+        """What a whole network takes images for: int [N]."""
+        return _run(whole, images).argmax(axis=-1)
+
+    def features(self, network, images):
+        """Features of `images`, from the cache if they are there."""
+        key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
+        path = self.folder / f"{key}.npy"
+
+        def compute():
+            started = time.perf_counter()
+            features = _run(network, images)
+            seconds = time.perf_counter() - started
+            self.echo(f"  features of {len(images):,} images, {seconds:.0f} s")
+            return features
+
+        self._make_once(path, compute, np.save)
+        return np.load(path)
+
+    def _make_once(self, path, compute, save):
+        """Writes the file `path` unless it is there, whole or not at all.
+
+        If several processes want it at the same time, one computes it and the others wait.
+        """
+        if path.exists():
+            return
+        with files.locked_folder(self.folder, self.echo):
+            if path.exists():
+                return
+            value = compute()
+            with files.scratch_file(path) as partial:
+                save(partial, value)
+                os.replace(partial, path)
+
+    def _build(self, part):
+        return models.build(
+            self.spec.model,
+            norm=self.norm,
+            num_classes=self.public.num_classes,
+            input_shape=self.shape,
+            **{**dict(self.spec.model_options), "part": part},
+        )
+
+    def _train(self, whole):
+        epochs = self.spec.pretraining_epochs
+        self.echo(
+            f"  pre-training {whole.name} on {len(self.images):,} images of {self.public.name} for "
+            f"{epochs} epochs"
+        )
+        model = keras.Sequential([*_augmentation(self.public.name), whole])
+        steps = -(-len(self.images) // _BATCH_SIZE)
+        model.compile(
+            optimizer=keras.optimizers.Adam(
+                keras.optimizers.schedules.CosineDecay(1e-3, steps * epochs)
+            ),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+        )
+        started = time.perf_counter()
+        history = model.fit(
+            self.images, self.public.y, batch_size=_BATCH_SIZE, epochs=epochs, verbose=0
+        )
+        self.echo(
+            f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
+            f"images, {time.perf_counter() - started:.0f} s"
+        )
+
+
+def _run(network, images):
+    parts = (images[i : i + _ROWS] for i in range(0, len(images), _ROWS))
+    return np.concatenate([np.asarray(network(part, training=False)) for part in parts])
+
+
+def _augmentation(dataset):
+    # A mirrored character is another one.
+    if dataset not in ("digits", "kmnist", "mnist"):
+        yield keras.layers.RandomFlip("horizontal", seed=_SEED)
+    yield keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)

@@ -1,0 +1,250 @@
+"""Runs by DP-SGD, or by the same way without noise and clipping."""
+
+import time
+
+from tensorflow import keras
+
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training import WeightAverage
+from trainers.runs.augmentation import augmentations
+from trainers.runs.build import build_network, build_private
+from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
+from trainers.runs.optimizers import make_optimizer
+from trainers.runs.plateaus import fit_options, halving_callbacks, in_words
+from trainers.runs.skeleton import Run
+from trainers.spec import ExperimentSpec
+
+_KINDS_OF_VIEWS = {
+    "moved": "moved by a pixel",
+    "random": "cropped and flipped at random",
+}
+
+
+class PrivateRun(Run):
+    """A run of an `ExperimentSpec`.
+
+    Args:
+        spec: `ExperimentSpec`.
+        data: `ExperimentData`.
+        checkpoint_every: See `make_private`.
+        **more: See `Run`.
+
+    Attributes:
+        model: `PrivateModel`.
+        curve: List of (updates, epsilon spent, test accuracy in percent), since the run was last
+            resumed.
+    """
+
+    spec_class = ExperimentSpec
+    network = staticmethod(build_network)
+
+    def __init__(self, spec, data, *, checkpoint_every=None, **more):
+        super().__init__(spec, data, **more)
+        steps = spec.updates(data.num_examples)
+        self.model = build_private(
+            spec,
+            data,
+            network=self.network,
+            steps=steps,
+            augmentation=augmentations(
+                spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
+            ),
+            run_dir=self.run_dir,
+            resume=self.resume,
+            checkpoint_every=checkpoint_every,
+        )
+        self._average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
+        progress = Progress(self.model, data, spec.evaluations, self.echo)
+        self.curve = progress.curve
+        ours = [progress, *([self._average] if self._average else [])]
+        self.callbacks = [*ours, *halving_callbacks(spec, data, self.model.plan), *self.callbacks]
+
+    def describe(self):
+        """Returns in words what is about to be trained."""
+        spec, data = self.spec, self.data
+        plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
+        views = spec.augmentation_multiplicity
+        viewed = views > 1 or spec.views == "random"
+        halved = in_words(spec, data)
+        lines = [
+            f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
+            f"parameters, norm {spec.norm}"
+            + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
+            f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
+            f"public rows: {data.public_source or 'none'}",
+            *([f"  public: {data.pretrained}"] if data.pretrained else []),
+            *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
+            *([f"  {halved}"] if halved else []),
+            f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
+            f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
+            f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
+            f"{spec.seed}",
+        ]
+        if not reasons:
+            lines.append(
+                f"  epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
+                f"({plan.accountant}, add or remove one example, Poisson sampling)"
+            )
+        else:
+            lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
+            if _is_claimed(spec):
+                lines.append(f"  {_claimed(plan.claimed_epsilon_after(plan.steps))}")
+        return "\n".join(lines)
+
+    def restore(self):
+        """Compiles the model, and brings it to where its last checkpoint was."""
+        self.model.compile(
+            optimizer=make_optimizer(self.spec, self.model.plan.steps, self.data.num_examples),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+        )
+        self.model.restore_run(self.callbacks)
+        ledger = self.model.ledger
+        if ledger.position:
+            self.echo(f"  resumed after update {ledger.position} of {self.model.plan.steps}")
+
+    def train(self):
+        """Trains to the last planned update; returns the expected number of examples."""
+        ledger = self.model.ledger
+        before = ledger.position
+        if ledger.remaining_updates:
+            batches = poisson_batches(
+                self.data.train_x,
+                self.data.train_y,
+                expected_batch_size=self.spec.expected_batch_size,
+            )
+            options = fit_options(self.spec, self.data)
+            self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
+            if ledger.remaining_updates:  # A callback stopped it; nothing may train it further.
+                ledger.finish()
+        return (ledger.position - before) * self.model.plan.expected_batch_size
+
+    def measured(self):
+        """Returns what the run reached, and what it spent."""
+        spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
+        accuracy, top5 = rounded(test_accuracies(self.model, self.data))
+        accuracy_ema = top5_ema = None
+        if self._average is not None:
+            with self._average.applied():
+                accuracy_ema, top5_ema = rounded(test_accuracies(self.model, self.data))
+        return {
+            "test_accuracy": accuracy,
+            "test_accuracy_ema": accuracy_ema,
+            "test_top5": top5,
+            "test_top5_ema": top5_ema,
+            "epsilon": ledger.epsilon(),
+            "epsilon_target": spec.epsilon,
+            "epsilon_rdp": ledger.epsilon(accountant="rdp"),
+            "epsilon_pld": _by_pld(ledger),
+            "epsilon_claimed": ledger.claimed_epsilon() if _is_claimed(spec) else None,
+            "epsilon_validation": (
+                ledger.validation_epsilon() if spec.plateau == "private" else None
+            ),
+            "accountant": plan.accountant,
+            "delta": plan.delta,
+            "guarantee_holds": ledger.guarantee_holds,
+            "no_guarantee_because": list(ledger.no_guarantee_because),
+            "not_covered": list(ledger.excluded),
+            "weights_from_elsewhere": [*ledger.foreign, *self.model.weights_of_run.unrecorded],
+            "num_examples": plan.num_examples,
+            "expected_batch_size": plan.expected_batch_size,
+            "sampling_rate": plan.sampling_rate,
+            "noise_multiplier": plan.noise_multiplier,
+            "l2_norm_clip": plan.l2_norm_clip,
+            "updates": ledger.updates,
+            "statistics": self.model.statistics,
+            "pretrained": self.data.pretrained,
+            "engine": self.model.engine,
+            "noise_generator": spec.noise_generator,
+            "insecure_seed": spec.insecure_seed,
+            "resumes": ledger.resumes,
+            "curve": [
+                {"updates": updates, "epsilon": epsilon, "test_accuracy": round(value, 4)}
+                for updates, epsilon, value in self.curve
+            ],
+        }
+
+    def averaged(self):
+        """As `Run`."""
+        return None if self._average is None else self._average.applied()
+
+    def spent(self, record):
+        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
+        if record["guarantee_holds"]:
+            at = f"at delta {record['delta']:g}"
+            text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+            if record["epsilon_validation"] is not None:
+                count = f"{len(self.data.validation_x):,}"
+                spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
+                text += f"; for the {count} validation examples queried for the plateau: {spent}"
+            more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
+            more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
+            return "\n  ".join([text, *more])
+        text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
+        if record["epsilon_claimed"] is not None:
+            text += f"\n  {_claimed(record['epsilon_claimed'])}"
+        return text
+
+    def close(self):
+        """Closes the ledger, so that others may read it and resume the run."""
+        if self.run_dir is not None:
+            self.model.ledger.close()
+
+
+def _by_pld(ledger):
+    """Epsilon by privacy loss distributions; None where these cannot be computed."""
+    try:
+        return ledger.epsilon(accountant="pld")
+    except ValueError:
+        return None
+
+
+class Progress(keras.callbacks.Callback):
+    """Shows the updates made, the epsilon spent so far, and the test accuracy during a run.
+
+    The test accuracy is that of benchmark images; nothing is chosen by it during the run.
+
+    Args:
+        private: `PrivateModel`.
+        data: `ExperimentData`.
+        evaluations: About how many times; the last time is after the last update.
+        echo: Function that shows a line.
+
+    Attributes:
+        curve: List of (updates, epsilon spent, test accuracy in percent).
+    """
+
+    def __init__(self, private, data, evaluations, echo):
+        super().__init__()
+        self.curve = []
+        self._private = private
+        self._data = data
+        self._echo = echo
+        self._every = max(1, private.plan.steps // evaluations)
+
+    def on_train_begin(self, logs=None):
+        self._started = time.perf_counter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        ledger = self._private.ledger
+        if ledger.updates % self._every and ledger.remaining_updates:
+            return
+        accuracy = test_accuracy(self._private, self._data)
+        self.curve.append((ledger.updates, ledger.epsilon(), accuracy))
+        spent = "no guarantee"
+        if ledger.guarantee_holds:
+            spent = f"epsilon {ceil_text(ledger.epsilon())}"
+        self._echo(
+            f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
+            f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
+        )
+
+
+def _is_claimed(spec):
+    """Whether the paper claims an epsilon for what this spec does, and we do not."""
+    return spec.needs_public_rows and spec.statistics == "lot" and not spec.is_unclipped
+
+
+def _claimed(epsilon):
+    return f"{ceil_text(epsilon)} is the epsilon claimed by the paper, not a guarantee"

@@ -1,0 +1,103 @@
+"""Whose run a folder holds.
+
+A run folder has the settings that its run was begun with in `settings.json`, so that nobody
+resumes it with other ones and then writes a record that says so of the whole run. Settings alone,
+and hidden files, which a killed process may leave half written, are no run yet.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+
+from tfdpnorm import files
+from tfdpnorm.training.resume.run_folder import check_no_ledger
+from trainers.records.upgrade import upgraded_settings
+from trainers.runs.settings import differences
+
+SETTINGS = "settings.json"
+
+
+@contextlib.contextmanager
+def claim_run_dir(run_dir, spec, resume=False):
+    """Context in which a run is prepared that is kept in a folder, which is empty or its own.
+
+    On entering, the settings of a new run are written, whole or not at all. If the preparation
+    fails and has left nothing besides, they are removed, and so is the folder if it is new.
+
+    Args:
+        run_dir: Folder, made if absent; None for a run that is not kept.
+        spec: The run's spec.
+        resume: Whether to resume the run that the folder holds, if any.
+
+    Raises:
+        ValueError: on entering, if the folder holds a run and `resume` is False, or a run with
+            other settings, or files without settings.
+        OSError: on entering, if the folder cannot be made or written to.
+    """
+    if run_dir is None:
+        yield
+        return
+    folder = pathlib.Path(run_dir)
+    is_new = not folder.exists()
+    files.make_folder(folder, "run_dir")
+    if _content(folder):
+        _check_is_the_run(folder, spec, resume)
+    else:
+        text = json.dumps(dataclasses.asdict(spec), indent=1) + "\n"
+        files.write_whole(folder / SETTINGS, text, durable=True)
+    try:
+        yield
+    except BaseException:
+        if not _content(folder):
+            (folder / SETTINGS).unlink(missing_ok=True)
+            if is_new:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        raise
+
+
+def _content(folder):
+    """Names of what is in a folder, but for settings and hidden files."""
+    names = sorted(path.name for path in folder.iterdir())
+    return [name for name in names if name != SETTINGS and not name.startswith(".")]
+
+
+def _check_is_the_run(folder, spec, resume):
+    if not resume:
+        check_no_ledger(folder)
+    held = _read(folder)
+    if not resume:
+        raise ValueError(
+            f"Expected run_dir to hold no run yet, got {folder}, which has one. Pass resume=True "
+            "(--resume) to resume it, or name another folder."
+        )
+    other = differences(spec, held)
+    if held.get("seed") != spec.seed:
+        other.append("seed")
+    if other:
+        raise ValueError(
+            f"Expected run_dir to hold a run with the present settings, got {folder} with other "
+            f"{', '.join(other)}. Move it away, or name another folder."
+        )
+
+
+def _read(folder):
+    path = folder / SETTINGS
+    if not path.exists():
+        raise ValueError(
+            f"Expected {SETTINGS} in a run_dir that is not empty, got {folder} with "
+            f"{', '.join(_content(folder)[:3])} and without it, as older versions left their runs: "
+            "its settings are not known. Name another folder; what a private run there has spent "
+            "adds to what another one on the same data spends."
+        )
+    try:
+        held = json.loads(path.read_text())
+        if not isinstance(held, dict):
+            raise ValueError(f"a {type(held).__name__}")
+        return upgraded_settings(held)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"Expected the settings of a run in {path}, got something else ({error}). Bring it "
+            "back, or name another run_dir."
+        ) from None

@@ -1,0 +1,216 @@
+"""The skeleton of all training runs: a spec goes in, a record comes out.
+
+A kind of run is a subclass of `Run`, which has only what differs.
+"""
+
+import dataclasses
+import time
+from typing import NamedTuple
+
+from tensorflow import keras
+
+from tfdpnorm import files
+from tfdpnorm.keras_compat.devices import emulates_bfloat16
+from tfdpnorm.training import PrivateModel
+from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
+from trainers.records.provenance import provenance
+from trainers.records.store import write_record
+from trainers.runs.data import CACHE_DIR, load_experiment_data
+from trainers.runs.run_dir import claim_run_dir
+from trainers.runs.saved import average_file, check_model_file, save_model
+
+_SLOW = (
+    "  mixed_bfloat16 is slow here, since this processor has no instructions for it: on one such "
+    "processor --nomixed_precision took a seventh of the time"
+)
+
+
+class RunResult(NamedTuple):
+    """What a run gives.
+
+    Attributes:
+        record: Dict with the fields of `trainers.records.fields.FIELDS`.
+        model: The trained model: a `PrivateModel`, or a Keras model trained without privacy.
+        curve: List of points during the run, in the form of its kind.
+    """
+
+    record: dict
+    model: keras.Model
+    curve: list
+
+
+class Run:
+    """One run, step by step: its model is built, described, restored, trained, measured, closed.
+
+    Args:
+        spec: Of the class `spec_class`.
+        data: `ExperimentData`.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
+        resume: Whether to resume the run that `run_dir` holds.
+        echo: Function that shows a line.
+        callbacks: Further Keras callbacks.
+
+    Attributes:
+        load: Function of a spec and what `load_experiment_data` takes that loads its data.
+        network: Of private kinds: function of a spec and its data that builds the network.
+        model: What is trained.
+        curve: List of points during the run.
+    """
+
+    spec_class = None
+    load = staticmethod(load_experiment_data)
+
+    def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
+        self.spec, self.data, self.echo = spec, data, echo
+        self.run_dir, self.resume, self.callbacks = run_dir, resume, list(callbacks)
+        self.curve = []
+
+    def describe(self):
+        """Returns in words what is about to be trained."""
+        raise NotImplementedError
+
+    def restore(self):
+        """Makes the model ready to train, and brings it to where it was if it is resumed."""
+        raise NotImplementedError
+
+    def train(self):
+        """Trains to the end; returns how many examples went through the model."""
+        raise NotImplementedError
+
+    def measured(self):
+        """Returns the fields of the record that this kind of run fills in, a dict."""
+        raise NotImplementedError
+
+    def shown_seconds(self, seconds):
+        """Returns what the record says of how long it took, where it took so many seconds."""
+        return seconds
+
+    def spent(self, record):
+        """Returns in words what the run cost in privacy; "" for nothing to say."""
+        return ""
+
+    def released(self):
+        """Returns the model that is saved, and what holds of its privacy, in words."""
+        if isinstance(self.model, PrivateModel):
+            return self.model, self.model.privacy_statement()
+        return self.model, "Trained without privacy: no epsilon holds for this model."
+
+    def averaged(self):
+        """Returns a context in which the model has averaged weights, or None without an average."""
+        return None
+
+    def close(self):
+        """Ends the run, once its record is written."""
+        return
+
+
+def run(
+    kind,
+    spec,
+    *,
+    data_dir=None,
+    cache_dir=CACHE_DIR,
+    output_dir=None,
+    data=None,
+    echo=print,
+    run_dir=None,
+    resume=False,
+    model_file=None,
+    **more,
+):
+    """Trains one cell and writes its record.
+
+    Args:
+        kind: Subclass of `Run`.
+        spec: Spec of its class.
+        data_dir: TFDS directory.
+        cache_dir: Folder for pre-trained networks and their features.
+        output_dir: Folder for the record; None writes none.
+        data: `ExperimentData` if already loaded.
+        echo: Function that shows a line.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
+        resume: Resume the run that `run_dir` holds.
+        model_file: Keras file for the trained model; its privacy statement goes beside it, and so
+            does the model with averaged weights, if they were averaged. None saves none.
+        **more: What the kind takes besides, such as `callbacks`.
+
+    Returns:
+        A `RunResult`; its seconds are those since the run was last resumed.
+
+    Raises:
+        ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
+        OSError: before training, if `output_dir` or the folder of `model_file` cannot be written
+            to.
+    """
+    if output_dir is not None:
+        files.make_folder(output_dir, "output_dir")
+    if model_file is not None:
+        check_model_file(model_file)
+    with claim_run_dir(run_dir, spec, resume):
+        data = data or kind.load(spec, data_dir, cache_dir=cache_dir, echo=echo)
+        training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
+    echo(training.describe())
+    if getattr(spec, "precision", None) == "mixed_bfloat16" and emulates_bfloat16():
+        echo(_SLOW)
+    training.restore()
+    started = time.perf_counter()
+    examples = training.train()
+    seconds = training.shown_seconds(time.perf_counter() - started)
+    record = make_record(training, seconds, examples)
+    echo(_summary(training, record))
+    if output_dir is not None:
+        echo(f"Record: {write_record(output_dir, record)}")
+    if model_file is not None:
+        # The average first: saving leaves public moments of what was saved in the layers.
+        average = training.averaged()
+        if average is not None:
+            with average:
+                saved = save_model(average_file(model_file), *training.released())
+            echo("Weight average: {}, {}".format(*saved))
+        echo("Model: {}, {}".format(*save_model(model_file, *training.released())))
+    training.close()
+    return RunResult(record, training.model, training.curve)
+
+
+def make_record(training, seconds, examples):
+    """Returns the record of a finished run.
+
+    Fields that its kind does not fill in are None, and those of privacy say that there is none.
+
+    Args:
+        training: `Run`.
+        seconds: How long it trained, since it was last resumed.
+        examples: How many examples went through the model in that time.
+    """
+    spec = training.spec
+    return {
+        **dict.fromkeys(FIELDS),
+        **NO_GUARANTEE,
+        "experiment": spec.experiment,
+        "kind": spec.kind,
+        "cell": spec.cell,
+        "network": spec.network,
+        "column": spec.column,
+        "paper_value": spec.paper_value,
+        **training.measured(),
+        "seed": spec.seed,
+        "scale": training.data.scale,
+        "search": spec.search,
+        "seconds": round(seconds, 1),
+        "examples_per_second": round(examples / seconds, 1),
+        **provenance(dataclasses.asdict(spec)),
+    }
+
+
+def _summary(training, record):
+    """Returns the result of a run in words, the paper's figure beside ours."""
+    of = "test accuracy"
+    if getattr(training.spec, "held_out", None):
+        of = "accuracy of the examples held out"
+    ours = f"{of} {record['test_accuracy']:.2f} %"
+    if record["test_accuracy_ema"] is not None:
+        ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"
+    if paper_text(record):
+        ours += f"; the paper: {paper_text(record)}"
+    spent = training.spent(record)
+    return f"  {ours}; {record['seconds']:.0f} s" + (f"\n  {spent}" if spent else "")

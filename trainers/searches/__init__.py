@@ -1,0 +1,1 @@
+"""Searches for settings of cells: what they try, how trials are chosen and trained."""

@@ -1,0 +1,179 @@
+"""Trains those runs of a table whose records are missing; a stopped sweep can be resumed.
+
+A run is a cell of an experiment with a seed, hence a spec. It is done once the output folder holds
+a record of it with the spec's settings. Until then it has, below `runs_dir/<experiment>/`:
+
+- `<run>/`, the folder from which it is resumed, removed after the record is written;
+- `<run>.lock`, locked by the process that trains it;
+- `<run>.log`, what the run showed, and the traceback of a failure.
+
+Locks are those of `tfdpnorm.files`; where there are none no run begins.
+"""
+
+import contextlib
+import signal
+import threading
+
+from tfdpnorm import arguments, files
+from tfdpnorm.privacy.rounding import ceil_text
+from trainers.records.store import read_records
+from trainers.sweeps.pool import ProcessPool, Workers
+from trainers.sweeps.runs import is_done, run_name, select
+from trainers.sweeps.times import duration, listing, time_left
+from trainers.sweeps.worker import Job
+
+
+def _show(text):
+    print(text, flush=True)  # at once, also into a file
+
+
+def sweep(
+    specs,
+    *,
+    run_cell,
+    seeds=1,
+    patterns=(),
+    workers=1,
+    data_dir=None,
+    output_dir="results",
+    runs_dir="outputs/runs",
+    models_dir=None,
+    dry_run=False,
+    when_done=None,
+    show=_show,
+    make_pool=ProcessPool,
+):
+    """Trains those runs of an experiment that have no record yet, and says how it goes.
+
+    Args:
+        specs: The cells of one experiment.
+        run_cell: See `Job`.
+        seeds: How many seeds each cell is trained with.
+        patterns: Which cells, see `select`.
+        workers: How many runs are trained at once.
+        data_dir: TFDS directory.
+        output_dir: Folder of the records.
+        runs_dir: Folder of the folders of runs that are not done.
+        models_dir: Folder for the trained models and their privacy statements; None keeps none.
+        dry_run: Only say what is done, what is left and how long it will take.
+        when_done: A line that is shown when no run is left.
+        show: Function that shows a text.
+        make_pool: Function from a number of workers to what has `ProcessPool`'s methods.
+
+    Returns:
+        Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
+
+    Raises:
+        ValueError: for `seeds` or `workers` below 1, unknown cells, or a file that is no record.
+        OSError: before training, if a folder cannot be written to.
+    """
+    runs = select(specs, seeds, patterns)
+    arguments.whole("workers", workers, at_least=1)
+    records = read_records(output_dir, runs[0].experiment)
+    show(listing(runs, records, workers))
+    if dry_run:
+        show("Nothing was trained.")
+        return 0
+    files.make_folder(output_dir, "output_dir")
+    files.make_folder(runs_dir, "runs_dir")
+    if models_dir is not None:
+        files.make_folder(models_dir, "models_dir")
+    job = Job(run_cell, data_dir, output_dir, runs_dir, models_dir)
+    state = _Sweep(runs, records, Workers(job, workers, make_pool, show), workers, show)
+    try:
+        with _sigterm_raises():
+            state.train_all()
+    except (KeyboardInterrupt, _TerminatedError) as stop:
+        show(
+            f"Stopped with {state.progress()}. What was begun is kept in {runs_dir}: the same "
+            "command resumes it."
+        )
+        return 143 if isinstance(stop, _TerminatedError) else 130
+    if state.failed:
+        lines = [f"  {run_name(spec)}: {reason}" for spec, reason in state.failed]
+        show("\n".join([f"Failed: {len(lines)} of {len(runs)} runs.", *lines]))
+        return 1
+    if state.locked:
+        show(
+            "Still being trained by another process: "
+            f"{', '.join(map(run_name, state.locked))}. The same command looks again."
+        )
+    elif when_done is not None:
+        show(when_done)
+    return 0
+
+
+class _Sweep:
+    """How far a sweep is."""
+
+    def __init__(self, runs, records, workers, count, show):
+        self.failed = []  # pairs (spec, reason)
+        self.locked = []  # specs that another process was training
+        self._total = len(runs)
+        self._left = [spec for spec in runs if not is_done(spec, records)]
+        self._records = list(records)
+        self._workers, self._count, self._show = workers, count, show
+
+    def progress(self):
+        """How many runs are done, in words."""
+        return f"{self._total - len(self._left)} of {self._total} done"
+
+    def train_all(self):
+        """Trains what is left; what is locked is looked at twice."""
+        try:
+            self._train(list(self._left))
+            if self.locked:
+                again, self.locked = self.locked, []
+                self._show(f"Looking again at {', '.join(map(run_name, again))}.")
+                self._train(again)
+        finally:
+            self._workers.stop()
+
+    def _train(self, specs):
+        for spec, outcome in self._workers.outcomes(specs):
+            self._show(f"{run_name(spec)}: {self._take(spec, outcome)}")
+
+    def _take(self, spec, outcome):
+        """Notes how a run ended, and returns it in words."""
+        if outcome.kind == "locked":
+            self.locked.append(spec)
+            return "another process is training it; passed over for now"
+        if outcome.kind == "failed":
+            self.failed.append((spec, outcome.reason))
+            return f"failed: {outcome.reason}"
+        self._left.remove(spec)
+        said = "done by another process meanwhile"
+        if outcome.record is not None:
+            self._records.append(outcome.record)
+            said = _result(outcome.record)
+        failed = [spec for spec, _ in self.failed]
+        todo = [spec for spec in self._left if spec not in failed]
+        seconds = time_left(todo, self._records, self._count, self._workers.elapsed())
+        return f"{said}; {self.progress()}, time left: {duration(seconds)}"
+
+
+def _result(record):
+    spent = "NO GUARANTEE"
+    if record["guarantee_holds"]:
+        spent = f"epsilon {ceil_text(record['epsilon'])}"
+    return f"test accuracy {record['test_accuracy']:.2f} %, {spent}, {record['seconds']:.0f} s"
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM, as KeyboardInterrupt is SIGINT."""
+
+
+@contextlib.contextmanager
+def _sigterm_raises():
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+
+    def stop(*_):
+        raise _TerminatedError
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

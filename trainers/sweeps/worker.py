@@ -1,0 +1,126 @@
+"""One run of a sweep, trained by the process that got it, and how it ended."""
+
+import contextlib
+import pathlib
+import shutil
+import time
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tfdpnorm import files
+from trainers.records.store import read_records
+from trainers.runs.settings import differences
+from trainers.sweeps.runs import is_done, run_folder, run_name
+
+
+class Job(NamedTuple):
+    """What the runs of a sweep share.
+
+    Attributes:
+        run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
+            cell, writes its record and returns a result with a `record`; importable by name. It
+            refuses a `run_dir` that holds another run.
+        data_dir: TFDS directory.
+        output_dir: Folder of the records.
+        runs_dir: Folder of the folders of runs.
+        models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
+            model_file= as well.
+    """
+
+    run_cell: Callable
+    data_dir: str | None
+    output_dir: str
+    runs_dir: str
+    models_dir: str | None = None
+
+
+class Outcome(NamedTuple):
+    """How a run ended.
+
+    Attributes:
+        kind: "done", "done elsewhere", "locked" or "failed".
+        record: The record of one that is done here.
+        reason: Why it failed, in a line.
+    """
+
+    kind: str
+    record: dict | None = None
+    reason: str | None = None
+
+
+def train(spec, job):
+    """Trains one run in this process, unless it is done, or another process trains it.
+
+    Args:
+        spec: The run.
+        job: `Job`.
+
+    Returns:
+        `Outcome`; whatever the run raises is one.
+    """
+    folder = run_folder(job.runs_dir, spec)
+    log_path = folder.with_name(f"{folder.name}.log")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Never removed: who locks a removed file and who locks its successor both go ahead.
+        with open(folder.with_name(f"{folder.name}.lock"), "a") as lock:
+            try:
+                is_locked = files.lock(lock.fileno())
+            except BlockingIOError:
+                return Outcome("locked")
+            if not is_locked:  # two processes could train the run, and spend its privacy twice
+                raise OSError(
+                    f"Expected runs_dir on a file system with locks, got {job.runs_dir}: it has "
+                    "none. Name another one."
+                )
+            # Only now, for another process may have finished it just before.
+            if is_done(spec, read_records(job.output_dir, spec.experiment)):
+                return Outcome("done elsewhere")
+            with (
+                open(log_path, "a", buffering=1) as log,
+                contextlib.redirect_stdout(log),
+                contextlib.redirect_stderr(log),
+            ):
+                print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {run_name(spec)}")
+                try:
+                    return _train_locked(spec, job, folder)
+                except (Exception, SystemExit):
+                    traceback.print_exc()
+                    raise
+    except (Exception, SystemExit) as error:
+        return Outcome("failed", reason=f"{_line(error)} See {log_path}.")
+
+
+def _train_locked(spec, job, folder):
+    kept = {}
+    if job.models_dir is not None:
+        kept["model_file"] = str(
+            pathlib.Path(job.models_dir) / f"{spec.experiment}-{folder.name}.keras"
+        )
+    record = job.run_cell(
+        spec,
+        data_dir=job.data_dir,
+        output_dir=job.output_dir,
+        echo=print,
+        run_dir=folder,
+        resume=True,
+        **kept,
+    ).record
+    # Without it the next sweep would train the run again, and this one is about to forget it.
+    if not is_done(spec, read_records(job.output_dir, spec.experiment)):
+        raise RuntimeError(
+            f"Expected a record of {run_name(spec)} with its settings in {job.output_dir}, got "
+            f"none; differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
+        )
+    shutil.rmtree(folder, ignore_errors=True)  # it may have removed it itself
+    return Outcome("done", record)
+
+
+def _line(error):
+    lines = str(error).strip().splitlines() or [""]
+    # What a traced function raises begins with its call stack.
+    text = lines[-1].strip() if lines[0].startswith("in user code") else lines[0]
+    if isinstance(error, (ValueError, OSError)):
+        return text
+    return f"{type(error).__name__}: {text}"
