@@ -8,8 +8,7 @@ library can be loaded all the same.
 import importlib
 
 from tfdpnorm._version import __version__
-from tfdpnorm.keras_compat.legacy import use_legacy_keras
-from tfdpnorm.keras_compat.saved_layers import register_when_keras_is_imported
+from tfdpnorm.keras_compat.importing import register_when_keras_is_imported, use_legacy_keras
 
 use_legacy_keras()
 

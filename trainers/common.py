@@ -79,7 +79,7 @@ def given(spec_class):
             f"Expected one flag for the precision, got {flag} and --precision="
             f"{settings['precision']}. Leave one out."
         )
-    from tfdpnorm.keras_compat.precision import half_precision
+    from tfdpnorm.keras_compat.devices_and_precision import half_precision
 
     return {**settings, "precision": half_precision() if FLAGS.mixed_precision else "float32"}
 

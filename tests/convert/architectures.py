@@ -21,7 +21,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.gradients.looped_reference import double_precision, looped_sum, relative_error
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass, use_pass
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "import.md"

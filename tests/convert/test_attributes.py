@@ -11,7 +11,7 @@ from tensorflow.keras import layers
 
 import tfdpnorm
 from tfdpnorm.convert import convert_model, export
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 SEQUENCES = np.random.default_rng(1).normal(size=(6, 5, 2)).astype(np.float32)

@@ -10,7 +10,7 @@ import tfdpnorm
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert import Replacement, convert_model, register_converter
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization, ScaleNorm
 
 SAME = ("public_batch", "frozen")

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
 
 

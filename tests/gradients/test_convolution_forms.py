@@ -9,7 +9,7 @@ from tests.gradients.looped_reference import assert_equals_the_loop, example_row
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.window import Window
-from tfdpnorm.keras_compat.precision import made_under
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 
 FORMS = ("gram", "patches", "places", "row by row")
 

@@ -1,4 +1,4 @@
-"""Attributes and methods that are others for the time of a call, and as before afterwards."""
+"""Attributes, methods and layers exchanged for others, and copies of models."""
 
 import inspect
 
@@ -7,9 +7,19 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.exchange import exchanged, exchanged_method
+from tfdpnorm.keras_compat.devices_and_precision import made_under
+from tfdpnorm.keras_compat.exchange import (
+    cloned,
+    copy_state,
+    exchanged,
+    exchanged_method,
+    fresh_copy,
+    models_within,
+    without_mixed_precision,
+)
+from tfdpnorm.keras_compat.models import sublayers
 
-X = np.ones([2, 3], np.float32)
+ONES = np.ones([2, 3], np.float32)
 
 
 def built_dense():
@@ -28,7 +38,7 @@ def test_an_attribute_is_exchanged_and_put_back(fails):
             assert layer.activation is keras.activations.linear and layer.kernel is kernel
             # Keras' account of the weights does not notice.
             assert len(layer.weights) == 2 and layer.weights[0] is own
-            np.testing.assert_array_equal(layer(X), np.zeros([2, 4]))
+            np.testing.assert_array_equal(layer(ONES), np.zeros([2, 4]))
             if fails:
                 raise RuntimeError("halfway")
     except RuntimeError:
@@ -91,7 +101,7 @@ def test_a_method_is_exchanged_wherever_a_model_calls_it(kind):
                 return layer(x)
 
         model = Model()
-        model(X)
+        model(ONES)
     call, calls = layer.call, []
 
     def counted(*args, **kwargs):
@@ -100,8 +110,8 @@ def test_a_method_is_exchanged_wherever_a_model_calls_it(kind):
 
     with exchanged_method(layer, "call", counted):
         assert inspect.signature(layer.call) == inspect.signature(call)
-        model(X)
-    model(X)
+        model(ONES)
+    model(ONES)
     assert len(calls) == 1
 
 
@@ -115,3 +125,156 @@ def test_a_method_of_the_instance_comes_back():
     with exchanged_method(layer, "call", lambda inputs: inputs + 1):
         assert layer.call(1) == 2
     assert layer.call(1) == 1 and vars(layer)["call"] is own
+
+
+X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+
+
+def functional():
+    inputs = keras.Input((4,), name="first")
+    shared = keras.layers.Dense(4, name="shared")
+    nested = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(4, name="inner"), keras.layers.ReLU()],
+        name="nested",
+    )
+    x = keras.layers.BatchNormalization(name="norm")(shared(shared(inputs)))
+    frozen = keras.layers.Dense(2, name="frozen", trainable=False)
+    return keras.Model(inputs, [frozen(nested(x)) + 1.0, x], name="whole")
+
+
+def sequential():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+
+
+def deferred():
+    model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(2)])
+    model(X)
+    return model
+
+
+def randomized(model):
+    rng = np.random.default_rng(2)
+    model.set_weights([rng.random(w.shape) for w in model.weights])
+    return model
+
+
+def nothing(layer):
+    del layer
+
+
+@pytest.mark.parametrize("make", [functional, sequential, deferred])
+def test_a_copy_computes_the_same_with_weights_of_its_own(make):
+    model = randomized(make())
+    copy, exchanged = cloned(model, nothing)
+    assert type(copy) is type(model) and copy.name == model.name and exchanged == []
+    for own, copied in zip(model.weights, copy.weights, strict=True):
+        assert own is not copied
+        np.testing.assert_array_equal(own, copied)
+    before = [np.asarray(t) for t in as_list(model(X))]
+    for one, other in zip(before, as_list(copy(X)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    copy.set_weights([0 * w for w in copy.get_weights()])
+    for one, other in zip(before, as_list(model(X)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def as_list(outputs):
+    return outputs if isinstance(outputs, list) else [outputs]
+
+
+def test_layers_are_exchanged_in_nested_models_too():
+    model = randomized(functional())
+    seen = []
+
+    def wider(layer):
+        seen.append(layer.name)
+        if isinstance(layer, keras.layers.Dense):
+            return keras.layers.Dense(layer.units, activation="tanh", name=layer.name)
+        return None
+
+    copy, exchanged = cloned(model, wider)
+    assert {layer.name for layer, _ in exchanged} == {"shared", "inner", "frozen"}
+    assert not {"first", "nested", "whole"} & set(seen)  # no input layers, no models
+    assert copy.get_layer("nested").get_layer("inner").activation is keras.activations.tanh
+    for layer, other in exchanged:
+        other.set_weights(layer.get_weights())
+        assert other.activation is keras.activations.tanh
+    np.testing.assert_array_equal(
+        copy.get_layer("norm").moving_mean, model.get_layer("norm").moving_mean
+    )
+
+
+def test_frozen_parts_stay_frozen():
+    inputs = keras.Input((3, 4))
+    recurrent = keras.layers.Bidirectional(keras.layers.SimpleRNN(4), name="recurrent")
+    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(recurrent(inputs)))
+    recurrent.forward_layer.trainable = False
+    copy, _ = cloned(randomized(model), nothing)
+    assert not copy.get_layer("recurrent").forward_layer.trainable
+    assert copy.get_layer("recurrent").backward_layer.trainable
+    for own, copied in zip(model.weights, copy.weights, strict=True):
+        np.testing.assert_array_equal(own, copied)
+    model.trainable = False
+    copy, _ = cloned(model, nothing)
+    assert not copy.trainable and not copy.trainable_weights
+
+
+def test_a_layer_in_anothers_place_keeps_its_own_switch():
+    def frozen_copy(layer):
+        other = fresh_copy(layer)
+        other.trainable = False
+        return other
+
+    copy, exchanged = cloned(sequential(), frozen_copy)
+    assert copy.trainable and not copy.trainable_weights
+    for layer, other in exchanged:
+        copy_state(layer, other)
+    assert len(copy.trainable_weights) == 4
+
+
+def test_models_within():
+    model = functional()
+    assert [part.name for part in models_within(model)] == ["whole", "nested"]
+
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = sequential()
+
+    subclassed = Subclassed()
+    assert list(models_within(subclassed)) == [subclassed]
+
+
+SEQUENCES = np.random.default_rng(0).normal(size=(5, 6, 4)).astype(np.float32)
+
+
+def mixed_network():
+    """Layers in layers, a nested model and a frozen part."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((6, 4))
+    x = keras.layers.TimeDistributed(keras.layers.Dense(3, activation="tanh"))(inputs)
+    x = keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True))(x)
+    nested = keras.Sequential([keras.Input((6, 4)), keras.layers.Dense(3, trainable=False)])
+    x = keras.layers.BatchNormalization()(nested(x) * 2.0)
+    return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(x))
+
+
+@pytest.mark.slow_cases("mixed_float16", "float64")
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float32", "float64"])
+def test_the_copy_computes_as_a_model_without_mixed_precision(policy):
+    with made_under(policy):
+        model = mixed_network()
+    plain = policy.replace("mixed_bfloat16", "float32").replace("mixed_float16", "float32")
+    with made_under(plain):
+        expected = mixed_network()
+    expected.set_weights(model.get_weights())
+    with made_under(policy):  # a global policy is not what the copy goes by
+        copy = without_mixed_precision(model)
+    dtypes = {layer.name: layer.compute_dtype for layer in sublayers(copy)}
+    assert not [name for name, dtype in dtypes.items() if dtype not in {plain, "float32"}]
+    assert len(copy.trainable_variables) == len(model.trainable_variables)
+    for own, other in zip(model.weights, copy.weights, strict=True):
+        assert own is not other and own.dtype == other.dtype
+    np.testing.assert_array_equal(copy(SEQUENCES), expected(SEQUENCES))
+    if policy.startswith("mixed"):
+        assert np.abs(np.asarray(model(SEQUENCES)) - copy(SEQUENCES)).max() > 1e-5

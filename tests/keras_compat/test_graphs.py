@@ -1,8 +1,10 @@
-"""What operations of a graph read of what was there before them."""
+"""What operations of a graph read, and what a traced function holds."""
 
 import pytest
 import tensorflow as tf
+from tensorflow import keras
 
+from tfdpnorm.keras_compat import graphs
 from tfdpnorm.keras_compat.graphs import operation_count, read_since
 
 
@@ -62,3 +64,50 @@ def test_arguments_constants_and_variables_are_not_counted():
     variable, table = tf.Variable(tf.ones([2])), tf.ones([2])
     assert names_read(lambda x, _: x * variable + table + tf.constant(2.0)) == []
     assert read_since(0, []) == []  # outside of any graph
+
+
+def test_captured_variables_are_all_and_no_tables():
+    variable, other = tf.Variable(1.0), tf.Variable([1, 2])
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["a"], [1]), default_value=0
+    )
+
+    @tf.function
+    def function(x):
+        other.assign_add([1, 1])
+        return x * variable + tf.cast(table.lookup(tf.constant("a")), tf.float32)
+
+    found = graphs.captured_variables(function.get_concrete_function(2.0))
+    assert sorted(kind.name for _, kind in found) == ["float32", "int32"]
+    assert {id(handle) for handle, _ in found} == {id(variable.handle), id(other.handle)}
+
+
+def test_keras_infers_shapes_in_a_graph_of_its_own():
+    seen = []
+
+    class Asked(keras.layers.Layer):
+        def call(self, x):
+            seen.append(graphs.only_infers_shapes(graphs.current_graph()))
+            return x
+
+    Asked().compute_output_shape((None, 3))
+    assert seen == [True]
+    tf.function(Asked().call)(tf.ones([2]))
+    assert seen == [True, False]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_optimisation_is_switched_on_again(fails):
+    def is_off():
+        options = tf.config.optimizer.get_experimental_options()
+        return options.get("disable_meta_optimizer", False)
+
+    assert not is_off()
+    try:
+        with graphs.unoptimized():
+            assert is_off()
+            if fails:
+                raise RuntimeError("halfway")
+    except RuntimeError:
+        assert fails
+    assert not is_off()

@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "moments-of-each-step",
-        "tfdpnorm/keras_compat/wrappers.py",
+        "tfdpnorm/keras_compat/layers.py",
         (("        all_steps_at_once(time_distributed),\n        exch", "        exch"),),
         "Public-batch normalisation inside TimeDistributed cannot be trained.",
         _WRAPPED,

@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     Mutant(
         "counts-in-files",
-        "tfdpnorm/keras_compat/compiled_state.py",
+        "tfdpnorm/keras_compat/saving.py",
         (("        variable.assign(tf.zeros_like(variable))\n", "        pass\n"),),
         "Files hold what the wrapped model's own metrics counted, and its optimizer's moments.",
         tests_in(

@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "variables-of-nadam-forgotten",
-        "tfdpnorm/keras_compat/optimizers.py",
+        "tfdpnorm/keras_compat/training.py",
         (("            found.setdefault(variable.ref(), variable)\n", "            continue\n"),),
         "A resumed run with Nadam goes on with a wrong momentum.",
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),

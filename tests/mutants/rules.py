@@ -514,16 +514,16 @@ MUTANTS = (
     ),
     Mutant(
         "rolls-over-the-rows",
-        "tfdpnorm/keras_compat/vectorization.py",
+        "tfdpnorm/keras_compat/corrections.py",
         (("np.mod(axis, rank)", "axis"),),
         "A row's gradient holds the next one's numbers.",
-        ("tests/keras_compat/test_vectorization.py",),
+        ("tests/keras_compat/test_corrections.py",),
     ),
     Mutant(
         "segments-of-the-next-row",
-        "tfdpnorm/keras_compat/vectorization.py",
+        "tfdpnorm/keras_compat/corrections.py",
         (("ids.t < tf.cast(count, ids.t.dtype)", "ids.t == ids.t"),),
         "What is beyond a row's last segment is in the next row's first.",
-        ("tests/keras_compat/test_vectorization.py",),
+        ("tests/keras_compat/test_corrections.py",),
     ),
 )

@@ -4,8 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
+from tfdpnorm.keras_compat.corrections import exact_moments
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.second_derivatives import exact_moments
 
 
 class Hessian:

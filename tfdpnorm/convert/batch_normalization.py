@@ -11,8 +11,7 @@ from tensorflow import keras
 
 from tfdpnorm.convert.converters import CannotConvertError, Replacement, register_converter
 from tfdpnorm.dtypes import at_least_float32
-from tfdpnorm.keras_compat.masks import is_called_with_a_mask
-from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, is_called_with_a_mask
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization
 
 

@@ -14,11 +14,10 @@ from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.freeze import checked_trainable, counts, freeze
 from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, output_change
-from tfdpnorm.keras_compat.clone import cloned, copy_state, fresh_copy
-from tfdpnorm.keras_compat.configs import check_made_by_configs
+from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import traced
-from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.saving import check_made_by_configs
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 
 OPTIONS = ("batch_norm", "scale_norm", "trainable", "groups", "public_rows", "custom_objects")

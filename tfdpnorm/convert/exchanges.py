@@ -8,21 +8,25 @@ from tensorflow import keras
 from tfdpnorm.convert.batch_normalization import frozen
 from tfdpnorm.convert.converters import CannotConvertError, Replacement, converter_for
 from tfdpnorm.convert.report import KEPT, ConvertedLayer
-from tfdpnorm.keras_compat.additions import residual_additions
-from tfdpnorm.keras_compat.attributes import exchange_in_attributes
-from tfdpnorm.keras_compat.clone import (
+from tfdpnorm.keras_compat.exchange import (
     cloned,
     copy_state,
+    exchange_in_attributes,
     fresh_copy,
     models_within,
     paired_sublayers,
     set_trainable_alone,
 )
-from tfdpnorm.keras_compat.configs import layers_unlike_configs, note_unlike_config
-from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.nodes import is_always_called_in_training
-from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
-from tfdpnorm.keras_compat.walk import direct_sublayers, own_weights, sublayers
+from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.models import (
+    direct_sublayers,
+    is_always_called_in_training,
+    is_made_of_layers,
+    own_weights,
+    residual_additions,
+    sublayers,
+)
+from tfdpnorm.keras_compat.saving import layers_unlike_configs, note_unlike_config
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"

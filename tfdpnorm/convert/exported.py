@@ -12,9 +12,8 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
-from tfdpnorm.keras_compat.configs import check_made_by_configs
-from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.saving import check_made_by_configs
 from tfdpnorm.layers import ScaleNorm
 from tfdpnorm.privacy.marks import write_mark
 

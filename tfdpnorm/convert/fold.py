@@ -3,10 +3,9 @@
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.clone import cloned, models_within
-from tfdpnorm.keras_compat.configs import check_made_by_configs
-from tfdpnorm.keras_compat.models import is_made_of_layers
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.exchange import cloned, models_within
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.saving import check_made_by_configs
 from tfdpnorm.layers import (
     FrozenBatchNormalization,
     PublicBatchNormalization,

@@ -3,8 +3,8 @@
 import fnmatch
 
 from tfdpnorm import arguments
-from tfdpnorm.keras_compat.clone import set_trainable_alone
-from tfdpnorm.keras_compat.walk import sublayers, weight_owners
+from tfdpnorm.keras_compat.exchange import set_trainable_alone
+from tfdpnorm.keras_compat.models import sublayers, weight_owners
 
 
 def freeze(model, trainable):

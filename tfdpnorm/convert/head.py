@@ -3,10 +3,8 @@
 from tensorflow import keras
 
 from tfdpnorm.convert.freeze import freeze
-from tfdpnorm.keras_compat.clone import cloned
-from tfdpnorm.keras_compat.cuts import cut_in_two
-from tfdpnorm.keras_compat.models import is_functional
-from tfdpnorm.keras_compat.walk import own_weights
+from tfdpnorm.keras_compat.exchange import cloned
+from tfdpnorm.keras_compat.models import cut_in_two, is_functional, own_weights
 from tfdpnorm.models.normalization import normalization_layer
 
 _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU)

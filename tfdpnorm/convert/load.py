@@ -5,7 +5,7 @@ import pathlib
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.keras_compat.revived import revived_classes
+from tfdpnorm.keras_compat.saving import revived_classes
 from tfdpnorm.privacy.marks import read_mark
 
 

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.chatter import silent_stderr
+from tfdpnorm.keras_compat.devices_and_precision import silent_stderr
 
 
 def to_tflite(model, ranges=None):

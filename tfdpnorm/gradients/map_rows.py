@@ -7,8 +7,8 @@ import warnings
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.corrections import right_converters
 from tfdpnorm.keras_compat.graphs import traced
-from tfdpnorm.keras_compat.vectorization import right_converters
 
 _STACK_OF_ROWS = "/pfor/TensorArrayV2Stack/TensorListStack"
 

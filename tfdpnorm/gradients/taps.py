@@ -18,8 +18,7 @@ from tfdpnorm.keras_compat.graphs import (
     operation_count,
     users_code,
 )
-from tfdpnorm.keras_compat.models import is_stock
-from tfdpnorm.keras_compat.walk import own_weights, sublayers, weight_owners
+from tfdpnorm.keras_compat.models import is_stock, own_weights, sublayers, weight_owners
 
 
 class Tap:

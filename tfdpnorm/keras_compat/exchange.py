@@ -1,12 +1,34 @@
-"""Attributes and methods of a layer, exchanged for the time of a call.
+"""Parts of a model in the places of others: layers in a copy, attributes and weights in a call.
+
+`keras.models.clone_model` makes new layers from the configs of the old ones, so that two things are
+missing: the weights, and what no config holds, such as which part of a layer is frozen. Private
+part of Keras 2: `_trainable`; the public setter of `trainable` also changes all layers inside.
 
 Keras has no public way to run a layer with another attribute: `Layer.__setattr__` of Keras 2 tracks
 what is assigned, so that a tensor in the place of a weight would take the weight out of
-`layer.weights`. These contexts write to the attributes of the instance directly.
+`layer.weights`. `exchanged` writes to the attributes of the instance directly. Nor is there a
+public way to run a layer with other weights: `tf.keras` 2.15 has no stateless call. Private parts:
+the lists `_trainable_weights` and `_non_trainable_weights` of a layer, and the names of attributes
+that begin with `_self_` and `_inbound`, which hold what Keras tracks, not what the layer's own code
+calls.
 """
 
 import contextlib
 import inspect
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.devices_and_precision import is_cast_by_keras, made_under
+from tfdpnorm.keras_compat.models import (
+    direct_sublayers,
+    is_made_of_layers,
+    modules_inside,
+    sublayers,
+)
+from tfdpnorm.keras_compat.saving import check_made_by_configs
+
+# --- attributes and methods, for the time of a call ---
 
 _ABSENT = object()
 
@@ -48,3 +70,261 @@ def exchanged_method(layer, name, function):
     """
     function.__signature__ = inspect.signature(getattr(layer, name))
     return exchanged(layer, **{name: function})
+
+
+# --- tensors in the places of variables, for the time of a call ---
+
+# Where Keras and TensorFlow track the variables: never replaced, and no layer reads them there.
+_TRACKING = {"_trainable_weights", "_non_trainable_weights"}
+
+
+@contextlib.contextmanager
+def replaced(layer, variables, draws):
+    """Context in which attributes of `layer`, and of all inside it, hold draws, not variables.
+
+    The lists in which Keras tracks the variables stay as they are.
+
+    Args:
+        layer: The layer.
+        variables: The variables to replace.
+        draws: Dict from the id of a variable to the tensor in its place.
+
+    Raises:
+        ValueError: naming variables that are in no attribute.
+    """
+    missing = {id(v): v for v in variables}
+    with contextlib.ExitStack() as stack:
+        for module in (layer, *modules_inside(layer)):
+
+            def draw(variable, module=module):
+                missing.pop(id(variable), None)
+                return _as_read_by(module, variable, draws[id(variable)])
+
+            changes = {}
+            for name, value in vars(module).items():
+                if name in _TRACKING or name.startswith("_self_"):
+                    continue
+                new = _with_draws(value, draws, draw, set())
+                if new is not value:
+                    changes[name] = new
+            stack.enter_context(exchanged(module, **changes))
+        if missing:
+            raise ValueError(
+                f"Expected layer {layer.name!r} to hold its weights as attributes, got none for "
+                f"{[v.name for v in missing.values()]}. Set them as self.kernel or the like, or in "
+                "a list, tuple or dict."
+            )
+        yield
+
+
+def _as_read_by(module, variable, draw):
+    """`draw` in the dtype in which `module` reads `variable` during its call."""
+    if not is_cast_by_keras(variable):
+        return draw
+    dtype = tf.as_dtype(getattr(module, "compute_dtype", None) or draw.dtype)
+    return tf.cast(draw, dtype) if dtype.is_floating else draw
+
+
+def _with_draws(value, draws, draw, seen):
+    """`value` with each variable of `draws` replaced; `value` itself where it holds none."""
+    if id(value) in draws:
+        return draw(value)
+    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
+        return value
+    seen = seen | {id(value)}
+    items = list(value.values()) if isinstance(value, dict) else list(value)
+    replaced = [_with_draws(x, draws, draw, seen) for x in items]
+    if all(x is y for x, y in zip(items, replaced, strict=True)):
+        return value
+    if isinstance(value, dict):
+        return dict(zip(value, replaced, strict=True))
+    if isinstance(value, list):
+        return replaced
+    return type(value)(*replaced) if hasattr(value, "_fields") else tuple(replaced)
+
+
+# --- layers in attributes, for good ---
+
+_OF_KERAS = ("_self_", "_inbound", "_outbound", "_obj_")
+
+
+def exchange_in_attributes(layer, exchange):
+    """Puts other layers in the place of those that a layer holds in its attributes.
+
+    Setting an attribute makes Keras track the new layer and forget the old one.
+
+    Args:
+        layer: The layer, or a subclassed model.
+        exchange: Function from a layer to the one in its place; None leaves it.
+    """
+    for name, value in list(vars(layer).items()):
+        if name.startswith(_OF_KERAS):
+            continue
+        other = _exchanged(value, exchange)
+        if other is not value:
+            setattr(layer, name, other)
+
+
+def _exchanged(value, exchange):
+    if isinstance(value, keras.layers.Layer):
+        other = exchange(value)
+        return value if other is None else other
+    if isinstance(value, dict):
+        made = {key: _exchanged(item, exchange) for key, item in value.items()}
+        return made if any(made[key] is not value[key] for key in made) else value
+    if isinstance(value, (list, tuple)):
+        items = list(value)
+        made = [_exchanged(item, exchange) for item in items]
+        if all(one is other for one, other in zip(made, items, strict=True)):
+            return value
+        if hasattr(value, "_replace"):  # a named tuple, which Keras hands out wrapped
+            return value._replace(**dict(zip(value._fields, made, strict=True)))
+        return made if isinstance(value, list) else tuple(made)
+    return value
+
+
+# --- a copy of a model with layers exchanged ---
+
+
+def cloned(model, exchange):
+    """Copies a model layer by layer, and the models nested in it, with layers exchanged.
+
+    Layers that are not exchanged have the weights of the originals, and are frozen as these are. A
+    layer that stands in several of the models is copied once.
+
+    Args:
+        model: A built Sequential or functional model; so are all of `models_within(model)`.
+        exchange: Function from a layer to the new layer in its place, or None for a copy. It is not
+            asked about models that are made of layers, input layers and layers inside of layers.
+
+    Returns:
+        Pair of the copy and of the list of pairs (layer, layer in its place), whose weights are
+        left to the caller.
+    """
+    models, copies, in_place, known = [], [], [], {}
+
+    def copied(layer):
+        if id(layer) not in known:
+            known[id(layer)] = made(layer)
+        return known[id(layer)]
+
+    def made(layer):
+        if isinstance(layer, keras.Model) and is_made_of_layers(layer):
+            return clone(layer)
+        other = exchange(layer)
+        if other is None:
+            other = fresh_copy(layer)
+            copies.append((layer, other))
+        else:
+            in_place.append((layer, other))
+        return other
+
+    def clone(part):
+        models.append((part, keras.models.clone_model(part, clone_function=copied)))
+        return models[-1][1]
+
+    copy = clone(model)
+    for part, other in models:
+        set_trainable_alone(other, part.trainable)
+    for layer, other in copies:
+        copy_state(layer, other)
+    return copy, in_place
+
+
+def models_within(model):
+    """Yields `model` and the models that are layers of it, at any depth: what `cloned` clones."""
+    yield model
+    if is_made_of_layers(model):
+        for layer in model.layers:
+            if isinstance(layer, keras.Model):
+                yield from models_within(layer)
+
+
+def fresh_copy(layer):
+    """Returns a new layer of the same configuration, with weights of its own or not yet any.
+
+    Raises:
+        ValueError: for a layer that holds others than its configuration makes.
+    """
+    check_made_by_configs(layer, "copied")
+    return layer.__class__.from_config(layer.get_config())
+
+
+def paired_sublayers(layer, copy, *, leave=lambda layer: False):
+    """Pairs the layers inside a layer with those inside a copy that is not built.
+
+    Args:
+        layer: The original.
+        copy: A fresh copy of it.
+        leave: Function from a layer to whether what is inside it is left out.
+
+    Returns:
+        Two lists of pairs: of the layers inside, at any depth; and of those, or of `layer` itself,
+        that do not hold layers of the same types, as where `build` makes them. What is inside
+        these is not in the first list.
+    """
+    pairs, unlike, known = [], [], set()
+
+    def enter(old, new):
+        own, others = direct_sublayers(old), direct_sublayers(new)
+        if [type(x) for x in own] != [type(x) for x in others]:
+            unlike.append((old, new))
+            return
+        for pair in zip(own, others, strict=True):
+            if id(pair[0]) not in known:
+                known.add(id(pair[0]))
+                pairs.append(pair)
+                if not leave(pair[0]):
+                    enter(*pair)
+
+    enter(layer, copy)
+    return pairs, unlike
+
+
+def copy_state(layer, copy):
+    """Gives a copy of a layer the weights of the layer, and freezes the same parts.
+
+    Args:
+        layer: The original, built.
+        copy: Of the same class and configuration, built.
+    """
+    for own, other in zip([layer, *sublayers(layer)], [copy, *sublayers(copy)], strict=True):
+        set_trainable_alone(other, own.trainable)
+    # Now: with other parts frozen, weights come in another order.
+    copy.set_weights(layer.get_weights())
+
+
+def set_trainable_alone(layer, trainable):
+    """Sets `trainable` of a layer, and leaves the layers inside it as they are."""
+    layer._trainable = trainable
+
+
+def without_mixed_precision(model):
+    """Returns a copy of `model` in which every layer computes in the dtype of its weights.
+
+    Args:
+        model: A built Sequential or functional model; so are the models nested in it.
+    """
+
+    def wide(layer):
+        config = layer.get_config()
+        found = _without_policies(config)
+        return None if found == config else layer.__class__.from_config(found)
+
+    with made_under(model.variable_dtype):  # for what no config holds, such as nested models
+        copy, widened = cloned(model, wide)
+    for layer, other in widened:
+        copy_state(layer, other)
+    return copy
+
+
+def _without_policies(config):
+    """The config with the variables' dtype in place of each mixed policy, at any depth."""
+    if isinstance(config, (list, tuple)):
+        parts = [_without_policies(part) for part in config]
+        return parts if isinstance(config, list) else tuple(parts)
+    if not isinstance(config, dict):
+        return config
+    if config.get("class_name") == "Policy":
+        return keras.mixed_precision.Policy(config["config"]["name"]).variable_dtype
+    return {name: _without_policies(part) for name, part in config.items()}

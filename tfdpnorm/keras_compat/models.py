@@ -1,13 +1,22 @@
-"""What a Keras model knows of its own structure.
+"""What a Keras model is made of: its structure, all layers in it, and its graph of layers.
 
 Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
 `model.inputs` has lost the structure (a dict, say) in which a model takes its inputs;
-`_build_input_shape` of models that `build(shape)` was called on. And the names of the modules that
-define the layers of Keras.
+`_build_input_shape` of models that `build(shape)` was called on; the names of the modules that
+define the layers of Keras; and `_flatten_layers`, the one walk that Keras 2 and 3 share and that
+also finds layers held in lists and dicts, where the public `model.layers` is one level deep.
+
+Version-bound: Keras 2 has a node for each call of a layer in a graph (`inbound_nodes` of a layer,
+`node` of a Keras tensor), which knows the nodes before it and the arguments (`parent_nodes`,
+`keras_inputs`, `call_kwargs`).
 """
+
+import collections.abc
 
 import tensorflow as tf
 from tensorflow import keras
+
+# --- kinds of models ---
 
 
 def is_functional(model):
@@ -55,3 +64,267 @@ def specs_of_build(model):
 
 def _float_spec(shape):
     return tf.TensorSpec(shape, keras.backend.floatx())
+
+
+# --- all layers of a model ---
+
+
+def sublayers(model):
+    """Returns all layers inside `model` (not itself), nested models and wrappers included."""
+    return list(model._flatten_layers(include_self=False))
+
+
+def direct_sublayers(layer):
+    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers.
+
+    A Sequential model has an input layer once it is built.
+    """
+    found = layer._flatten_layers(recursive=False, include_self=False)
+    return [x for x in found if not isinstance(x, keras.layers.InputLayer)]
+
+
+def modules_inside(module):
+    """Returns every `tf.Module` in attributes of `module`, of modules in these, and so on; a list.
+
+    Layers and metrics are modules. Unlike `module.submodules` this sorts no dict by its keys: those
+    of the masks that a recurrent layer with `recurrent_dropout` keeps are graphs.
+    """
+    found, seen = [], {id(module)}
+    waiting = list(vars(module).values())
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, tf.Module):
+            found.append(value)
+            waiting += vars(value).values()
+        else:
+            waiting += _held_in(value)
+    return found
+
+
+def _held_in(value):
+    """What a list, tuple, dict or the like holds; nothing for anything else."""
+    if isinstance(value, collections.abc.Mapping):
+        return list(value.values())
+    if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    # Classes of attrs, and others that say to TensorFlow what they hold.
+    return tf.nest.flatten(value) if tf.nest.is_nested(value) else []
+
+
+def own_weights(layer):
+    """Returns the weights that a layer holds itself, not through layers inside it.
+
+    A recurrent layer counts as one: Keras runs its cell's weights through kernels of its own, not
+    through the cell.
+    """
+    if isinstance(layer, keras.layers.RNN):
+        return list(layer.weights)
+    inner = {w.ref() for sub in sublayers(layer) for w in sub.weights}
+    return [w for w in layer.weights if w.ref() not in inner]
+
+
+def weight_owners(model):
+    """Returns the layers inside `model` that hold weights themselves (see `own_weights`)."""
+    cells = set()
+    for layer in sublayers(model):
+        if isinstance(layer, keras.layers.RNN):
+            cells.update(id(inner) for inner in sublayers(layer))
+    owners = [x for x in sublayers(model) if own_weights(x) and id(x) not in cells]
+    return list(dict.fromkeys(owners))
+
+
+def weights_are_in_the_graph_of_layers(model):
+    """Whether all weights are those of layers that `model`, a graph of layers, itself connects.
+
+    Each of these layers reads what comes from the inputs of the model.
+    """
+    connected = {id(layer) for layer in model.layers}
+    return is_functional(model) and all(id(x) in connected for x in weight_owners(model))
+
+
+def layer_numbers(model, variables):
+    """Returns for each variable the number of the layer inside `model` that owns it.
+
+    A variable that no layer inside owns, such as one of a subclassed model itself, has a number of
+    its own.
+    """
+    numbers = {}
+    for number, layer in enumerate(weight_owners(model)):
+        for variable in own_weights(layer):
+            numbers.setdefault(variable.ref(), number)
+    return [numbers.setdefault(v.ref(), -1 - i) for i, v in enumerate(variables)]
+
+
+# --- nodes of a graph of layers ---
+
+
+def number_of_calls(layer):
+    """Returns how many times a layer was called to build graphs of layers."""
+    return len(layer.inbound_nodes)
+
+
+def is_always_called_in_training(layer):
+    """Returns whether graphs of layers call a layer with `training=True`, in inference too."""
+    return any(node.call_kwargs.get("training") is True for node in layer.inbound_nodes)
+
+
+def nodes_before(node, known):
+    """Returns the nodes that a node is computed from, itself included.
+
+    Without recursion, which long graphs would exhaust.
+
+    Args:
+        node: Node of a graph of layers.
+        known: Dict that keeps what was found, for the next call; empty at first.
+
+    Returns:
+        Dict from ids to nodes.
+    """
+    waiting = [node]
+    while waiting:
+        last = waiting[-1]
+        missing = [n for n in last.parent_nodes if id(n) not in known]
+        if id(last) in known:
+            waiting.pop()
+        elif missing:
+            waiting += missing
+        else:
+            own = _Nodes({id(last): last})
+            for parent in last.parent_nodes:
+                own.update(known[id(parent)])
+            known[id(last)] = own
+            waiting.pop()
+    return known[id(node)]
+
+
+class _Nodes(dict):
+    """Nodes by their id."""
+
+    def __and__(self, other):
+        return _Nodes((key, node) for key, node in self.items() if key in other)
+
+
+# --- where residual blocks add their paths ---
+
+
+def residual_additions(model):
+    """Returns the `Add` layers of a functional model that add a path to one that goes around it.
+
+    One of the inputs is computed from another (the skip path is the identity), or both from the
+    output of a layer before (it has a projection); the inputs of the model do not count there.
+
+    Args:
+        model: A functional model, or a Sequential one, which has none.
+
+    Returns:
+        List of pairs (layer, why it cannot be followed by a normalisation, or "").
+    """
+    before, found = {}, []
+    for layer in model.layers:
+        if type(layer) is not keras.layers.Add:
+            continue
+        for node in layer.inbound_nodes[:1]:
+            sources = [tensor.node for tensor in node.keras_inputs]
+            if _meet(sources, before):
+                found.append((layer, _hindrance(layer, node)))
+    return found
+
+
+def _hindrance(layer, node):
+    if number_of_calls(layer) > 1:
+        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+    shapes = [tuple(tensor.shape) for tensor in node.keras_inputs]
+    if len(set(shapes)) > 1:
+        return f"it adds paths of unequal shapes {shapes}"
+    return ""
+
+
+def _meet(sources, before):
+    for i, one in enumerate(sources):
+        for other in sources[i + 1 :]:
+            first, second = nodes_before(one, before), nodes_before(other, before)
+            if id(one) in second or id(other) in first:
+                return True
+            if any(not node.is_input for node in (first & second).values()):
+                return True
+    return False
+
+
+# --- a graph of layers, cut in two ---
+
+
+def cut_in_two(model, is_above):
+    """Cuts a model where as much as possible lies below the cut, seen from the outputs.
+
+    The two share their layers with the model: `above(below(x))` is `model(x)`. A model that is a
+    layer of this one is cut too, where the cut lies in it. A layer with weights is on one side.
+
+    Args:
+        model: A Sequential or functional model with one input and one output, built.
+        is_above: Function from a layer to whether it must lie above the cut.
+
+    Returns:
+        Pair of models (below, above); None if no single tensor but the input has all these layers
+        above it.
+    """
+    end = model.output.node
+    known = {}
+    nodes = nodes_before(end, known)
+    above = {id(n) for n in nodes.values() if any(map(is_above, (n.layer, *sublayers(n.layer))))}
+    places = [n for n in nodes.values() if _can_be_cut_at(n, nodes, above, known)]
+    place = max(places, key=lambda n: len(nodes_before(n, known)))
+    further = _within_the_next_model(place, nodes, end, is_above)
+    if further is not None:
+        return _joined(model, place, *further)
+    if place.is_input or place is end:
+        return None
+    return (
+        keras.Model(model.input, place.outputs, name=f"{model.name}_below"),
+        keras.Model(place.outputs, model.output, name=f"{model.name}_above"),
+    )
+
+
+def _can_be_cut_at(place, nodes, above, known):
+    """Whether all that is not computed before a node is computed from its one output alone."""
+    below = nodes_before(place, known)
+    if isinstance(place.outputs, (list, tuple, dict)) or not above.isdisjoint(below):
+        return False
+    rest = [node for key, node in nodes.items() if key not in below]
+    from_elsewhere = any(
+        id(parent) in below and parent is not place for node in rest for parent in node.parent_nodes
+    )
+    shared = {id(n.layer) for n in below.values()} & {id(n.layer) for n in rest if _has_weights(n)}
+    return not from_elsewhere and not shared
+
+
+def _has_weights(node):
+    return any(own_weights(layer) for layer in (node.layer, *sublayers(node.layer)))
+
+
+def _within_the_next_model(place, nodes, end, is_above):
+    """Triple (node, below, above) of the model that alone comes after a cut, cut too, or None."""
+    after = [node for node in nodes.values() if any(p is place for p in node.parent_nodes)]
+    if len(after) != 1:
+        return None
+    (node,) = after
+    inner = node.layer
+    if not is_functional(inner) or len(inner.inputs) != 1 or len(inner.outputs) != 1:
+        return None
+    cut = cut_in_two(inner, is_above)
+    return None if cut is None else (node, *cut)
+
+
+def _joined(model, place, node, below, above):
+    """The two halves of a model, cut inside the model that a node calls."""
+    between = keras.Input(above.input.shape[1:], dtype=above.input.dtype)
+    options = {k: v for k, v in node.call_kwargs.items() if isinstance(v, bool)}
+    x = above(between, **options)
+    if node is not model.output.node:
+        x = keras.Model(node.outputs, model.output, name=f"{model.name}_end")(x)
+    return (
+        keras.Model(model.input, below(place.outputs), name=f"{model.name}_below"),
+        keras.Model(between, x, name=f"{model.name}_above"),
+    )

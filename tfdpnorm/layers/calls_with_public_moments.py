@@ -4,8 +4,8 @@ import contextlib
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.walk import sublayers
-from tfdpnorm.keras_compat.wrappers import one_call_inside
+from tfdpnorm.keras_compat.layers import one_call_inside
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
 
 

@@ -9,8 +9,8 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import decay, positive, within
 from tfdpnorm.dtypes import at_least_float32
+from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
-from tfdpnorm.keras_compat.precision import no_autocast
 
 # Outside of these, squares of truncated activations leave the range that float32 averages well.
 _CLIP_RANGE = (1e-6, 1e6)

@@ -6,7 +6,7 @@ from tensorflow import keras
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.choices import STATISTICS
 from tfdpnorm.dtypes import at_least_float32
-from tfdpnorm.keras_compat.precision import no_autocast
+from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers.variational_dropout import SPARSE_LOG_ALPHA, VariationalDropout
 
 

@@ -4,8 +4,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.keras_compat.call_context import said_or_by_default
-from tfdpnorm.keras_compat.precision import as_stored
+from tfdpnorm.keras_compat.devices_and_precision import as_stored
+from tfdpnorm.keras_compat.layers import said_or_by_default
 from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 

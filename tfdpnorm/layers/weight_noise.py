@@ -9,12 +9,16 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import real, refusal
 from tfdpnorm.dtypes import at_least_float32
-from tfdpnorm.keras_compat.losses import clear_losses
-from tfdpnorm.keras_compat.normalization import BATCH_NORMALIZATIONS
-from tfdpnorm.keras_compat.precision import as_stored
-from tfdpnorm.keras_compat.replaced_weights import replaced
-from tfdpnorm.keras_compat.walk import sublayers
-from tfdpnorm.keras_compat.wrappers import call_like, positional_names, set_initial_weights
+from tfdpnorm.keras_compat.devices_and_precision import as_stored
+from tfdpnorm.keras_compat.exchange import replaced
+from tfdpnorm.keras_compat.layers import (
+    BATCH_NORMALIZATIONS,
+    call_like,
+    clear_losses,
+    positional_names,
+    set_initial_weights,
+)
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer

@@ -2,7 +2,7 @@
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.clone import cloned, set_trainable_alone
+from tfdpnorm.keras_compat.exchange import cloned, set_trainable_alone
 from tfdpnorm.layers.variational_dropout import VariationalDropoutConv2D, VariationalDropoutDense
 
 _WITH_DROPOUT = {

@@ -4,7 +4,7 @@ import random
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.clone import (
+from tfdpnorm.keras_compat.exchange import (
     cloned,
     copy_state,
     fresh_copy,

@@ -4,7 +4,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.dtypes import widened
-from tfdpnorm.keras_compat.devices import compiled
+from tfdpnorm.keras_compat.devices_and_precision import compiled
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")

@@ -5,9 +5,8 @@ import tensorflow as tf
 
 from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import PoissonBatches
-from tfdpnorm.keras_compat.fit_loop import make_metric_variables
 from tfdpnorm.keras_compat.models import is_functional
-from tfdpnorm.keras_compat.optimizers import make_optimizer_variables
+from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
 from tfdpnorm.training.checks.given import (
     check_batch_size,

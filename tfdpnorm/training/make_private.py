@@ -14,10 +14,9 @@ from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import default_engine, engine_named
 from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
-from tfdpnorm.keras_compat.configs import HOW_TO_KEEP, layers_unlike_configs
-from tfdpnorm.keras_compat.devices import switch_off_tensor_float_32
-from tfdpnorm.keras_compat.precision import computes_in_half
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.devices_and_precision import computes_in_half, switch_off_tensor_float_32
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.saving import HOW_TO_KEEP, layers_unlike_configs
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.graphs import check_no_dynamic_layers

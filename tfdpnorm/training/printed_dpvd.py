@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping, book_keeping
-from tfdpnorm.keras_compat.walk import layer_numbers, sublayers
+from tfdpnorm.keras_compat.models import layer_numbers, sublayers
 from tfdpnorm.layers import VariationalDropout
 from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
 from tfdpnorm.training.step.regularization import added_gradients, regularization_gradients

@@ -8,13 +8,14 @@ from tensorflow import keras
 
 from tfdpnorm.audit import rows_apart
 from tfdpnorm.data import Lot
-from tfdpnorm.keras_compat.compiled_state import compiled_state_at_zero
-from tfdpnorm.keras_compat.configs import check_made_by_configs
-from tfdpnorm.keras_compat.deferred_weights import has_deferred_weights
-from tfdpnorm.keras_compat.fit_loop import BeginsWithinEpoch, is_validation_of_fit
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.loss_means import shown_loss
-from tfdpnorm.keras_compat.unsaved_model import UnsavedModel
+from tfdpnorm.keras_compat.saving import (
+    UnsavedModel,
+    check_made_by_configs,
+    compiled_state_at_zero,
+    has_deferred_weights,
+)
+from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_fit, shown_loss
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.marks import mark_of, write_mark
 from tfdpnorm.privacy.slots import slots_of_plan

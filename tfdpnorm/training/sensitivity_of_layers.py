@@ -3,7 +3,7 @@
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.keras_compat.walk import layer_numbers
+from tfdpnorm.keras_compat.models import layer_numbers
 
 
 def total_l2_norm_clip(model, clip_of_each_layer):

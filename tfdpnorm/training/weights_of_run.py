@@ -9,7 +9,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.walk import own_weights, sublayers
+from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.marks import remember, said_of, weight_digests
 

@@ -12,7 +12,7 @@ from tensorflow import keras
 
 from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches, SyntheticRows
-from tfdpnorm.keras_compat.tuner_state import keep_whole, run_again_what_began
+from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation

@@ -5,7 +5,7 @@ import math
 from tensorflow import keras
 
 from tfdpnorm import models
-from tfdpnorm.keras_compat.precision import made_under
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private

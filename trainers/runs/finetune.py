@@ -26,8 +26,8 @@ from tfdpnorm.data import (
 )
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
-from tfdpnorm.keras_compat.precision import made_under
-from tfdpnorm.keras_compat.walk import weight_owners
+from tfdpnorm.keras_compat.devices_and_precision import made_under
+from tfdpnorm.keras_compat.models import weight_owners
 from tfdpnorm.privacy.marks import said_of
 from trainers.parts import CACHE_DIR
 from trainers.runs.data import load_experiment_data

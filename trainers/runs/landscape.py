@@ -15,7 +15,7 @@ from tfdpnorm.analysis import (
     residual_additions,
     trace,
 )
-from tfdpnorm.keras_compat.precision import without_mixed_precision
+from tfdpnorm.keras_compat.exchange import without_mixed_precision
 from tfdpnorm.layers import ScaleNorm
 from trainers.records.provenance import provenance
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.keras_compat.devices import emulates_bfloat16
+from tfdpnorm.keras_compat.devices_and_precision import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
 from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
 from trainers.records.provenance import provenance

@@ -8,7 +8,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.keras_compat.tuner_state import keep_whole, run_again_what_began
+from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.tuning.hypermodel import StopAfterEpochs
 from tfdpnorm.tuning.oracles import SCORE
 from tfdpnorm.tuning.scores import PublicScore

@@ -9,7 +9,7 @@ from tests.gradients.looped_reference import assert_equals_the_loop, example_row
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.taps import Taps
-from tfdpnorm.keras_compat.walk import weight_owners
+from tfdpnorm.keras_compat.models import weight_owners
 
 layers = keras.layers
 

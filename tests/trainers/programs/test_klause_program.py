@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tfdpnorm.keras_compat.precision import half_precision
+from tfdpnorm.keras_compat.devices_and_precision import half_precision
 from trainers import common, registry
 from trainers.klause import cells as klause
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.precision import made_under
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import ScaleNorm
 from trainers.klause.landscape_settings import LandscapeSettings
 from trainers.records.fields import LANDSCAPE_FIELDS

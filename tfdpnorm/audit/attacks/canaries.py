@@ -15,7 +15,7 @@ from tfdpnorm.arguments import choice
 from tfdpnorm.audit.attacks.lower_bounds import one_run_epsilon_lower_bound
 from tfdpnorm.choices import CANARY_KINDS
 from tfdpnorm.data import Lot
-from tfdpnorm.keras_compat.vectorization import vectorized_map
+from tfdpnorm.keras_compat.corrections import vectorized_map
 
 # Times the mean squared length of a clipped gradient: keeps estimates of similar canaries stable.
 _RIDGE = 0.1

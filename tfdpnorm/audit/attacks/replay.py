@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
-from tfdpnorm.keras_compat.optimizers import optimizer_variables, rate_variables
+from tfdpnorm.keras_compat.training import optimizer_variables, rate_variables
 
 _ELSEWHERE = 77
 

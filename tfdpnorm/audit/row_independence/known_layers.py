@@ -4,10 +4,15 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.inference import always_in_inference
-from tfdpnorm.keras_compat.losses import has_added_losses, has_added_metrics
-from tfdpnorm.keras_compat.normalization import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
-from tfdpnorm.keras_compat.preprocessing import has_given_vocabulary, inner_lookup
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.layers import (
+    ALL_BATCH_NORMALIZATIONS,
+    BATCH_NORMALIZATIONS,
+    has_added_losses,
+    has_added_metrics,
+    has_given_vocabulary,
+    inner_lookup,
+)
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
 
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)

@@ -10,7 +10,7 @@ from tfdpnorm.audit.row_independence.rows import chosen, splits
 from tfdpnorm.audit.row_independence.traced import Traced
 from tfdpnorm.keras_compat.exchange import exchanged_method
 from tfdpnorm.keras_compat.graphs import current_graph
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 
 _CLEARLY = 1e-4
 

@@ -6,8 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import symbolic_inputs
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 
 ROWS = 4
 OUTLIER = 1000.0

@@ -16,7 +16,7 @@ from tfdpnorm.audit.row_independence.rows import (
     rows_like,
 )
 from tfdpnorm.audit.row_independence.undisturbed import undisturbed
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 
 
 def model_rows(model, x=None):

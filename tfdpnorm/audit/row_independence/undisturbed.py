@@ -7,9 +7,8 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.graphs import unoptimized
-from tfdpnorm.keras_compat.losses import losses_put_back
-from tfdpnorm.keras_compat.random_layers import repeating
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.layers import losses_put_back, repeating
+from tfdpnorm.keras_compat.models import sublayers
 
 # Of the variables that random layers take their seeds from.
 SEED_NAME = "seed_of_a_probe"

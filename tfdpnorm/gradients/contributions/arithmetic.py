@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.gradients.rounded_sums import LONGER
-from tfdpnorm.keras_compat.devices import in_xla
+from tfdpnorm.keras_compat.devices_and_precision import in_xla
 
 _MOST_CHUNKS = 16
 _SQUARES_AT_ONCE = 128

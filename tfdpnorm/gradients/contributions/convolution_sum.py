@@ -21,7 +21,7 @@ from tfdpnorm.gradients.contributions.patches import (
     patch_grams,
 )
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
-from tfdpnorm.keras_compat.devices import has_gpu
+from tfdpnorm.keras_compat.devices_and_precision import has_gpu
 
 # Costs in multiplications of a convolution, measured on CPUs.
 _PER_PATCH_NUMBER = 48  # to write one number of a patch

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.positions import over_positions, size
-from tfdpnorm.keras_compat.devices import compiled
+from tfdpnorm.keras_compat.devices_and_precision import compiled
 
 
 class GroupNormalized:

@@ -11,7 +11,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
 from tfdpnorm.gradients.contributions.contribution import Contribution
 from tfdpnorm.gradients.contributions.positions import size
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
-from tfdpnorm.keras_compat.devices import in_xla
+from tfdpnorm.keras_compat.devices_and_precision import in_xla
 
 
 class LookupSum(Contribution):

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.devices import has_gpu, in_xla
+from tfdpnorm.keras_compat.devices_and_precision import has_gpu, in_xla
 
 
 def over_positions(x):

@@ -10,7 +10,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
-from tfdpnorm.keras_compat.walk import own_weights
+from tfdpnorm.keras_compat.models import own_weights
 
 
 class BroadcastOutputRule(Rule):

@@ -6,10 +6,9 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import is_of_engine, refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule
-from tfdpnorm.keras_compat.call_context import as_called, context_of_call
 from tfdpnorm.keras_compat.graphs import computed_from_arguments, operation_count, read_since
-from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
-from tfdpnorm.keras_compat.walk import own_weights, sublayers
+from tfdpnorm.keras_compat.layers import as_called, context_of_call, keras_mask, with_keras_mask
+from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 
 

@@ -7,12 +7,7 @@ from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.recurrent import (
-    dropout_masks,
-    inputs_and_states,
-    looped,
-    product,
-)
+from tfdpnorm.keras_compat.layers import dropout_masks, inputs_and_states, looped, product
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.
 _MOST_UNROLLED_STEPS = 128

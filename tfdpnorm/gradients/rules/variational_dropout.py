@@ -14,7 +14,7 @@ from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum, TiedOute
 from tfdpnorm.gradients.contributions.window import Window
 from tfdpnorm.gradients.rules.fallback import FallbackRule
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.call_context import said_or_by_default
+from tfdpnorm.keras_compat.layers import said_or_by_default
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 
 

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.wrappers import all_steps_at_once
+from tfdpnorm.keras_compat.layers import all_steps_at_once
 
 
 class WrapperRule(Rule):

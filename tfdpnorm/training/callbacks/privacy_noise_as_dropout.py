@@ -5,9 +5,8 @@ import math
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.keras_compat.fit_loop import steps_per_execution
-from tfdpnorm.keras_compat.optimizers import next_learning_rate
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.training import next_learning_rate, steps_per_execution
 from tfdpnorm.layers import VariationalDropout
 
 # The last one has Keras write averages over the weights, every so many updates.

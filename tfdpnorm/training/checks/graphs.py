@@ -1,6 +1,6 @@
 """Models that no graph can hold: single gradients and proofs are computed in graphs."""
 
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 
 
 def check_no_dynamic_layers(model):

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.audit.row_independence.changed_state import changed_by, readers_before
 from tfdpnorm.keras_compat.graphs import current_graph, operation_count
-from tfdpnorm.keras_compat.walk import modules_inside
+from tfdpnorm.keras_compat.models import modules_inside
 from tfdpnorm.training.checks.callbacks import FREE
 
 

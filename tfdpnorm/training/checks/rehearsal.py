@@ -13,8 +13,13 @@ from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.keras_compat.graphs import traced
-from tfdpnorm.keras_compat.models import is_made_of_layers, is_stock, specs_of_build
-from tfdpnorm.keras_compat.walk import sublayers, weight_owners
+from tfdpnorm.keras_compat.models import (
+    is_made_of_layers,
+    is_stock,
+    specs_of_build,
+    sublayers,
+    weight_owners,
+)
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.rows import check_proof

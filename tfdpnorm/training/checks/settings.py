@@ -11,7 +11,7 @@ from tfdpnorm import arguments
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.keras_compat.models import symbolic_inputs
-from tfdpnorm.keras_compat.optimizers import is_of_tensorflow_privacy, scales_losses
+from tfdpnorm.keras_compat.training import is_of_tensorflow_privacy, scales_losses
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
 _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")

@@ -4,7 +4,7 @@ import warnings
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.optimizers import (
+from tfdpnorm.keras_compat.training import (
     make_optimizer_variables,
     optimizer_variables,
     rate_variables,

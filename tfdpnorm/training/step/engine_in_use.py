@@ -7,7 +7,7 @@ from tensorflow import keras
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.gradients.refusals import is_of_engine
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.errors import own_words
 
 _MEGABYTE = 1e6

@@ -5,7 +5,7 @@ import warnings
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.masks import keras_mask
+from tfdpnorm.keras_compat.layers import keras_mask
 
 MEANING = (
     "Outputs carry a Keras mask, or the loss an ignore_class. Each example's loss is the mean over "

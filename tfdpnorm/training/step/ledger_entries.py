@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.fit_loop import exchanged_steps_per_execution, steps_per_execution
+from tfdpnorm.keras_compat.training import exchanged_steps_per_execution, steps_per_execution
 
 
 def recorded_in_ledger(train_function, private, epsilon_metric):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfdpnorm.audit import check_no_added_losses
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.keras_compat.graphs import operation_count, tensors_since
-from tfdpnorm.keras_compat.walk import layer_numbers, weights_are_in_the_graph_of_layers
+from tfdpnorm.keras_compat.models import layer_numbers, weights_are_in_the_graph_of_layers
 from tfdpnorm.layers import PublicStatistics
 from tfdpnorm.training.step.lot_sum import sum_over_lot
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.choices import GENERATORS
-from tfdpnorm.keras_compat.devices import in_xla
+from tfdpnorm.keras_compat.devices_and_precision import in_xla
 from tfdpnorm.training.step.exact_noise import FURTHER_WORDS, float32_normals, noised_on_grid
 from tfdpnorm.training.step.random_words import PhiloxWords, ShakeWords
 

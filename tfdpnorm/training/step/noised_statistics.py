@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.layers.noised_batch_normalization import record_row_moments
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.loss_means import loss_means
-from tfdpnorm.keras_compat.masks import keras_mask, with_keras_mask
+from tfdpnorm.keras_compat.layers import keras_mask, with_keras_mask
+from tfdpnorm.keras_compat.training import loss_means
 
 
 class Shown(NamedTuple):

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tfdpnorm import arguments
 from tfdpnorm.choices import PULL_BACKS
 from tfdpnorm.gradients.clipping import float32_factor
-from tfdpnorm.keras_compat.vectorization import vectorized_map
-from tfdpnorm.keras_compat.walk import sublayers
+from tfdpnorm.keras_compat.corrections import vectorized_map
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import (
     PublicMomentsLayer,
     PublicStatistics,

@@ -1,11 +1,57 @@
-"""Models cut in two: the same function, and as much as possible below the cut."""
+"""What is found inside a model, and models cut in two: as much as possible below the cut."""
+
+import collections
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
-from tfdpnorm.keras_compat.cuts import cut_in_two
+from tfdpnorm.keras_compat import models
+from tfdpnorm.keras_compat.models import cut_in_two, modules_inside
+
+Pair = collections.namedtuple("Pair", "one other")
+
+
+class Holding(keras.Model):
+    """Holds modules in every way that TensorFlow finds, some of them twice or in a circle."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+        self.metric = keras.metrics.Mean()
+        self.plain = tf.Module()
+        self.plain.inner = [keras.metrics.Mean(), {"deep": tf.Module()}]
+        self.in_list = [keras.layers.Dense(2), self.dense]
+        self.in_tuple = (tf.Module(), Pair(keras.metrics.Mean(), tf.Module()))
+        self.in_dict = {"a": keras.metrics.Mean(), "b": [tf.Module()]}
+        self.plain.back = self
+
+    def call(self, x):
+        return self.dense(x)
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_all_modules_are_found_once(built):
+    model = Holding()
+    if built:
+        model.compile("sgd", "mse", metrics=["mae"])
+        model.fit(tf.ones([4, 3]), tf.ones([4, 2]), verbose=0)
+    found = [id(x) for x in modules_inside(model)]
+    assert len(found) == len(set(found)) and id(model) not in found
+    assert {id(x) for x in model.submodules} - {id(model)} <= set(found) and len(found) >= 11
+
+
+def test_keys_need_no_order():
+    holder, inner = tf.Module(), tf.Module()
+    holder.held = {"a": 1, 2: inner}
+    assert modules_inside(holder) == [inner]
+    recurrent = keras.Sequential([keras.layers.GRU(2, recurrent_dropout=0.5)])
+    for _ in range(2):
+        tf.function(lambda x: recurrent(x, training=True))(tf.ones([2, 3, 4]))
+    assert recurrent.layers[0].cell in modules_inside(recurrent)
+
 
 X = np.random.default_rng(0).normal(size=(3, 8, 8, 3)).astype(np.float32)
 
@@ -115,3 +161,33 @@ def test_sequential_models_are_cut():
     )
     below, above = cut(model, "d")
     assert below.output_shape == (None, 144) and len(above.weights) == 2
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.head = keras.layers.Dense(2)
+
+    def call(self, x):
+        return self.head(x)
+
+
+def stack(*layers):
+    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
+
+
+def test_which_models_are_functional():
+    deferred = keras.Sequential([keras.layers.Dense(2)])
+    assert models.is_functional(stack()) and not models.is_functional(deferred)
+    assert models.is_made_of_layers(deferred)
+    deferred(X[:, 0, 0])
+    assert models.is_functional(deferred)
+    for other in (Subclassed(), keras.layers.Dense(2), 3):
+        assert not models.is_functional(other) and not models.is_made_of_layers(other)
+
+
+def test_inputs_keep_their_structure():
+    inputs = {"a": keras.Input((2,)), "b": keras.Input((3,))}
+    model = keras.Model(inputs, keras.layers.Concatenate()([inputs["a"], inputs["b"]]))
+    assert sorted(models.symbolic_inputs(model)) == ["a", "b"]
+    assert models.symbolic_inputs(Subclassed()) is None

@@ -1,10 +1,12 @@
-"""An optimizer's variables: made once, as Keras makes them; and which optimizers are not plain."""
+"""Variables of optimizers, steps per execution, and variables of metrics."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.optimizers import (
+from tfdpnorm.keras_compat import training
+from tfdpnorm.keras_compat.training import (
     is_of_tensorflow_privacy,
     make_optimizer_variables,
     optimizer_variables,
@@ -65,3 +67,34 @@ def test_optimizers_that_are_not_plain_are_known():
     scaled = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD())
     assert scales_losses(scaled) and not scales_losses(keras.optimizers.SGD())
     assert not is_of_tensorflow_privacy(keras.optimizers.SGD())
+
+
+def sequential(*layers):
+    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize("asked", [None, 3])
+def test_steps_per_execution(asked):
+    model = sequential()
+    assert training.steps_per_execution(model) == 1
+    model.compile("sgd", "mse", steps_per_execution=asked)
+    assert training.steps_per_execution(model) == (asked or 1)
+    for count in {1, asked or 1}:
+        with training.exchanged_steps_per_execution(model, count):
+            assert training.steps_per_execution(model) == count
+        with pytest.raises(RuntimeError), training.exchanged_steps_per_execution(model, count):
+            raise RuntimeError("halfway")
+        assert training.steps_per_execution(model) == (asked or 1)
+
+
+def test_metrics_make_their_variables_once():
+    model = sequential()
+    model.compile("sgd", "mse", weighted_metrics=["accuracy"])
+    targets = tf.TensorSpec([None, 2])
+    for _ in range(2):
+        training.make_metric_variables(model, model.output, targets)
+        assert model.compiled_metrics.built
+    several = keras.Model(model.input, [model.output, model.output])
+    several.compile("sgd", "mse", weighted_metrics=["accuracy"])
+    training.make_metric_variables(several, several.output, [targets, targets])
+    assert not several.compiled_metrics.built

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.ops.parallel_for import pfor
 
-from tfdpnorm.keras_compat.vectorization import vectorized_map
+from tfdpnorm.keras_compat.corrections import vectorized_map
 
 ROWS = tf.constant(np.random.default_rng(0).normal(size=(4, 3, 5)).astype(np.float32))
 

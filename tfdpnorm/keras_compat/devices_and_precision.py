@@ -1,16 +1,44 @@
-"""What this runs on, where the fastest form depends on it.
+"""What this runs on, in which numbers a layer computes, and which weights Keras casts to them.
 
 Private part: `tensorflow.python.ops.control_flow_util`, since nothing public says whether a graph
 is compiled by XLA. Version-bound: the switch of TensorFloat-32, `tf.config.experimental`.
+
+Under a mixed precision policy Keras 2 wraps the weights of a layer in AutoCastVariable, which hands
+out half-precision copies. Version-bound parts: the keyword by which `add_weight` switches that off
+(`experimental_autocast` in Keras 2, `autocast` in Keras 3), the wrapper's private `_variable`, for
+which there is no public accessor, and the form of policies in a layer's config.
 """
 
+import contextlib
 import functools
+import inspect
+import os
 import pathlib
+import sys
 
 import tensorflow as tf
+from tensorflow import keras
 from tensorflow.python.ops import control_flow_util
 
-from tfdpnorm.keras_compat.chatter import silent_stderr
+from tfdpnorm.keras_compat.models import sublayers
+
+
+@contextlib.contextmanager
+def silent_stderr():
+    """Context without what native code prints to the error output; errors are raised as ever."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(nowhere)
+        os.close(kept)
+
+
+# --- devices ---
 
 
 def has_gpu():
@@ -90,3 +118,44 @@ def switch_off_tensor_float_32():
     if on:
         tf.config.experimental.enable_tensor_float_32_execution(False)
     return on
+
+
+# --- precision ---
+
+
+def no_autocast(add_weight):
+    """Returns the keyword argument of `add_weight` that keeps a weight out of autocasting."""
+    if "autocast" in inspect.signature(add_weight).parameters:
+        return {"autocast": False}
+    return {"experimental_autocast": False}
+
+
+def is_cast_by_keras(variable):
+    """Whether Keras hands out `variable` in the compute dtype of the layer that reads it."""
+    return hasattr(variable, "_variable")
+
+
+def as_stored(variable):
+    """Returns the variable behind `variable`, in the dtype in which it is kept."""
+    return getattr(variable, "_variable", variable)
+
+
+def computes_in_half(model):
+    """Whether any layer inside `model` computes in float16."""
+    return any(layer.compute_dtype == "float16" for layer in sublayers(model))
+
+
+@contextlib.contextmanager
+def made_under(policy):
+    """While this lasts, layers are made under a policy, such as "mixed_bfloat16"."""
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+def half_precision():
+    """The policy of half precision that the machine is quick with; processors have no float16."""
+    return "mixed_float16" if has_gpu() else "mixed_bfloat16"

@@ -1,0 +1,144 @@
+"""Functions compiled where that works; half precision, TensorFloat-32 and XLA."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat import devices_and_precision
+
+X = np.linspace(-3, 3, 12).reshape(3, 4).astype(np.float32)
+
+
+IS_EAGER = []
+
+
+def shifted(x, by):
+    IS_EAGER.append(tf.executing_eagerly())
+    return tf.exp(x) + by, tf.reduce_sum(x, axis=1)
+
+
+@pytest.fixture(params=[True, False], ids=["XLA", "no XLA"])
+def has_xla(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(devices_and_precision, "_has_xla_on_cpu", lambda: False)
+    IS_EAGER.clear()
+    return request.param
+
+
+def test_it_gives_what_the_function_gives(has_xla):
+    for found, expected in zip(
+        devices_and_precision.compiled(shifted)(X, 2.0), shifted(X, 2.0), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert IS_EAGER == [not has_xla, True]
+
+
+def test_it_can_be_differentiated_twice(has_xla):
+    x = tf.constant(X)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y, _ = devices_and_precision.compiled(shifted)(x, 0.0)
+        first = inner.gradient(y, x)
+    np.testing.assert_allclose(outer.gradient(first, x), np.exp(X), rtol=1e-6)
+
+
+def test_it_stands_in_functions_that_are_compiled(has_xla):
+    whole = tf.function(
+        lambda x: devices_and_precision.compiled(shifted)(x, 1.0)[0] * 2, jit_compile=True
+    )
+    np.testing.assert_allclose(whole(X), 2 * (np.exp(X) + 1), rtol=1e-6)
+
+
+def test_what_cannot_be_compiled_here_is_noticed(monkeypatch):
+    def fails(*_, **__):
+        raise tf.errors.UnimplementedError(None, None, "no compiler for this device")
+
+    monkeypatch.setattr(tf, "function", lambda *_, **__: fails)
+    devices_and_precision._has_xla_on_cpu.cache_clear()
+    try:
+        assert not devices_and_precision._has_xla_on_cpu()
+    finally:
+        devices_and_precision._has_xla_on_cpu.cache_clear()
+
+
+@pytest.mark.slow
+def test_xla_is_not_announced():
+    code = (
+        "import tensorflow as tf\nfrom tfdpnorm.models.mish import mish\nx = tf.zeros([2])\n"
+        "with tf.GradientTape() as tape:\n tape.watch(x)\n y = mish(x)\ntape.gradient(y, x)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "XLA" not in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "text, emulates",
+    [
+        ("processor : 0\nflags\t\t: fma avx avx2\n", True),
+        ("flags : avx2 avx512f avx512_bf16\n", False),
+        ("flags : avx2 amx_bf16 amx_tile\n", False),
+        ("flags :\n", False),
+        ("Features : fp asimd bf16\n", False),
+        (None, False),
+    ],
+    ids=["AVX2", "AVX-512", "AMX", "none listed", "ARM", "no file"],
+)
+def test_processors_that_compute_bfloat16_in_other_numbers(tmp_path, monkeypatch, text, emulates):
+    file = tmp_path / "cpuinfo"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(devices_and_precision, "_CPUINFO", str(file))
+    assert devices_and_precision.emulates_bfloat16() == emulates
+    monkeypatch.setattr(devices_and_precision, "has_gpu", lambda: True)
+    assert not devices_and_precision.emulates_bfloat16()
+
+
+def sequential(*layers):
+    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
+def test_half_precision_is_recognised(policy):
+    keras.mixed_precision.set_global_policy(policy)
+    model = sequential()
+    assert devices_and_precision.computes_in_half(model) == (policy == "mixed_float16")
+    kernel = model.layers[-1].kernel
+    assert devices_and_precision.is_cast_by_keras(kernel) == policy.startswith("mixed")
+    stored = devices_and_precision.as_stored(kernel)
+    assert stored.dtype == ("float64" if policy == "float64" else "float32")
+    layer = keras.layers.Layer()
+    kept = layer.add_weight(
+        name="kept", shape=(2,), **devices_and_precision.no_autocast(layer.add_weight)
+    )
+    assert not devices_and_precision.is_cast_by_keras(kept)
+
+
+def test_tensor_float_32_is_switched_off_once(monkeypatch):
+    assert not devices_and_precision.switch_off_tensor_float_32() or devices_and_precision.has_gpu()
+    switched = {"on": True}
+    config = tf.config.experimental
+    monkeypatch.setattr(devices_and_precision, "has_gpu", lambda: True)
+    monkeypatch.setattr(config, "tensor_float_32_execution_enabled", lambda: switched["on"])
+    monkeypatch.setattr(
+        config, "enable_tensor_float_32_execution", lambda on: switched.update(on=on)
+    )
+    assert devices_and_precision.switch_off_tensor_float_32() and not switched["on"]
+    assert not devices_and_precision.switch_off_tensor_float_32()
+
+
+def test_xla_is_noticed():
+    seen = []
+
+    def function(x):
+        seen.append(devices_and_precision.in_xla())
+        return x
+
+    tf.function(function)(1.0)
+    tf.function(function, jit_compile=True)(1.0)
+    assert [bool(x) for x in seen] == [False, True]

@@ -1,0 +1,133 @@
+"""What Keras writes to files of a model, what it must not, and what it makes of them.
+
+A file of a whole model holds configurations, from which Keras makes the layers again, and weights
+for these. An exchange in the attributes of a layer changes no `get_config`, so that no file of the
+layer can be loaded.
+
+Private parts: `_trackable_children`, which is asked for all that a file has to hold: there is no
+public way to keep the metrics of a model out of a SavedModel;
+`_self_unconditional_deferred_dependencies` of TensorFlow's trackables, since nothing public says
+that a restoration waits; and the names `RevivedLayer` and `RevivedNetwork` of Keras' loader, bases
+of the classes that it makes up for a SavedModel whose classes it does not know. They are compared
+by name, since their module moved between versions.
+"""
+
+import contextlib
+import weakref
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import modules_inside, sublayers
+from tfdpnorm.keras_compat.training import optimizer_variables
+
+# --- layers unlike their configurations ---
+
+_UNLIKE_CONFIG = weakref.WeakSet()
+HOW_TO_KEEP = (
+    "Keep its weights by save_weights(path): to use them, build and convert the model anew by "
+    "code, and call load_weights(path)"
+)
+
+
+def note_unlike_config(layer):
+    """Notes that a layer holds others than its configuration makes, with other weights."""
+    _UNLIKE_CONFIG.add(layer)
+
+
+def layers_unlike_configs(model):
+    """Returns the layers of a model, perhaps itself, that were noted."""
+    return [x for x in (model, *sublayers(model)) if x in _UNLIKE_CONFIG]
+
+
+def check_made_by_configs(model, done):
+    """Refuses a model that Keras cannot make again from its configuration.
+
+    Args:
+        model: Model or layer.
+        done: What was to be done with it: "saved", for one.
+
+    Raises:
+        ValueError: naming the first layer that holds others than its configuration makes.
+    """
+    for layer in layers_unlike_configs(model):
+        raise ValueError(
+            f"Expected a model to be {done} that its get_config() makes again, got "
+            f"{type(layer).__name__} {layer.name!r}, inside of which a conversion has exchanged "
+            f"layers. {HOW_TO_KEEP}."
+        )
+
+
+# --- metrics and slots of optimizers ---
+
+
+@contextlib.contextmanager
+def compiled_state_at_zero(model):
+    """While this lasts, metrics and optimizers of a model, and of models in it, hold zeros.
+
+    Keras writes them to files, whatever `include_optimizer` says: what a metric last counted, and
+    the moments of gradients. After it they are as before.
+    """
+    variables = {id(v): v for v in _kept(model)}.values()
+    before = [tf.identity(v) for v in variables]
+    for variable in variables:
+        variable.assign(tf.zeros_like(variable))
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(value)
+
+
+def _kept(model):
+    models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
+    metrics = [x for x in modules_inside(model) if isinstance(x, keras.metrics.Metric)]
+    for each in models:
+        metrics += each.metrics
+        optimizer = getattr(each, "optimizer", None)
+        if optimizer is not None:
+            yield from optimizer_variables(optimizer)
+    for metric in metrics:
+        yield from metric.variables
+
+
+# --- models that are not saved ---
+
+
+class UnsavedModel(keras.Model):
+    """Refuses `keras.models.save_model` and `tf.saved_model.save`, which write the metrics too.
+
+    Attributes:
+        how_to_save: What the error says, an "Expected ... got ..." of the class derived from this.
+    """
+
+    how_to_save = "Expected another model to be saved, got one that cannot be."
+
+    def get_config(self):
+        """Raises TypeError: Keras asks for it before it writes a file."""
+        raise TypeError(self.how_to_save)
+
+    def _trackable_children(self, save_type="checkpoint", **kwargs):
+        if save_type == "savedmodel":
+            raise TypeError(self.how_to_save)
+        return super()._trackable_children(save_type, **kwargs)
+
+
+# --- weights loaded before a model was built ---
+
+
+def has_deferred_weights(model):
+    """Whether `load_weights` of a TensorFlow checkpoint has left weights for when it is built."""
+    layers = (model, *sublayers(model))
+    return any(getattr(x, "_self_unconditional_deferred_dependencies", None) for x in layers)
+
+
+# --- classes that the loader made up ---
+
+_BASES = ("RevivedLayer", "RevivedNetwork")
+
+
+def revived_classes(model):
+    """Sorted names of the classes that the loader made up in `model`, itself included."""
+    found = [type(layer) for layer in (model, *sublayers(model))]
+    return sorted({c.__name__ for c in found if any(b.__name__ in _BASES for b in c.__mro__)})
