@@ -50,7 +50,7 @@ OPTIMIZERS.append(
         "Nadam",
         models.mlp,
         optimizer=lambda: O.Nadam(_RATE),
-        differs="Keras 2.15's is wrong in graph mode, here and there (see README)",
+        differs="Keras 2.15's is wrong in graph mode, here and there (see docs/limits.md)",
     )
 )
 OPTIMIZERS.append(
