@@ -146,9 +146,8 @@ def measure(side, name, batch_size):
         batch_size: Rows of a step.
 
     Returns:
-        Dict of process seconds: `make_private`, 0 for Keras, and in it `probe`, `rehearsal` and
-        `traces`, which the probe's traces take; `first_step`, and in it `trace` and `proof`;
-        `wall_first_step` by the clock.
+        Dict of process seconds: `make_private`, 0 for Keras, and in it `rehearsal`; `first_step`,
+        and in it `trace` and `proof`; `wall_first_step` by the clock.
     """
     import numpy as np
     from tensorflow import keras
@@ -180,16 +179,13 @@ def measure(side, name, batch_size):
 
 def _private(model, name, settings, x, y, batch_size):
     from benchmarks.workloads import random_rows
-    from tfdpnorm.audit.row_independence import mode
-    from tfdpnorm.audit.row_independence.proof import training
+    from tfdpnorm.independence.verification import book_keeping as training
     from tfdpnorm.training.checks.rows import RowChecks
 
     module = importlib.import_module("tfdpnorm.training.make_private")
     spent = {}
     timed = (
-        ("probe", RowChecks, "check_model"),
-        ("rehearsal", module, "rehearsed_engine"),
-        ("traces", mode.Mode, "trace"),
+        ("rehearsal", module, "rehearse"),
         ("trace", RowChecks, "trace"),
         ("proof", training, "prove_pass"),
     )
@@ -211,7 +207,7 @@ def _private(model, name, settings, x, y, batch_size):
             delta=1e-7,
         )
         seconds = {"make_private": time.process_time() - started}
-        seconds |= {part: spent.pop(part, 0.0) for part in ("probe", "rehearsal", "traces")}
+        seconds["rehearsal"] = spent.get("rehearsal", 0.0)
         started, wall = time.process_time(), time.perf_counter()
         private.compile(**settings)
         private.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)

@@ -436,7 +436,7 @@ def test_a_row_of_the_first_step_has_medians_and_ratios():
 def test_the_first_step_of_both_sides_is_measured():
     assert first_step.measure("keras", "lenet5", 4)["first_step"] > 0
     parts = first_step.measure("private", "lenet5", 4)
-    assert 0 < parts["probe"] <= parts["make_private"] and 0 < parts["trace"] < parts["first_step"]
+    assert 0 < parts["make_private"] and 0 < parts["trace"] < parts["first_step"]
     assert parts["proof"] > 0
 
 

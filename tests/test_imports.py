@@ -208,6 +208,7 @@ def forbidden_imports(modules):
         "tfdpnorm.files": [],
         COMPAT: [COMPAT, "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],
+        "tfdpnorm.noise": ["tfdpnorm.noise", *ground, *libraries],
         "tfdpnorm.gradients": ["tfdpnorm.gradients", "tfdpnorm.layers", *ground, *libraries],
     }
     faults = []

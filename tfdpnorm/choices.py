@@ -15,7 +15,7 @@ ADJACENCIES = ("add_or_remove_one", "replace_one")
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 
-# Generators of the privacy noise (`tfdpnorm.training.step.noise`).
+# Generators of the privacy noise (`tfdpnorm.noise.gaussian`).
 GENERATORS = ("philox", "shake256", "fast")
 
 # The library's own networks (`tfdpnorm.models`); more can be registered.
@@ -58,7 +58,7 @@ VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
 # Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
 READINGS = ("sound", "as_printed")
 
-# Canaries of the audits (`tfdpnorm.audit.attacks.canaries`).
+# Canaries of the audits (`tfdpnorm.audit.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
 
 # Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number

@@ -32,11 +32,11 @@ import tensorflow as tf
 from absl import flags
 from tensorflow import keras
 
-from tfdpnorm.audit.attacks.crashes import INTERRUPTIONS, Interrupted, Witness, kill_until_done
+from tfdpnorm.audit.crashes import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
-from tfdpnorm.training.step.noise import GaussianNoise
 
 FLAGS = flags.FLAGS
 # name: settings of make_private. A seed repeats the key, and its numbers must not repeat either.

@@ -14,9 +14,9 @@ from tests.fuzz.linear import lot_of, vector
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.noise.grid import grid_width
 from tfdpnorm.training import make_private
-from tfdpnorm.training.step.exact_noise import grid_width
-from tfdpnorm.training.step.noise import GaussianNoise
 
 N, OUTPUTS, RATE, SEED = 8, 8, 0.1, 3
 KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">f4", ">i8")

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision, loss_function
-from tfdpnorm.audit import prove_training
 from tfdpnorm.gradients import book_keeping
+from tfdpnorm.independence import prove_training
 
 layers = keras.layers
 pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tensorflow import keras
 
-from tests.audit.row_independence.proof import test_layers as stock
+from tests.independence.verification import test_layers as stock
 from tests.keras_examples.examples import EXAMPLES
 from tests.keras_examples.images import IMAGES
 from tests.keras_examples.others import OTHERS
 from tests.keras_examples.positions import EACH_EXAMPLE, NO_EXAMPLE
 from tests.keras_examples.sequences import SEQUENCES
 from tests.keras_examples.test_brought_models import REFUSED
-from tfdpnorm.audit import prove_training
+from tfdpnorm.independence import prove_training
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "per_example_independence.md"
 BEGIN, END = "<!-- begin: made by tests/keras_examples/table.py -->", "<!-- end -->"

@@ -7,7 +7,7 @@ from tests.keras_examples.images import IMAGES, IMAGES_REFUSED
 from tests.keras_examples.others import OTHERS, OTHERS_REFUSED
 from tests.keras_examples.positions import EACH_EXAMPLE, NO_EXAMPLE, POSITIONS_REFUSED
 from tests.keras_examples.sequences import SEQUENCES, SEQUENCES_REFUSED
-from tfdpnorm.audit import prove_training
+from tfdpnorm.independence import prove_training
 
 PROVED = {**IMAGES, **SEQUENCES, **OTHERS, **EACH_EXAMPLE, **NO_EXAMPLE}
 REFUSED = {**IMAGES_REFUSED, **SEQUENCES_REFUSED, **OTHERS_REFUSED, **POSITIONS_REFUSED}

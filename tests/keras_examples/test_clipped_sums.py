@@ -12,10 +12,10 @@ from tests.gradients.looped_reference import looped_sum, relative_error
 from tests.keras_examples.case import P, private_of
 from tests.keras_examples.examples import EXAMPLES, without_dropout
 from tests.keras_examples.positions import NO_EXAMPLE
-from tfdpnorm.audit import prove_training
-from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
+from tfdpnorm.audit.sensitivity import measure_sensitivity
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients import book_keeping
+from tfdpnorm.independence import prove_training
 
 CLIP = 0.05
 # Their inputs are floats, and their operations have gradients of gradients.

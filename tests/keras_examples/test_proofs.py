@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.keras_examples.case import P
 from tests.keras_examples.examples import EXAMPLES, WITH_POSITIONS
-from tfdpnorm.audit import prove_training
+from tfdpnorm.independence import prove_training
 
 
 def proof_of(case):

@@ -210,26 +210,26 @@ MUTANTS = (
     ),
     Mutant(
         "first-physical-batch-twice",
-        "tfdpnorm/training/step/lot_sum.py",
+        "tfdpnorm/training/update.py",
         (("start, begun, nonfinite = 1,", "start, begun, nonfinite = 0,"),),
         "Each example of the first physical batch moves the sum by up to 2 C, in an eager step.",
         ("tests/training/step/test_lot_sum.py",),
     ),
     Mutant(
         "physical-batches-count-twice",
-        "tfdpnorm/training/step/lot_sum.py",
+        "tfdpnorm/training/update.py",
         (("[a + b for a, b", "[a + 2 * b for a, b"),),
         "Each example moves the sum by up to 2 C.",
         ("tests/training/step/test_lot_sum.py",),
     ),
     Mutant(
         "denominator-actual-lot",
-        "tfdpnorm/training/private_model.py",
+        "tfdpnorm/training/update.py",
         (
             (
                 "if regularization is not None:",
                 "lot_size = tf.maximum(tf.reduce_sum(lot.mask), 1.0)\n"
-                "        gradients = [g * self.plan.expected_batch_size / lot_size"
+                "        gradients = [g * self._plan.expected_batch_size / lot_size"
                 " for g in gradients]\n"
                 "        if regularization is not None:",
             ),
@@ -241,7 +241,7 @@ MUTANTS = (
     ),
     Mutant(
         "sign-of-update",
-        "tfdpnorm/training/private_model.py",
+        "tfdpnorm/training/update.py",
         (("else tf.cast(g, v.dtype), v)", "else tf.cast(-g, v.dtype), v)"),),
         "Training climbs the loss.",
         tests_in(
@@ -332,7 +332,7 @@ MUTANTS = (
     ),
     Mutant(
         "regularizer-under-the-clip",
-        "tfdpnorm/training/private_model.py",
+        "tfdpnorm/training/update.py",
         (
             (
                 "added_gradients(gradients, regularization)",

@@ -16,7 +16,7 @@ MUTANTS = (
     ),
     Mutant(
         "subclasses-of-frozen-normalisation-pass",
-        "tfdpnorm/audit/row_independence/known_layers.py",
+        "tfdpnorm/independence/known_layers.py",
         (
             (
                 "and type(x) is not FrozenBatchNormalization",

@@ -17,17 +17,17 @@ _WRAPPED = tests_in(
 MUTANTS = (
     Mutant(
         "memory-that-is-written-in-place-is-free",
-        "tfdpnorm/audit/row_independence/proof/proof.py",
+        "tfdpnorm/independence/verification/outputs.py",
         (("        verdicts = [shared] * len(verdicts)\n", ""),),
         "An example that was written into a constant moves the gradients of all others.",
-        ("tests/audit/row_independence/proof/test_in_place.py",),
+        ("tests/independence/verification/test_in_place.py",),
     ),
     Mutant(
         "state-keeps-what-is-written-in-place",
-        "tfdpnorm/audit/row_independence/proof/proof.py",
+        "tfdpnorm/independence/verification/outputs.py",
         (("        walk.faults += [shared] if is_kept else []\n", ""),),
         "A variable that is released without noise holds an example.",
-        ("tests/audit/row_independence/proof/test_in_place.py",),
+        ("tests/independence/verification/test_in_place.py",),
     ),
     Mutant(
         "rows-of-several-shapes-are-stacked",
@@ -41,10 +41,10 @@ MUTANTS = (
     ),
     Mutant(
         "true-classes-are-taken-for-drawn-ones",
-        "tfdpnorm/audit/row_independence/proof/rules/candidates.py",
+        "tfdpnorm/independence/verification/rules/candidates.py",
         (("    return [FREE, rows, FREE]", "    return [FREE, FREE, FREE]"),),
         "What depends on the classes of examples counts as public.",
-        ("tests/audit/row_independence/proof/test_candidates.py",),
+        ("tests/independence/verification/test_candidates.py",),
     ),
     Mutant(
         "examples-along-another-axis-are-not-split",

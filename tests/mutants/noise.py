@@ -3,14 +3,14 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
-_NOISE = "tfdpnorm/training/step/noise.py"
-_EXACT = "tfdpnorm/training/step/exact_noise.py"
-_RELEASE = "tfdpnorm/training/step/release.py"
+_NOISE = "tfdpnorm/noise/gaussian.py"
+_EXACT = "tfdpnorm/noise/grid.py"
+_RELEASE = "tfdpnorm/training/update.py"
 
 MUTANTS = (
     Mutant(
         "weights-that-no-loss-reaches-are-noised",
-        "tfdpnorm/training/step/release.py",
+        "tfdpnorm/training/update.py",
         (("None if v.ref() in unreached else g", "g"),),
         "Weight decay and momentum move weights that Keras leaves as they are.",
         tests_in(
@@ -61,11 +61,11 @@ MUTANTS = (
     ),
     Mutant(
         "noise-divided-by-physical-batches",
-        "tfdpnorm/training/private_model.py",
+        _RELEASE,
         (
             (
-                "clipped = self._lot_gradients.clipped(lot)\n        gradients",
-                "clipped = self._lot_gradients.clipped(lot)\n"
+                "clipped = self.clipped(lot)\n        gradients",
+                "clipped = self.clipped(lot)\n"
                 "        split = lot.mask.shape[0]\n"
                 "        clipped = clipped._replace(sensitivity=clipped.sensitivity / split)\n"
                 "        gradients",
@@ -175,7 +175,7 @@ MUTANTS = (
         ),
         "What is released minus the true sum lies on the grid.",
         tests_in(
-            "tests/audit/attacks/test_floating_point.py",
+            "tests/audit/test_floating_point.py",
             "test_attacks_on_the_grid_are_at_chance",
         ),
     ),
@@ -188,12 +188,12 @@ MUTANTS = (
     ),
     Mutant(
         "number-counted-after-the-draw",
-        "tfdpnorm/training/private_model.py",
+        "tfdpnorm/training/update.py",
         (
-            ("self._noise.next_number()", "self._noise.update_count.read_value()"),
+            ("number = noise.next_number()", "number = noise.update_count.read_value()"),
             (
-                "        apart = MetricsApart()\n",
-                "        self._noise.next_number()\n        apart = MetricsApart()\n",
+                "        total = clipped.total\n",
+                "        noise.next_number()\n        total = clipped.total\n",
             ),
         ),
         "An update that was interrupted leaves its noise to the next one.",

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_RELEASE = "tfdpnorm/training/step/release.py"
+_RELEASE = "tfdpnorm/training/update.py"
 _NOISED = "tfdpnorm/training/step/noised_statistics.py"
 _LAYER = "tfdpnorm/layers/noised_batch_normalization.py"
 

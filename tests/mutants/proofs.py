@@ -4,17 +4,18 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
 _ROWS = "tfdpnorm/training/checks/rows.py"
+_AT_RANDOM = "tfdpnorm/independence/randomized_check.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
 _INFERENCE = "tfdpnorm/training/checks/inference.py"
 _PHYSICAL = "tfdpnorm/training/step/physical.py"
-_PROOF = "tfdpnorm/audit/row_independence/proof/proof.py"
-_TRAINING = "tfdpnorm/audit/row_independence/proof/training.py"
+_PROOF = "tfdpnorm/independence/verification/outputs.py"
+_TRAINING = "tfdpnorm/independence/verification/book_keeping.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
-_OWN = "tfdpnorm/audit/row_independence/proof/rules/own_entries.py"
-_STATE = "tfdpnorm/audit/row_independence/proof/rules/state.py"
-_POSITIONS = ("tests/audit/row_independence/proof/test_positions.py",)
+_OWN = "tfdpnorm/independence/verification/rules/own_entries.py"
+_STATE = "tfdpnorm/independence/verification/rules/state.py"
+_POSITIONS = ("tests/independence/verification/test_positions.py",)
 _RULES = tests_in(
-    "tests/audit/row_independence/proof/test_rules.py",
+    "tests/independence/verification/test_rules.py",
     "test_the_verdict_is_the_expected_one_and_cannot_be_refuted",
 )
 
@@ -88,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "state-is-not-looked-at",
-        "tfdpnorm/audit/row_independence/proof/proof.py",
+        "tfdpnorm/independence/verification/outputs.py",
         ((" and not self.state_faults", ""),),
         "Variables that keep what examples hold leave training without noise.",
         _TESTS,
@@ -103,7 +104,7 @@ MUTANTS = (
             ),
         ),
         "A custom gradient may let one example change the gradients of all.",
-        ("tests/audit/row_independence/proof/test_couplings.py",),
+        ("tests/independence/verification/test_couplings.py",),
     ),
     Mutant(
         "positions-get-another-gradient",
@@ -114,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "the-graph-outside-is-free",
-        "tfdpnorm/audit/row_independence/proof/proof.py",
+        "tfdpnorm/independence/verification/outputs.py",
         (
             (
                 "FREE if free or id(outside) in public else _captured(outside)",
@@ -122,21 +123,21 @@ MUTANTS = (
             ),
         ),
         "A function that reads the whole lot around it is called a function of its rows.",
-        ("tests/audit/row_independence/proof/test_proof.py",),
+        ("tests/independence/verification/test_proof.py",),
     ),
     Mutant(
         "copies-of-any-operation",
-        "tfdpnorm/audit/row_independence/proof/broadcast.py",
+        "tfdpnorm/independence/verification/broadcast.py",
         (("            if not known or None in shapes", "            if None in shapes"),),
         "Each example gets a copy of what an operation mixes along the first axis.",
         _TESTS,
     ),
     Mutant(
         "copies-as-many-as-there-are-positions",
-        "tfdpnorm/audit/row_independence/proof/broadcast.py",
+        "tfdpnorm/independence/verification/broadcast.py",
         (("            elif result[0] != rows:\n", "            elif False:\n"),),
         "Another first axis is taken for that of the examples.",
-        ("tests/audit/row_independence/proof/test_broadcast.py",),
+        ("tests/independence/verification/test_broadcast.py",),
     ),
     Mutant(
         "metrics-of-the-model",
@@ -222,7 +223,7 @@ MUTANTS = (
     ),
     Mutant(
         "validation-rows-that-meet",
-        "tfdpnorm/audit/row_independence/predicting.py",
+        "tfdpnorm/independence/inference.py",
         (("        if not proof.holds:\n", "        if False:\n"),),
         "One validation example moves the count by more than the noise covers.",
         tests_in(f"{_VALIDATION}/test_count.py", "TestRowsThatMeet"),
@@ -335,30 +336,60 @@ MUTANTS = (
     Mutant(
         "checks-that-did-not-run-are-passed",
         _ROWS,
-        (("        elif self._not_probed:\n", "        elif False:\n"),),
+        (
+            (
+                "        elif self._checked is None or self._checked.not_run:\n",
+                "        elif False:\n",
+            ),
+        ),
         "An epsilon is printed although neither verification nor randomized check ran.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
     Mutant(
         "half-checks-are-passed",
-        _ROWS,
-        (("        if report.unchecked or report.outputs is None:\n", "        if False:\n"),),
-        "A loss that the randomized check could not run counts as checked.",
+        _AT_RANDOM,
+        (
+            (
+                'return Checked([], f"unusual examples could not be run: {_short(error)}")',
+                "return Checked([])",
+            ),
+        ),
+        "A model that the randomized check could not run to its end counts as checked.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
     Mutant(
         "old-checks-count-for-new-losses",
         _ROWS,
-        (("        self._loss_probed = False\n        if", "        if"),),
-        "A loss that could not be checked is covered by the check of the one before.",
+        (('frozen or thawed."""\n        self._checked = None\n', 'frozen or thawed."""\n'),),
+        "Another loss, and layers that were thawed, are covered by the check of the ones before.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
     Mutant(
-        "thawed-layers-are-not-checked-again",
-        _ROWS,
-        (('        if self._validate == "probe":  #', "        if False:  #"),),
-        "Layers that were frozen when the check ran mix the rows.",
+        "randomized-check-ignores-sums",
+        _AT_RANDOM,
+        (("[*whole.by_variables, *whole.by_inputs], added) >", "[], []) >"),),
+        "A gradient that is clipped with the whole batch passes.",
+        tests_in(
+            "tests/independence/test_randomized_check.py",
+            "test_gradients_that_do_not_add_up_are_found",
+        ),
+    ),
+    Mutant(
+        "randomized-check-ignores-values",
+        _AT_RANDOM,
+        (('        yield "values that change', '        "values that change'),),
+        "Examples that change the loss of others pass.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
+    ),
+    Mutant(
+        "examples-that-meet-are-run-apart",
+        "tfdpnorm/training/step/engine_in_use.py",
+        ((" or is_of_coupling(refused):", ":"),),
+        "A model that takes means over the batch trains as another model.",
+        tests_in(
+            "tests/training/checks/test_rehearsal.py",
+            "test_examples_that_meet_are_refused_and_not_run_apart",
+        ),
     ),
     Mutant(
         "engines-of-others-are-verified",

@@ -6,7 +6,7 @@ _BOUND = "tfdpnorm/gradients/rounded_sums.py"
 _SUMS = "tfdpnorm/gradients/contributions/row_sums.py"
 _ARITHMETIC = "tfdpnorm/gradients/contributions/arithmetic.py"
 _CLIPPING = "tfdpnorm/gradients/clipping.py"
-_GRADIENTS = "tfdpnorm/training/step/lot_gradients.py"
+_GRADIENTS = "tfdpnorm/training/update.py"
 _TESTS = "tests/gradients/test_row_sums.py"
 
 

@@ -500,10 +500,10 @@ MUTANTS = (
     ),
     Mutant(
         "shape-of-copies",
-        "tfdpnorm/audit/row_independence/proof/training.py",
+        "tfdpnorm/independence/verification/book_keeping.py",
         (("    if not computed_alike(first, last, broadcast):", "    if False:"),),
         "Embeddings of positions are divided by the number of rows where it should be of places.",
-        ("tests/audit/row_independence/proof/test_copies.py",),
+        ("tests/independence/verification/test_copies.py",),
     ),
     Mutant(
         "leaves-in-a-list",

@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_RELEASE = "tfdpnorm/training/step/release.py"
-_LOT = "tfdpnorm/training/step/lot_gradients.py"
+_RELEASE = "tfdpnorm/training/update.py"
+_LOT = "tfdpnorm/training/update.py"
 _STREAMS = "tfdpnorm/training/step/streams.py"
 _MOMENTS = "tfdpnorm/layers/public_moments_layer.py"
 _PULL_BACK = "tfdpnorm/layers/public_statistics.py"

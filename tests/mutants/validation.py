@@ -32,7 +32,7 @@ MUTANTS = (
     ),
     Mutant(
         "unproved-batch-normalisation-is-let-pass",
-        "tfdpnorm/audit/row_independence/known_layers.py",
+        "tfdpnorm/independence/known_layers.py",
         (("always_in_inference(model, normalizing) if will_be_proved else []", "normalizing"),),
         "Averages over examples are released without noise, where nothing is proved.",
         tests_in(

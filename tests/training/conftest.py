@@ -8,9 +8,7 @@ from tensorflow import keras
 from tests.lots import laid_out
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private
-from tfdpnorm.training.checks.rows import RowChecks
-from tfdpnorm.training.step import lot_gradients
+from tfdpnorm.training import make_private, update
 
 FEATURES, CLASSES = 5, 3
 
@@ -84,30 +82,11 @@ def build():
     return model
 
 
-def without_randomized_checks(patched):
-    """Leaves out the randomized check, which has tests of its own and takes its time.
-
-    The verification, on which the guarantee rests, remains.
-    """
-    for name in ("check_model", "check_loss"):
-        patched.setattr(RowChecks, name, lambda *_: None)
-
-
-@pytest.fixture(scope="module")
-def quickly():
-    """For fixtures of a module: no randomized check in its tests."""
-    with pytest.MonkeyPatch.context() as patched:
-        without_randomized_checks(patched)
-        yield
-
-
 @pytest.fixture
-def private(monkeypatch):
+def private():
     """Returns `make_private` with settings that suit 40 examples."""
 
     def make(model, **settings):
-        if "validate" not in settings:
-            without_randomized_checks(monkeypatch)
         settings = {
             "num_examples": 40,
             "expected_batch_size": 10,
@@ -160,7 +139,7 @@ def step_sum(monkeypatch):
         @tf.function(reduce_retracing=False)
         def step(lot):
             with monkeypatch.context() as patched:
-                patched.setattr(lot_gradients, "private_gradients", spy)
+                patched.setattr(update, "private_gradients", spy)
                 logs = model.train_step(lot)
             return seen["sum"], logs["nonfinite_gradients"]
 

@@ -7,13 +7,13 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments, files
-from tfdpnorm.audit.row_independence.rows import input_specs
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert.converters import CannotConvertError, Settings
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.freeze import checked_trainable, counts, freeze
 from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, output_change
+from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers

@@ -18,9 +18,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments, files
-from tfdpnorm.audit import rows_apart
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
+from tfdpnorm.independence import rows_apart
 from tfdpnorm.privacy.marks import said_of
 
 VIEWS = ("as it is", "mirrored")

@@ -1,4 +1,4 @@
-"""Refusals of models that one engine cannot train, and another one can."""
+"""Refusals of models that one engine cannot train, and another one can or cannot either."""
 
 
 def refusal_of_engine(what, remedy='Use engine="per_example" for this model.'):
@@ -20,3 +20,22 @@ def refusal_of_engine(what, remedy='Use engine="per_example" for this model.'):
 def is_of_engine(error):
     """Whether an error came from `refusal_of_engine`."""
     return hasattr(error, "remedy")
+
+
+def refusal_of_coupling(message):
+    """Returns the ValueError for a model in which examples meet, which no other engine mends.
+
+    The engine "per_example" could train it, and each example would be alone in its batch: another
+    model than the one that was written. So only a user can choose that.
+
+    Args:
+        message: The whole message.
+    """
+    error = ValueError(message)
+    error.couples = True
+    return error
+
+
+def is_of_coupling(error):
+    """Whether an error came from `refusal_of_coupling`."""
+    return hasattr(error, "couples")

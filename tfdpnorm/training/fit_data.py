@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import PoissonBatches
+from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
@@ -83,8 +83,8 @@ def is_sampled_by_this_library(batches):
 def prepared_lots(private, batches, noise, loss):
     """Returns the dataset of lots, after all that must be known of it before the first update.
 
-    Probes per-example independence, and makes the variables of optimizer and metrics: a training
-    step that makes any in its trace is traced twice.
+    Makes the randomized check if one was asked for, and the variables of optimizer and metrics: a
+    training step that makes any in its trace is traced twice.
 
     Args:
         private: `PrivateModel`, compiled.
@@ -110,8 +110,7 @@ def prepared_lots(private, batches, noise, loss):
         first_update=int(noise.update_count.numpy()),
     )
     x, y = row_specs(lots)
-    private.row_checks.check_model(x)
-    private.row_checks.check_loss(loss, y)
+    private.row_checks.check_at_random(loss, x, y)
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)

@@ -8,15 +8,16 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.audit import check_known_layers
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums
 from tfdpnorm.gradients.engines.registry import default_engine, engine_named
 from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
+from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.devices_and_precision import computes_in_half, switch_off_tensor_float_32
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.keras_compat.saving import HOW_TO_KEEP, layers_unlike_configs
+from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
@@ -35,8 +36,6 @@ from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.resume.resumption import NotKept, Resumption
 from tfdpnorm.training.resume.run_folder import RunFolder
 from tfdpnorm.training.step.engine_in_use import EngineInUse
-from tfdpnorm.training.step.lot_gradients import LotGradients
-from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 from tfdpnorm.training.step.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
@@ -45,6 +44,7 @@ from tfdpnorm.training.step.noised_statistics import (
 from tfdpnorm.training.step.streams import Streams
 from tfdpnorm.training.step.views import Views
 from tfdpnorm.training.synthetic_batch import synthetic_batch
+from tfdpnorm.training.update import Update
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -137,13 +137,13 @@ def make_private(
             view of each row *by itself*: if one row changes the view of another, no guarantee
             holds. Or a list of K of them, one for each view. Random numbers have to be drawn
             whatever the rows hold; they may depend on a row's position, and need not be secret.
-        validate: How per-example independence is made sure of. True: the model, its loss and its
-            augmentation are run on a few made-up rows, to see whether one changes the gradient of
-            another (`tfdpnorm.audit.validate`); and before the first update it is proved from the
-            graph of the step, for engine "book_keeping", or holds by construction, for
-            "per_example". What is not proved is refused. "probe": only the probe has to run to its
-            end and to find nothing, and the statement says where the proof stopped. False: neither,
-            and no guarantee holds.
+        validate: How per-example independence is made sure of. True: before the first update it is
+            verified from the graph of the step, for engine "book_keeping", or holds by
+            construction, for "per_example". Models that cannot be verified are rejected. "probe":
+            before the first update the model, its loss and its augmentation are run on a few
+            synthetic examples, to see whether one changes what is computed for another; that
+            randomized check has to run to its end and to find nothing, and the statement says where
+            the verification stopped. False: neither, and no guarantee holds.
         run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
             the run survives a crash (see `RunFolder`). None keeps both in memory.
         resume: Resume the run that `run_dir` holds, or start one if it holds none. It goes on from
@@ -234,12 +234,7 @@ def make_private(
         "insecure_seed": insecure_seed,
     }
     form = {"physical_batch_size": physical_batch_size, "validate": validate}
-    try:
-        rehearse(model, checked, plan, **form)
-    except ValueError:
-        # The probe names the layer where rows meet, and says more of it, if it finds the fault.
-        _assemble(model, checked, plan, settings, **form).row_checks.check_model()
-        raise
+    rehearse(model, checked, plan, **form)
     private = _assemble(
         model,
         checked,
@@ -255,7 +250,6 @@ def make_private(
         private.weights_of_run.declare_earlier_training(given)
     if checked.said_of_public_rows is not None:
         private.ledger.establish(checked.said_of_public_rows)
-    private.row_checks.check_model()
     if checked.engine.said is not None:
         warnings.warn(checked.engine.said, stacklevel=2)
     unlike = layers_unlike_configs(model)
@@ -401,7 +395,7 @@ def _assemble(
         model,
         ledger=ledger,
         streams=checked.streams,
-        lot_gradients=LotGradients(
+        update=Update(
             model,
             checked.streams,
             checked.views,

@@ -6,8 +6,8 @@ import warnings
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit import rows_apart
 from tfdpnorm.data import Lot
+from tfdpnorm.independence import rows_apart
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.saving import (
     UnsavedModel,
@@ -61,11 +61,6 @@ from tfdpnorm.training.rows_of_run import RowsOfRun
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.regularization import (
-    added_gradients,
-    regularization_gradients,
-    regularization_loss,
-)
 from tfdpnorm.training.step.shown import show_update
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
 from tfdpnorm.training.weights_of_run import WeightsOfRun
@@ -102,7 +97,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         *,
         ledger,
         streams,
-        lot_gradients,
+        update,
         noise,
         physical_batch_size,
         validate,
@@ -117,9 +112,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.slots = slots_of_plan(self.plan, physical_batch_size)
         # What probes and audits run at: the size that trains, which may be a little smaller.
         self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
-        self.row_checks = RowChecks(self, lot_gradients.views, lot_gradients.engine, validate)
+        self.row_checks = RowChecks(self, update.views, update.engine, validate)
         self._streams = streams
-        self._lot_gradients = lot_gradients
+        self._update = update
         self._noise = noise
         self._kept = kept
         # Names that dicts of losses, metrics and targets go by.
@@ -183,7 +178,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
         self.row_checks.forget()
-        self._lot_gradients.compile(optimizer, self._per_example_loss, self.row_checks.judge)
+        self._update.compile(optimizer, self._per_example_loss, self.row_checks.judge)
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
@@ -203,22 +198,10 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
-        trained = self.model.trainable_variables
-        # Weight regularisers depend on no example: their gradient is added after the noise.
-        regularization = regularization_gradients(self.model, trained)
-        penalty = regularization_loss(self.model)
-        update = self._noise.next_number()
-        clipped = self._lot_gradients.clipped(lot)
-        gradients = self._lot_gradients.private(clipped, self._noise, update)
-        if regularization is not None:
-            gradients = added_gradients(gradients, regularization)
-        self.optimizer.apply_gradients(
-            (None if g is None else tf.cast(g, v.dtype), v)
-            for g, v in zip(gradients, trained, strict=True)
-        )
+        outputs = self._update(lot, self._noise)
         apart = MetricsApart()
-        self._update_metrics.nonfinite.update_state(tf.cast(clipped.total.nonfinite, tf.float32))
-        show_update(self, lot, clipped.total, penalty)
+        self._update_metrics.nonfinite.update_state(tf.cast(outputs.nonfinite, tf.float32))
+        show_update(self, lot, outputs)
         apart.check(self.metrics)
         return self.get_metrics_result()
 
@@ -236,7 +219,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
             `plan.l2_norm_clip`, unless the guarantee is void.
         """
-        return self._lot_gradients.clipped(lot).sums
+        return self._update.clipped(lot).sums
 
     def test_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -530,12 +513,12 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     @property
     def engine(self):
         """Name of the engine that computes the clipped sums."""
-        return self._lot_gradients.engine.now.name
+        return self._update.engine.now.name
 
     @property
     def loss_scale(self):
         """What losses are multiplied by, and gradients divided by again, before the clip."""
-        return self._lot_gradients.clipping.loss_scale
+        return self._update.clipping.loss_scale
 
     @property
     def statistics(self):

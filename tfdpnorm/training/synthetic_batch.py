@@ -3,8 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.rows import input_specs, integer_bound
 from tfdpnorm.data import SyntheticRows
+from tfdpnorm.independence.examples import input_specs, integer_bound
 
 _REMEDY = "Make the rows by tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 

@@ -6,22 +6,22 @@ import time
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.audit.attacks.canaries import (
+from tfdpnorm.audit.canaries import (
     CanaryScores,
     audit_canaries,
     check_guesses,
     make_canaries,
 )
-from tfdpnorm.audit.attacks.gradient_canaries import (
+from tfdpnorm.audit.gradient_canaries import (
     TableScores,
     audit_gradient_canaries,
     public_rows,
     with_canaries,
     with_canary_table,
 )
-from tfdpnorm.audit.attacks.one_step import audit_one_step
-from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
-from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily
+from tfdpnorm.audit.one_step import audit_one_step
+from tfdpnorm.audit.sensitivity import measure_sensitivity
+from tfdpnorm.audit.trade_offs import DPSGDFamily
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import make_private
@@ -64,7 +64,7 @@ def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
 
     Args:
         spec: `AuditSpec`.
-        ascent_steps: See `tfdpnorm.audit.attacks.sensitivity.measure_sensitivity`.
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
         data_dir: TFDS directory.
 
     Returns:
@@ -84,8 +84,8 @@ def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_step
         spec: `AuditSpec`.
         samples: Released numbers from each of the two lots.
         confidence: Of the lower bound.
-        black_box: See `tfdpnorm.audit.attacks.one_step.audit_one_step`.
-        ascent_steps: See `tfdpnorm.audit.attacks.sensitivity.measure_sensitivity`.
+        black_box: See `tfdpnorm.audit.one_step.audit_one_step`.
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
         data_dir: TFDS directory.
 
     Returns:
@@ -139,7 +139,7 @@ def run_canaries(
         guesses: r, even.
         num_examples: Private examples that are no canaries.
         steps: T updates.
-        kind: See `tfdpnorm.audit.attacks.canaries.make_canaries`.
+        kind: See `tfdpnorm.audit.canaries.make_canaries`.
         confidence: Of the lower bound.
         data_dir: TFDS directory.
 

@@ -10,15 +10,15 @@ import numpy as np
 from scipy import stats
 from tensorflow import keras
 
-from tfdpnorm.audit.attacks.canaries import count_correct
-from tfdpnorm.audit.attacks.gradient_canaries import log_likelihood_ratio
-from tfdpnorm.audit.attacks.lower_bounds import one_run_p_value
-from tfdpnorm.audit.attacks.noise_tests import lot_size_p_value, noise_tests
-from tfdpnorm.audit.attacks.one_run import best_accuracy, curve_allows
-from tfdpnorm.audit.attacks.one_step import audit_one_step
-from tfdpnorm.audit.attacks.replay import differences, kept_state, other_lots, pinned_sums
-from tfdpnorm.audit.attacks.sensitivity import measure_sensitivity
-from tfdpnorm.audit.attacks.trade_offs import DPSGDFamily
+from tfdpnorm.audit.canaries import count_correct
+from tfdpnorm.audit.gradient_canaries import log_likelihood_ratio
+from tfdpnorm.audit.lower_bounds import one_run_p_value
+from tfdpnorm.audit.noise_tests import lot_size_p_value, noise_tests
+from tfdpnorm.audit.one_run import best_accuracy, curve_allows
+from tfdpnorm.audit.one_step import audit_one_step
+from tfdpnorm.audit.replay import differences, kept_state, other_lots, pinned_sums
+from tfdpnorm.audit.sensitivity import measure_sensitivity
+from tfdpnorm.audit.trade_offs import DPSGDFamily
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.privacy import epsilon_of
 from tfdpnorm.privacy.accountants import dp_sgd_event

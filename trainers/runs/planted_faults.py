@@ -13,10 +13,11 @@ import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.gradients import clipping
-from tfdpnorm.training.step import noised_statistics, release
-from tfdpnorm.training.step.lot_gradients import LotGradients
-from tfdpnorm.training.step.noise import GaussianNoise
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.training import update as update_of_training
+from tfdpnorm.training.step import noised_statistics
 from tfdpnorm.training.step.views import Views
+from tfdpnorm.training.update import Update
 
 VIEWS = 2
 
@@ -91,7 +92,7 @@ def larger_lots(factor=2.0):
 @contextlib.contextmanager
 def pull_back_without_noise():
     """The pull-back goes through the gradients by gamma and beta as they were before the noise."""
-    clipped, pull_back, exact = LotGradients.clipped, release.pull_back, {}
+    clipped, pull_back, exact = Update.clipped, update_of_training.pull_back, {}
 
     def remembering(self, lot, **options):
         found = clipped(self, lot, **options)
@@ -104,8 +105,8 @@ def pull_back_without_noise():
         return pull_back(tape, statistics, lambda v: exact[v.ref()], trained)
 
     with (
-        mock.patch.object(LotGradients, "clipped", remembering),
-        mock.patch.object(release, "pull_back", unnoised),
+        mock.patch.object(Update, "clipped", remembering),
+        mock.patch.object(update_of_training, "pull_back", unnoised),
     ):
         yield
 
@@ -113,7 +114,7 @@ def pull_back_without_noise():
 @contextlib.contextmanager
 def views_one_by_one():
     """Each view of an example is clipped by itself, and all enter the sum."""
-    make, clipped = LotGradients.compile, LotGradients.clipped
+    make, clipped = Update.compile, Update.clipped
 
     def of_single_views(self, *settings):
         self.count = self.views.count
@@ -126,8 +127,8 @@ def views_one_by_one():
         return parts[0]._replace(sums=sums)
 
     with (
-        mock.patch.object(LotGradients, "compile", of_single_views),
-        mock.patch.object(LotGradients, "clipped", of_each_view),
+        mock.patch.object(Update, "compile", of_single_views),
+        mock.patch.object(Update, "clipped", of_each_view),
     ):
         yield
 
@@ -135,7 +136,7 @@ def views_one_by_one():
 @contextlib.contextmanager
 def actual_lot_size():
     """Sums are divided by the number of examples in the lot, in place of the expected one."""
-    clipped, private = LotGradients.clipped, LotGradients.private
+    clipped, private = Update.clipped, Update.private
 
     def counting(self, lot, **options):
         self.size = tf.maximum(tf.reduce_sum(lot.mask), 1.0)
@@ -146,8 +147,8 @@ def actual_lot_size():
         return [g * tf.cast(factor, g.dtype) for g in private(self, clipped, noise, update)]
 
     with (
-        mock.patch.object(LotGradients, "clipped", counting),
-        mock.patch.object(LotGradients, "private", divided),
+        mock.patch.object(Update, "clipped", counting),
+        mock.patch.object(Update, "private", divided),
     ):
         yield
 

@@ -60,7 +60,7 @@ def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
 
     Args:
         specs: List of `AuditSpec`.
-        ascent_steps: See `tfdpnorm.audit.attacks.sensitivity.measure_sensitivity`; None: 5 for
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`; None: 5 for
             "mlp", else 0.
         data_dir: TFDS directory.
         echo: Function that shows a line.

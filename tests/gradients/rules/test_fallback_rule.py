@@ -13,8 +13,8 @@ from tests.gradients.looped_reference import (
     loss_function,
     relative_error,
 )
-from tfdpnorm.audit import prove_training
 from tfdpnorm.gradients import book_keeping
+from tfdpnorm.independence import prove_training
 
 layers = keras.layers
 pytestmark = pytest.mark.filterwarnings("ignore:There is no gradient rule")

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.gradients.clipping import Clipping
-from tfdpnorm.training.step.exact_noise import grid_width
-from tfdpnorm.training.step.noise import GaussianNoise
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.noise.grid import grid_width
 from trainers.report import planted as report
 from trainers.runs import planted_audits, planted_faults
 from trainers.spec import AuditSpec

@@ -87,7 +87,7 @@ def test_that_is_called_otherwise_in_the_step_alone_is_stopped_by_the_proof(data
     model = own()
     private = made(model)
     monkeypatch.setattr(
-        "tfdpnorm.audit.row_independence.known_layers.always_in_inference", lambda _, found: found
+        "tfdpnorm.independence.known_layers.always_in_inference", lambda _, found: found
     )
     model.live = True
     with pytest.raises(ValueError, match="Expected (state that no example|a model, a loss)"):

@@ -90,12 +90,12 @@ class WithPositions(layers.Layer):
 
 
 @pytest.mark.parametrize("words", [lambda: layers.Embedding(5, 4), WithPositions])
-def test_ids_that_come_as_floats_are_probed_as_ids(words):
-    private = made(words(), layers.GlobalAveragePooling1D(), layers.Dense(1))
+def test_ids_are_checked_as_ids(words):
+    private = made(words(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
     private.compile("sgd", "mse")
     ids = np.random.default_rng(1).integers(0, 5, (40, 5))
     private.fit(ids, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
-    assert not private.row_checks._not_probed
+    assert private.row_checks._checked == ([], None)
     statement = private.privacy_statement()
     assert "proved from the graph" in " ".join(statement.split())
 
@@ -105,5 +105,7 @@ def test_rows_of_ids_that_meet_are_still_seen():
         def call(self, x):
             return super().call(x) + tf.reduce_mean(self.words(x), 0)
 
-    with pytest.raises(ValueError, match="Expected .*examples|rows"):
-        made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
+    private = made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
+    private.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="compute from each example alone, got values"):
+        private.fit(np.ones((40, 5), int), X[:, :1], epochs=1, verbose=0)

@@ -7,7 +7,7 @@ from tfdpnorm.training import make_private
 
 
 @pytest.fixture(scope="module")
-def start(quickly, build, data, public, cross_entropy):
+def start(build, data, public, cross_entropy):
     """Returns a function that makes the private model of a run in `run_dir`, compiled."""
 
     def make(run_dir, resume=False, model=None, optimizer="adam", **settings):

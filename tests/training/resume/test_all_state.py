@@ -17,8 +17,6 @@ from tfdpnorm.training.resume import run_folder
 _KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
 _schedule = keras.optimizers.schedules
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 def optimizers():
     """All optimizers of Keras, by name, and what their options add; functions that make them."""

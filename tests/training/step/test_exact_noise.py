@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tfdpnorm.training.step import exact_noise
-from tfdpnorm.training.step.exact_noise import (
+from tfdpnorm.noise import grid as exact_noise
+from tfdpnorm.noise.grid import (
     FURTHER_WORDS,
     NORMAL_ERROR,
     SAFE_RADII,

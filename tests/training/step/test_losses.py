@@ -39,7 +39,7 @@ def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
     assert values.dtype == expected and values.numpy() == pytest.approx([45000.0], rel=1e-2)
 
 
-def test_a_loss_of_the_users_is_converted_in_the_probe_and_in_the_step():
+def test_a_loss_of_the_users_is_converted_in_the_step():
     def loss(y, predictions):
         total = tf.zeros_like(predictions)
         for _ in tf.range(2):  # a loop of Python over a tensor: AutoGraph's to convert

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients import ClippedSum
-from tfdpnorm.training.step.lot_sum import sum_over_lot
+from tfdpnorm.training.update import sum_over_batch
 
 ROWS = 3
 
@@ -34,9 +34,9 @@ def test_each_physical_batch_is_added_once(form, count):
         rows = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
         of_one = tf.function(physical_sum).get_concrete_function(*rows)
     if form == "eager":
-        found = sum_over_lot(of_one, lot)
+        found = sum_over_batch(of_one, lot)
     else:
-        found = tf.function(lambda lot: sum_over_lot(of_one, lot), input_signature=[specs])(lot)
+        found = tf.function(lambda lot: sum_over_batch(of_one, lot), input_signature=[specs])(lot)
     total = np.sum(x.astype(np.float64) * mask[..., np.newaxis], axis=(0, 1))
     np.testing.assert_allclose(found.gradients[0], total, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.gradients[1], 2 * total, rtol=1e-6, atol=1e-6)
@@ -50,6 +50,6 @@ def test_a_traced_function_is_called_in_one_place_of_the_graph():
     lot = Lot(*(tf.TensorSpec([None, ROWS, *inner]) for inner in ([4], [], [], [])))
     rows = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in lot]
     of_one = tf.function(physical_sum).get_concrete_function(*rows)
-    step = tf.function(lambda lot: sum_over_lot(of_one, lot)).get_concrete_function(lot)
+    step = tf.function(lambda lot: sum_over_batch(of_one, lot)).get_concrete_function(lot)
     named = f'name: "{of_one.name.decode()}"'
     assert str(step.graph.as_graph_def()).count(named) == 2  # Its definition and one call.

@@ -16,10 +16,10 @@ from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.gradients.rounded_sums import rounded_sums
+from tfdpnorm.noise import grid as exact_noise
+from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
+from tfdpnorm.noise.grid import float32_normals
 from tfdpnorm.privacy.slots import slots_of_plan
-from tfdpnorm.training.step import exact_noise
-from tfdpnorm.training.step.exact_noise import float32_normals
-from tfdpnorm.training.step.noise import GENERATORS, GaussianNoise
 
 SIGMAS = 6.0
 

@@ -5,12 +5,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
+from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
-from tfdpnorm.training.step.lot_gradients import ClippedLot
-from tfdpnorm.training.step.noise import GaussianNoise
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
-from tfdpnorm.training.step.release import private_gradients
 from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.update import ClippedBatch, private_gradients
 
 UPDATE = 4
 PLAN = make_plan(
@@ -42,7 +41,7 @@ def test_noise_comes_before_the_pull_back_and_the_denominator(public):
     sums = [tf.constant(rng.normal(size=v.shape), tf.float32) for v in measured]
 
     found = private_gradients(
-        ClippedLot(None, sums, PLAN.l2_norm_clip, measured, weights, tape, statistics),
+        ClippedBatch(None, sums, PLAN.l2_norm_clip, measured, weights, tape, statistics),
         trained,
         plan=PLAN,
         noise=GaussianNoise(insecure_seed=1),

@@ -6,13 +6,12 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
+from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
-from tfdpnorm.training.step.lot_gradients import ClippedLot
-from tfdpnorm.training.step.noise import GaussianNoise
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
-from tfdpnorm.training.step.release import private_gradients
 from tfdpnorm.training.step.shrinkage import shrunk
 from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.update import ClippedBatch, private_gradients
 
 PLAN = make_plan(
     num_examples=40,
@@ -75,7 +74,7 @@ def test_the_pull_back_reads_shrunk_numbers_and_the_layers_own_gradients_are_who
         )
     )
     found = private_gradients(
-        ClippedLot(None, sums, plan.l2_norm_clip, measured, weights, tape, statistics),
+        ClippedBatch(None, sums, plan.l2_norm_clip, measured, weights, tape, statistics),
         trained,
         plan=plan,
         noise=GaussianNoise(insecure_seed=1),

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.changed_state import changed_by, readers_before
+from tfdpnorm.independence.changed_state import changed_by, readers_before
 from tfdpnorm.keras_compat.graphs import current_graph, operation_count
 from tfdpnorm.keras_compat.models import modules_inside
 from tfdpnorm.training.checks.callbacks import FREE

@@ -8,10 +8,10 @@ import warnings
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.row_independence.rows import input_specs
-from tfdpnorm.audit.row_independence.undisturbed import undisturbed
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients.rules import rule_for
+from tfdpnorm.independence.examples import input_specs
+from tfdpnorm.independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.models import (
     is_made_of_layers,
@@ -25,7 +25,7 @@ from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.rows import check_proof
 from tfdpnorm.training.errors import own_words
 from tfdpnorm.training.step.engine_in_use import layers_of, splits_texts
-from tfdpnorm.training.step.lot_gradients import LotGradients
+from tfdpnorm.training.update import Update
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
 _UNKNOWN_SIZE = 32
@@ -101,7 +101,7 @@ def _refused(model, checked, plan, specs, validate):
     """
     engine = checked.engine
 
-    gradients = LotGradients(
+    gradients = Update(
         model,
         checked.streams,
         checked.views,

@@ -6,8 +6,9 @@ import weakref
 
 import tensorflow as tf
 
-from tfdpnorm.audit import model_rows, probe_augmentation, probe_loss, probe_model
-from tfdpnorm.gradients.refusals import refusal_of_engine
+from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
+from tfdpnorm.independence.examples import integer_bound, synthetic_examples
+from tfdpnorm.independence.randomized_check import Checked, randomized_check
 from tfdpnorm.keras_compat.graphs import captures_symbols
 from tfdpnorm.training.errors import own_words
 
@@ -30,12 +31,18 @@ _EAGER = "eager steps are not verified (run_eagerly=True, or tf.config.run_funct
 _UNKNOWN_SIZE = "the rows of a physical batch were not known before the step"
 _STOPPED = "the verification stopped at {obstacle}"
 _FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified"
-_NOT_PROBED = {"model": "the shapes of its inputs are not known", "loss": "it was not run"}
+_NOT_RUN = "no training data were given"
+_MOST_EXAMPLES = 16  # of a randomized check
 _KEPT = (
     "Expected the model, its loss and its augmentation to compute in each call what they use, got "
     "a tensor that an earlier call has kept, in an attribute or a list, and that belongs to the "
     "graph of that call. A model is called in several graphs: set the attribute again in each call."
 )
+_REMEDY = (
+    "Have every layer compute from each example alone: no moments, sorting, softmax, shifts or "
+    "sizes over axis 0, and no state that it updates."
+)
+_PER_EXAMPLE = 'Or pass engine="per_example", which runs each example by itself.'
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
     "then says so."
@@ -49,8 +56,8 @@ class RowChecks:
 
     - the graph of the step was verified (engine "book_keeping");
     - each example's gradient is computed by itself, and no state changes ("per_example");
-    - with validate="probe", the randomized check of `tfdpnorm.audit` ran on the model, the
-      augmentations and the loss, and found nothing.
+    - with validate="probe", a randomized check of the model, its augmentations and its loss ran
+      to its end, and found nothing.
 
     In every other case the step is rejected, or the ledger says NO GUARANTEE and why.
 
@@ -61,70 +68,64 @@ class RowChecks:
         private: `PrivateModel`.
         views: `tfdpnorm.training.step.views.Views` of its rows.
         engine: `tfdpnorm.training.step.engine_in_use.EngineInUse` of the clipped sums.
-        validate: True runs the randomized check, and rejects a step that cannot be verified.
-            "probe" goes on if the randomized check ran and found nothing. False does neither, and
-            no guarantee holds.
+        validate: True rejects a step that cannot be verified. "probe" goes on with one if the
+            randomized check ran and found nothing. False does neither, and no guarantee holds.
     """
 
     def __init__(self, private, views, engine, validate=True):
         self._private, self._views, self._engine = private, views, engine
         self._validate = validate
         self._traced = None  # the last training function, and a weak reference to its iterator
-        self._outputs = None
-        self._loss_probed = False
-        self._not_probed = dict(_NOT_PROBED)
+        self._checked = None  # what the randomized check has seen since `forget`
 
     @property
     def demand_a_proof(self):
         """Whether a step is only made if per-example independence is proved of it."""
-        return self._examined() and self._validate is True
+        return self._private.statistics != "lot" and self._validate is True
 
-    def check_model(self, x=None):
-        """Probes the model and the augmentations, unless that was done.
-
-        Args:
-            x: Structure of `tf.TensorSpec` [None, ...]; None for the inputs that the model
-                declares. A model that declares none is probed later.
-
-        Raises:
-            ValueError: listing what was found.
-        """
-        if not self._examined() or self._outputs is not None:
-            return
-        rows = model_rows(self._private, x)
-        if rows is None:
-            return
-        size = self._private.physical_batch_size
-        of_views = None if size is None else size * self._views.count
-        report = probe_model(
-            self._private, rows, forward=self._private.forward, batch_size=of_views
-        )
-        for augmentation in self._views.augmentations:
-            report += probe_augmentation(augmentation, rows, batch_size=size)
-        self._outputs = report.outputs or False
-        self._conclude("model", report)
-
-    def check_loss(self, loss, y):
-        """Probes a loss, unless that was done since `forget`.
+    def check_at_random(self, loss, x, y):
+        """Makes the randomized check, with validate="probe", unless that was done since `forget`.
 
         Args:
             loss: Function (y, predictions) -> [rows].
+            x: Structure of `tf.TensorSpec` [None, ...].
             y: Structure of `tf.TensorSpec` [None, ...].
 
         Raises:
             ValueError: listing what was found.
         """
-        if not self._examined() or not self._outputs or self._loss_probed:
+        private, views = self._private, self._views
+        if self._validate != "probe" or private.statistics == "lot" or self._checked is not None:
             return
-        self._loss_probed = True
-        size = self._private.physical_batch_size
-        self._conclude("loss", probe_loss(loss, self._outputs, y, batch_size=size))
+
+        def losses(both):
+            x, y = both
+            predictions = private.forward(views.as_rows(views(x)), training=True)
+            return views.mean(loss(views.repeated(y), predictions))
+
+        count = min(private.slots.rows, _MOST_EXAMPLES)
+        try:
+            examples = synthetic_examples(x, count, bound=integer_bound(private.model))
+            examples = examples.joined_with(synthetic_examples(y, count, labels=True, seed=1))
+        except ValueError as error:
+            self._checked = Checked([], str(error).rstrip("."))
+            return
+        checked = randomized_check(
+            losses,
+            examples,
+            variables=lambda: private.model.trainable_variables,
+            layers=(private.model, *views.augmentations),
+        )
+        if checked.found:
+            raise ValueError(
+                "Expected a model, a loss and an augmentation that compute from each example "
+                f"alone, got {'; '.join(checked.found)}. {_REMEDY}"
+            )
+        self._checked = checked
 
     def forget(self):
-        """Forgets what was probed of another loss, and of layers that were frozen or thawed."""
-        self._loss_probed = False
-        if self._validate == "probe":  # the guarantee may rest on it
-            self._outputs = None
+        """Forgets what was checked of another loss, and of layers that were frozen or thawed."""
+        self._checked = None
 
     def trace(self, train_function, iterator):
         """Traces the training function of Keras, unless it was traced for this iterator.
@@ -155,7 +156,7 @@ class RowChecks:
         """Judges what a step computes of a physical batch, before the step is run.
 
         Args:
-            proof: `tfdpnorm.audit.Proof`; None where the shapes of a batch are not known.
+            proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
             rows: P, the rows of a physical batch, or None.
 
         Returns:
@@ -186,9 +187,9 @@ class RowChecks:
     def _rest_on_probe(self, why):
         if self._validate != "probe":
             self._void(f'{why}; only validate="probe" goes on with the randomized check alone')
-        elif self._not_probed:
-            missing = "; ".join(f"the {part}: {said}" for part, said in self._not_probed.items())
-            self._void(f"{why}, and the randomized check did not run to its end on {missing}")
+        elif self._checked is None or self._checked.not_run:
+            not_run = _NOT_RUN if self._checked is None else self._checked.not_run
+            self._void(f"{why}, and the randomized check did not run to its end: {not_run}")
         else:
             self._private.ledger.exclude(_PROBED.format(why=why))
 
@@ -198,18 +199,6 @@ class RowChecks:
             return
         warnings.warn(f"No privacy guarantee holds: {reason}.", stacklevel=2)
         ledger.void(reason)
-
-    def _examined(self):
-        return self._private.statistics != "lot" and self._validate is not False
-
-    def _conclude(self, part, report):
-        if report.findings:
-            raise ValueError("\n".join(finding.message for finding in report.findings))
-        if report.unchecked or report.outputs is None:
-            said = "; ".join(sentence.removesuffix(".") for sentence in report.unchecked)
-            self._not_probed[part] = said or "it gave no outputs"
-        else:
-            self._not_probed.pop(part, None)
 
 
 def _check_keeps_nothing(function):
@@ -236,7 +225,7 @@ def check_proof(proof, engine, validate):
     """Returns whether a step may go on without a proof, and refuses it where it may not.
 
     Args:
-        proof: `tfdpnorm.audit.Proof`; None where the shapes of a batch are not known.
+        proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
         validate: True or "probe".
 
@@ -262,9 +251,14 @@ def _refusal_of(proof, engine):
             f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
             f"operations that keep the examples apart. {_PROBE_INSTEAD}"
         )
-    return refusal_of_engine(
+    what = (
         "Expected a model, a loss and an augmentation whose per-example independence can be "
-        f"proved, with engine={engine.name!r}, got {proof.obstacle}",
+        f"proved, with engine={engine.name!r}, got {proof.obstacle}"
+    )
+    if proof.couples:
+        return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE} {_PROBE_INSTEAD}")
+    return refusal_of_engine(
+        what,
         'Use engine="per_example", which runs each example by itself, or write that part in '
         f"operations that keep the examples apart. {_PROBE_INSTEAD}",
     )

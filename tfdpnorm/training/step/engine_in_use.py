@@ -5,7 +5,7 @@ import warnings
 from tensorflow import keras
 
 from tfdpnorm.gradients.engines.registry import engine_named
-from tfdpnorm.gradients.refusals import is_of_engine
+from tfdpnorm.gradients.refusals import is_of_coupling, is_of_engine
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.errors import own_words
@@ -53,7 +53,8 @@ class EngineInUse:
             return sum_up()
         except ValueError as error:
             refused = own_words(error)
-            if refused is None or not self._may_change or first.runs_rows_apart:
+            may_change = self._may_change and not first.runs_rows_apart
+            if refused is None or not may_change or is_of_coupling(refused):
                 raise
         self.check_rows_can_be_apart()
         self.now = engine_named("per_example")

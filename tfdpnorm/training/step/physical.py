@@ -7,9 +7,9 @@ the proof and the training.
 
 import tensorflow as tf
 
-from tfdpnorm.audit.row_independence.proof.proof import prove_outputs, prove_state
-from tfdpnorm.audit.row_independence.proof.training import prove_traced
 from tfdpnorm.gradients.refusals import refusal_of_engine
+from tfdpnorm.independence.verification.book_keeping import prove_traced
+from tfdpnorm.independence.verification.outputs import prove_outputs, prove_state
 from tfdpnorm.keras_compat.graphs import as_written, traced
 
 
@@ -17,8 +17,8 @@ class PhysicalBatches:
     """Makes the functions of a physical batch that a step calls for each of a lot.
 
     Args:
-        conclude: Function that is called with the `tfdpnorm.audit.Proof` of each function before it
-            is used, and the number of rows P of a physical batch. It raises what stops the step,
+        conclude: Called with the `tfdpnorm.independence.Proof` of each function before
+            it is used, and the number of rows P of a physical batch. It raises what stops the step,
             and returns whether the step goes on without a proof. If P is not known, nothing is
             proved: it gets None twice.
     """

@@ -37,7 +37,7 @@ class Shown(NamedTuple):
         return tf.nest.pack_sequence_as(self.predictions, flat)
 
 
-def show_update(private, lot, total, penalty):
+def show_update(private, lot, outputs):
     """Updates the losses and metrics of an update and returns them by name, as Keras does.
 
     Rows of padding are dropped: multiplied by 0, what a model makes of rows of zeros could still
@@ -47,12 +47,11 @@ def show_update(private, lot, total, penalty):
     Args:
         private: `PrivateModel`.
         lot: `tfdpnorm.data.Lot` of [K, P, ...].
-        total: `ClippedSum` whose predictions are `Shown`, of [K * P, ...].
-        penalty: What regularisers add to the loss; a scalar.
+        outputs: `tfdpnorm.training.update.Outputs`.
     """
     mask, weight = _joined(lot.mask), _joined(lot.sample_weight)
     is_real, count = mask > 0, tf.reduce_sum(mask)
-    shown = total.predictions
+    shown, losses = outputs.predictions, outputs.losses
 
     def mean(losses):
         """Over the examples; `losses` are weighted."""
@@ -60,7 +59,7 @@ def show_update(private, lot, total, penalty):
         return tf.math.divide_no_nan(tf.reduce_sum(present), tf.cast(count, losses.dtype))
 
     of_all, of_outputs = loss_means(private, shown.predictions)
-    of_all.update_state(mean(total.losses) + tf.cast(penalty, total.losses.dtype), count)
+    of_all.update_state(mean(losses) + tf.cast(outputs.penalty, losses.dtype), count)
     for metric, losses in zip(of_outputs, shown.losses, strict=False):
         if weight.shape.rank == 1:  # those of steps are in the losses
             losses *= tf.cast(weight, losses.dtype)

@@ -1,0 +1,211 @@
+"""The audit of one training: coins, scores and guesses, a planted fault and an honest run."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.audit.canaries import (
+    CANARY_KINDS,
+    Canaries,
+    CanaryScores,
+    audit_canaries,
+    make_canaries,
+)
+from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
+
+FEATURES, CLASSES, OTHERS, CANARIES = 30, 4, 40, 60
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """(x, y) of the others and the canaries' raw material."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(OTHERS + CANARIES, FEATURES)).astype(np.float32)
+    return x, rng.integers(CLASSES, size=len(x))
+
+
+def compiled(optimizer=None, norm=None, **settings):
+    layers = [
+        keras.Input((FEATURES,)),
+        keras.layers.Dense(16),
+        norm,
+        keras.layers.Activation("tanh"),
+        keras.layers.Dense(CLASSES),
+    ]
+    private = make_private(
+        keras.Sequential([layer for layer in layers if layer is not None]),
+        **{
+            "num_examples": OTHERS + CANARIES,
+            "expected_batch_size": 50,
+            "steps": 20,
+            "l2_norm_clip": 1.0,
+            "budget": PrivacyBudget(1.0, 1e-5),
+            **settings,
+        },
+    )
+    private.compile(
+        optimizer or keras.optimizers.SGD(0.05),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return private
+
+
+def audited(rows, seed=3, **settings):
+    """Trains with canaries by the real `fit` and audits the claim."""
+    x, y = rows
+    planted = make_canaries(x[OTHERS:], y[OTHERS:], CLASSES, insecure_seed=seed)
+    private = compiled(**settings)
+    scores = CanaryScores(private, planted, x[:OTHERS], y[:OTHERS], rows_at_a_time=16)
+    joined_x, joined_y, weights = planted.join(x[:OTHERS], y[:OTHERS])
+    private.fit(
+        poisson_batches(joined_x, joined_y, sample_weight=weights, expected_batch_size=50),
+        verbose=0,
+        callbacks=[scores],
+    )
+    found = audit_canaries(
+        scores.scores,
+        planted.included,
+        guesses=CANARIES // 2,
+        claimed_epsilon=private.ledger.epsilon(),
+        delta=1e-5,
+    )
+    return found, scores.scores, planted
+
+
+@pytest.mark.slow
+def test_an_honest_training_is_not_refuted(rows):
+    found, _, _ = audited(rows)
+    assert found.claimed_epsilon == pytest.approx(1.0, abs=0.02)
+    assert not found.violation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("physical_batch_size", [None, 16])
+def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, physical_batch_size):
+    noised = GaussianNoise.noised
+    monkeypatch.setattr(
+        GaussianNoise,
+        "noised",
+        lambda self, sums, stddev, update: noised(self, sums, stddev / 100, update),
+    )
+    found, scores, planted = audited(rows, physical_batch_size=physical_batch_size)
+    assert found.claimed_epsilon <= 1.0 and found.violation
+    assert scores[planted.included].mean() > scores[~planted.included].mean() + 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.slow_cases("per_layer")
+@pytest.mark.parametrize("clipping", ["flat", "per_layer"])
+def test_scores_without_noise_and_sampling_are_the_coins(rows, clipping):
+    """With q = 1 every included canary is in every sum once; then 1 and 0 are what comes out."""
+    x, y = rows
+    planted = make_canaries(x[OTHERS:], y[OTHERS:], CLASSES, insecure_seed=4)
+    private = compiled(
+        expected_batch_size=OTHERS + CANARIES,
+        budget=None,
+        noise_multiplier=0.0,
+        delta=1e-5,
+        clipping=clipping,
+    )
+    scores = CanaryScores(private, planted, x[:OTHERS], y[:OTHERS])
+    joined_x, joined_y, weights = planted.join(x[:OTHERS], y[:OTHERS])
+    batches = poisson_batches(
+        joined_x, joined_y, sample_weight=weights, expected_batch_size=OTHERS + CANARIES
+    )
+    private.fit(batches, verbose=0, callbacks=[scores])
+    assert ((scores.scores > 0.5) == planted.included).all()
+
+
+def test_a_weight_of_zero_is_as_good_as_absent(rows):
+    x, y = rows
+    private = compiled()
+
+    def total(count, weights):
+        lot = Lot(
+            tf.constant(x[None, :count]),
+            tf.constant(y[None, :count]),
+            tf.constant(weights[None]),
+            tf.ones([1, count]),
+        )
+        return private.clipped_sum(lot)
+
+    weights = np.ones(20, np.float32)
+    weights[12:] = 0
+    for kept, without in zip(total(20, weights), total(12, weights[:12]), strict=True):
+        np.testing.assert_allclose(kept, without, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", CANARY_KINDS)
+def test_what_canaries_are(rows, kind):
+    x, y = rows
+    planted = make_canaries(x, y, CLASSES, kind=kind, insecure_seed=1)
+    assert planted.x.shape == x.shape and planted.x.dtype == x.dtype
+    assert set(np.unique(planted.y)) <= set(range(CLASSES))
+    assert 0.3 < planted.included.mean() < 0.7 and planted.included.dtype == bool
+    if kind == "mislabelled":
+        assert (planted.y != y).all() and np.array_equal(planted.x, x)
+    else:
+        assert x.min() <= planted.x.min() and planted.x.max() <= x.max()
+        assert not (planted.x == x).any()
+
+
+def test_coins_are_secret_unless_a_seed_is_given(rows):
+    coins = [make_canaries(*rows, CLASSES).included for _ in range(2)]
+    assert not np.array_equal(*coins)
+    coins = [make_canaries(*rows, CLASSES, insecure_seed=2).included for _ in range(2)]
+    assert np.array_equal(*coins)
+
+
+def test_joined_rows(rows):
+    x, y = rows
+    planted = Canaries(x[:3], y[:3], np.array([True, False, True]))
+    joined_x, joined_y, weights = planted.join(x[3:8], y[3:8])
+    assert len(joined_x) == len(joined_y) == 8
+    assert weights.tolist() == [1, 1, 1, 1, 1, 1, 0, 1] and weights.dtype == np.float32
+
+
+def test_guesses_are_counted():
+    scores = np.array([5.0, -1.0, 3.0, 0.5, -2.0, 0.1])
+    included = np.array([True, False, False, True, False, True])
+    found = audit_canaries(scores, included, guesses=4, claimed_epsilon=1.0, delta=1e-5)
+    assert (found.canaries, found.guesses, found.correct) == (6, 4, 3)
+    assert audit_canaries(scores, included, guesses=2, claimed_epsilon=1.0, delta=1e-5).correct == 2
+
+
+def test_scores_that_know_nothing_refute_nothing():
+    rng = np.random.default_rng(5)
+    bounds = [
+        audit_canaries(
+            rng.normal(size=100),
+            rng.integers(2, size=100),
+            guesses=50,
+            claimed_epsilon=0.01,
+            delta=1e-5,
+        ).audited_epsilon
+        for _ in range(200)
+    ]
+    assert np.mean(np.array(bounds) > 0) <= 0.06
+
+
+@pytest.mark.slow
+def test_what_cannot_be_audited(rows):
+    x, y = rows
+    planted = make_canaries(x[:10], y[:10], CLASSES)
+    for optimizer in (keras.optimizers.Adam(), keras.optimizers.SGD(0.1, momentum=0.9)):
+        with pytest.raises(ValueError, match="Expected plain SGD at a constant learning rate"):
+            CanaryScores(compiled(optimizer), planted, x, y)
+    lot = compiled(norm=PublicBatchNormalization(statistics="lot"), public_batch=x[:8])
+    with pytest.raises(ValueError, match="weight 0 has no effect, got 'lot'"):
+        CanaryScores(lot, planted, x, y)
+    for guesses in (0, 3, 12):
+        with pytest.raises(ValueError, match="even number of guesses from 2 to 10"):
+            audit_canaries(
+                np.zeros(10), planted.included, guesses=guesses, claimed_epsilon=1.0, delta=0.0
+            )
+    with pytest.raises(ValueError, match="Expected kind"):
+        make_canaries(x, y, CLASSES, kind="yellow")

@@ -1,0 +1,132 @@
+"""The killer of trainings, on trainings that need no TensorFlow, and the whole program."""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tfdpnorm.audit.crashes import Witness, kill_until_done
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def counting(folder, steps, pause):
+    """A "training" that counts up in a file, and goes on where it was killed."""
+    state = folder / "state"
+
+    def train(alive):
+        for step in range(int(state.read_text()) if state.exists() else 0, steps):
+            partial = folder / "partial"
+            partial.write_text(str(step + 1))
+            os.replace(partial, state)
+            Witness(folder / "witness").see(step + 1)
+            alive()
+            time.sleep(pause)
+
+    return train
+
+
+def test_it_kills_and_ends(tmp_path):
+    train = counting(tmp_path, 40, 0.01)
+    result = kill_until_done(train, kills=5, longest_life=0.05, rng=random.Random(0))
+    assert result.kills == 5
+    assert (tmp_path / "state").read_text() == "40"
+    seen = Witness(tmp_path / "witness").seen()
+    assert 40 - 5 <= len(seen) <= 40  # a kill may come between the state and the witness
+    assert seen[-1] == ["40"]
+
+
+def test_ctrl_c_interrupts_also_where_a_shell_has_it_ignored(tmp_path):
+    def train(alive):
+        alive()
+        if not (tmp_path / "interrupted").exists():
+            try:
+                time.sleep(60)
+            except KeyboardInterrupt:
+                (tmp_path / "interrupted").touch()
+                raise
+
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = kill_until_done(
+            train, kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",)
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.by_kind == {"ctrl_c": 1}
+    assert (tmp_path / "interrupted").exists()
+
+
+def test_a_training_quicker_than_its_killer_lives(tmp_path):
+    result = kill_until_done(
+        counting(tmp_path, 2, 0.0), kills=9, longest_life=30.0, rng=random.Random(0)
+    )
+    assert result.kills == 0
+    assert result.seconds < 10
+
+
+def test_a_training_that_fails_is_an_error(tmp_path, capfd):
+    def train(alive):
+        raise ValueError("broken")
+
+    with pytest.raises(RuntimeError, match="Expected the training to succeed after 0 kills"):
+        kill_until_done(train, kills=3, longest_life=5.0, rng=random.Random(0))
+    assert "broken" in capfd.readouterr().err
+
+
+def test_an_interrupt_that_became_another_error_is_one(tmp_path, capfd):
+    """As in tf.nest.flatten. An error that comes without Ctrl-C is none."""
+
+    def train(alive):
+        alive()
+        try:
+            time.sleep(0 if (tmp_path / "interrupted").exists() else 60)
+        except KeyboardInterrupt:
+            (tmp_path / "interrupted").touch()
+            raise AttributeError("keys") from None
+
+    only = dict(kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",))
+    assert kill_until_done(train, **only).by_kind == {"ctrl_c as another error": 1}
+    assert "AttributeError: keys" in capfd.readouterr().err
+
+    def fails(alive):
+        alive()
+        raise AttributeError("keys")
+
+    with pytest.raises(RuntimeError, match="Expected the training to succeed after 1 kills"):
+        kill_until_done(fails, **only)
+
+
+def test_the_witness_keeps_every_line(tmp_path):
+    assert Witness(tmp_path / "seen").seen() == []
+    for update, release in ((1, "a"), (2, "a"), (1, "a")):
+        Witness(tmp_path / "seen").see(update, release)
+    assert Witness(tmp_path / "seen").seen() == [["1", "a"], ["2", "a"], ["1", "a"]]
+
+
+@pytest.mark.slow
+def test_the_program_survives_its_kills(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "trainers.crashes",
+            "--kills=6",
+            "--kills_per_run=2",
+            "--steps=20",
+            f"--scratch_dir={tmp_path}",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 interruptions survived" in done.stdout
+    assert "beyond the plan: 0 runs; uncounted: 0 draws; noise used twice: 0 times" in done.stdout
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,159 @@
+"""Bounds by trade-off curves: they hold, they are sharper, and nothing is assumed silently."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.audit.approximate_family import ApproximateFamily
+from tfdpnorm.audit import one_run
+from tfdpnorm.audit.canaries import count_correct
+from tfdpnorm.audit.lower_bounds import one_run_epsilon_lower_bound
+from tfdpnorm.audit.trade_offs import DPSGDFamily, Gaussian
+
+DELTA = 1e-5
+
+
+def simulated(mu, canaries, rng):
+    """Scores and coins of m canaries in a Gaussian mechanism, each with a coordinate of its own."""
+    included = rng.integers(2, size=canaries).astype(bool)
+    return mu * included + rng.normal(size=canaries) - mu / 2, included
+
+
+def never_above_more_often_than_it_may(above, seeds, confidence=0.95):
+    """Whether so many failures are likely for a bound that holds with this confidence."""
+    return stats.binom.sf(above - 1, seeds, 1 - confidence) > 1e-3
+
+
+@pytest.mark.parametrize("noise, guesses", [(1.0, 60), (4.0, 60), (1.0, 300)])
+def test_the_gaussian_mechanism_is_refuted_no_more_often_than_said(noise, guesses):
+    """200 runs: the bound is above the truth in 5 % of them at most, for every kind of bound."""
+    family = DPSGDFamily(1.0, 1, DELTA)
+    rng = np.random.default_rng(0)
+    of_guesses, of_all = [], []
+    for _ in range(200):
+        scores, included = simulated(1 / noise, 300, rng)
+        of_guesses.append(count_correct(scores, included, guesses))
+        of_all.append(int(((scores > 0) == included).sum()))
+    truth = family.curve(1 / noise)
+    refuted = [
+        not one_run.curve_allows(truth, 300, guesses, v, probability=0.05) for v in of_guesses
+    ]
+    assert never_above_more_often_than_it_may(sum(refuted), 200)
+    level = stats.binom.isf(0.05, 300, one_run.best_accuracy(truth))
+    refuted_by_all = sum(v > level for v in of_all)
+    assert never_above_more_often_than_it_may(refuted_by_all, 200)
+    assert refuted_by_all > 0  # it has no room to spare
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
+def test_bounds_are_in_their_order_and_below_the_truth(epsilon):
+    family = DPSGDFamily(1.0, 1, DELTA)
+    mu = {1.0: 0.268, 4.0: 0.925, 8.0: 1.666}[epsilon]
+    assert family.epsilon(mu) == pytest.approx(epsilon, rel=0.01)
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(20):
+        scores, included = simulated(mu, 2000, rng)
+        correct = count_correct(scores, included, 400)
+        found.append(
+            (
+                one_run_epsilon_lower_bound(2000, 400, correct, delta=DELTA),
+                one_run.f_dp_epsilon_lower_bound(family, 2000, 400, correct),
+                one_run.independent_epsilon_lower_bound(
+                    family, 2000, int(((scores > 0) == included).sum())
+                ),
+            )
+        )
+    old, sharper, independent = np.array(found).T
+    assert (sharper[old > 0] > 1.3 * old[old > 0]).all()
+    assert np.median(independent) > np.median(sharper) > 0.4 * epsilon
+    assert (sharper <= epsilon).all()  # it allows for luck that canaries share; these have none
+    assert never_above_more_often_than_it_may((independent > 1.01 * epsilon).sum(), 20)
+
+
+@pytest.mark.parametrize("correct", [30, 38, 45, 50])
+def test_with_epsilon_and_delta_alone_it_is_about_the_bound_of_steinke_and_others(correct):
+    """Two proofs, one statement: near each other, from the same guesses."""
+    old = one_run_epsilon_lower_bound(200, 50, correct, delta=DELTA)
+    new = one_run.f_dp_epsilon_lower_bound(ApproximateFamily(DELTA), 200, 50, correct)
+    assert new == pytest.approx(old, rel=0.15, abs=0.02)
+
+
+def test_a_mechanism_that_publishes_with_probability_delta_is_no_violation():
+    """(0, delta)-DP: with probability delta per canary its coin is public; the attacker abstains.
+
+    All his guesses are correct then, and their number says nothing against delta.
+    """
+    delta, canaries = 0.2, 100
+    rng = np.random.default_rng(2)
+    curve = ApproximateFamily(delta).curve(0.0)
+    refuted = 0
+    for _ in range(200):
+        known = rng.binomial(canaries, delta)
+        refuted += not one_run.curve_allows(
+            curve, canaries, max(known, 1), max(known, 1), probability=0.05
+        )
+    assert never_above_more_often_than_it_may(refuted, 200)
+    assert not one_run.curve_allows(curve, canaries, 100, 100, probability=0.3)
+
+
+@pytest.mark.parametrize("curve", [Gaussian(0.7), ApproximateFamily(0.05).curve(0.8)])
+def test_one_coin_is_guessed_as_well_as_the_best_test_does(curve):
+    """Where nothing is lost in the proof: neither less nor more is allowed."""
+    best = one_run.best_accuracy(curve)
+    assert one_run.curve_allows(curve, 1, 1, 1, probability=best - 1e-6)
+    assert not one_run.curve_allows(curve, 1, 1, 1, probability=best + 1e-6)
+
+
+def test_one_guess_of_two_coins_is_as_good_as_publishing_one_of_them():
+    """With probability delta each coin is public, else the guess is a toss: 1/2 + delta in all."""
+    curve = ApproximateFamily(0.1).curve(0.0)
+    assert one_run.curve_allows(curve, 2, 1, 1, probability=0.6 - 1e-9)
+    assert not one_run.curve_allows(curve, 2, 1, 1, probability=0.6 + 1e-9)
+
+
+def test_shared_luck_is_allowed_for():
+    """All coins or nothing: the mechanism tells all coins at once with probability delta.
+
+    That is (0, delta)-DP too. The bound for independent guesses does not hold for it.
+    """
+    delta, canaries = 0.06, 100
+    curve = ApproximateFamily(delta).curve(0.0)
+    assert one_run.curve_allows(curve, canaries, canaries, canaries, probability=delta)
+    family = ApproximateFamily(delta)
+    assert one_run.f_dp_epsilon_lower_bound(family, canaries, canaries, canaries) == 0.0
+    assert one_run.independent_epsilon_lower_bound(family, canaries, canaries) > 3
+
+
+def test_more_correct_guesses_never_lower_a_bound():
+    family = DPSGDFamily(1.0, 1, DELTA)
+    for bound in (
+        lambda v: one_run.f_dp_epsilon_lower_bound(family, 60, 40, v),
+        lambda v: one_run.independent_epsilon_lower_bound(family, 40, v),
+    ):
+        bounds = [bound(v) for v in (0, 20, 28, 34, 40)]
+        assert bounds == sorted(bounds) and bounds[1] == 0.0 < bounds[-1]
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.5, 3.0])
+def test_the_best_accuracy_is_that_of_the_middle_threshold(mu):
+    assert one_run.best_accuracy(Gaussian(mu)) == pytest.approx(stats.norm.cdf(mu / 2))
+
+
+def test_curves_without_an_end_have_an_accuracy():
+    assert one_run.best_accuracy(Gaussian(100.0)) == pytest.approx(1.0)
+    perfect = one_run.independent_epsilon_lower_bound(ApproximateFamily(0.0), 100, 100)
+    success = 0.05 ** (1 / 100)
+    assert perfect == pytest.approx(np.log(success / (1 - success)), rel=0.011)
+
+
+@pytest.mark.parametrize(
+    "counts, part",
+    [((10, 11, 5), "guesses <= 10"), ((10, 5, 6), "correct <= 5"), ((10, 5, -1), "correct <= 5")],
+)
+def test_what_makes_no_sense_is_refused(counts, part):
+    with pytest.raises(ValueError, match=part):
+        one_run.f_dp_epsilon_lower_bound(ApproximateFamily(0.0), *counts)
+    with pytest.raises(ValueError, match="confidence"):
+        one_run.f_dp_epsilon_lower_bound(ApproximateFamily(0.0), 10, 5, 5, confidence=1.0)

@@ -1,0 +1,302 @@
+"""The audit finds rows that break the bound, and no more than the bound where it holds."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.audit.neighbours import Frame, Row, frames, unusual_rows
+from tfdpnorm.audit.sensitivity import ClippedSums, measure_sensitivity
+from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.training import make_private
+
+FEATURES, CLASSES, ROWS, CLIP = 5, 3, 12, 0.5
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(ROWS, FEATURES)).astype(np.float32), rng.integers(CLASSES, size=ROWS)
+
+
+def compiled(model, loss=None, **settings):
+    private = make_private(
+        model,
+        num_examples=ROWS,
+        expected_batch_size=ROWS,
+        steps=1,
+        l2_norm_clip=CLIP,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        **settings,
+    )
+    loss = loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile("sgd", loss)
+    return private
+
+
+def dense_model(statistics=None, dropout=0.0):
+    model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(8)])
+    if statistics:
+        model.add(PublicBatchNormalization(statistics=statistics))
+    model.add(keras.layers.Activation("tanh"))
+    if dropout:
+        model.add(keras.layers.Dropout(dropout))
+    model.add(keras.layers.Dense(CLASSES))
+    return model
+
+
+def public_rows():
+    return np.random.default_rng(2).normal(size=(8, FEATURES)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "book_keeping",
+        "per_example",
+        pytest.param("tfp_vectorized", marks=pytest.mark.slow),
+        pytest.param("tfp_model", marks=pytest.mark.slow),
+    ],
+)
+def test_every_engine_keeps_the_bound(engine, data):
+    found = measure_sensitivity(compiled(dense_model(), engine=engine), *data, ascent_steps=2)
+    assert found.holds
+    assert 0.99 < found.add_or_remove_one <= 1 + found.tolerance
+    assert 1.2 < found.replace <= 2 + found.tolerance
+    assert found.tolerance < 1e-5
+
+
+@pytest.mark.slow_cases("layer's views", "function's views")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"physical_batch_size": 4}, marks=pytest.mark.slow),
+        pytest.param({"physical_batch_size": 5}, marks=pytest.mark.slow),
+        {"clipping": "per_layer"},
+        {"clip_function": "automatic"},
+        {"augmentation_multiplicity": 2, "augmentation": keras.layers.GaussianNoise(0.5)},
+        {
+            "augmentation_multiplicity": 2,
+            "augmentation": lambda x: x + tf.random.normal(tf.shape(x)),
+            "physical_batch_size": 4,
+        },
+    ],
+    ids=["4 at once", "5 at once", "per layer", "automatic", "layer's views", "function's views"],
+)
+def test_every_way_of_clipping_keeps_the_bound(settings, data):
+    found = measure_sensitivity(compiled(dense_model(dropout=0.5), **settings), *data)
+    assert found.holds and 0.9 < found.add_or_remove_one
+
+
+@pytest.mark.parametrize(
+    "statistics", ["public", "blend", pytest.param("example", marks=pytest.mark.slow)]
+)
+def test_private_statistics_keep_the_bound(statistics, data):
+    private = compiled(dense_model(statistics), public_batch=public_rows())
+    found = measure_sensitivity(private, *data, ascent_steps=2)
+    assert found.holds and 0.9 < found.add_or_remove_one
+
+
+def test_synthetic_public_rows_keep_the_bound(data):
+    private = compiled(dense_model("public"), public_batch="synthetic")
+    found = measure_sensitivity(private, *data, ascent_steps=2)
+    assert found.holds and 0.9 < found.add_or_remove_one
+
+
+def test_the_lots_own_statistics_break_it(data):
+    private = compiled(dense_model("lot"), public_batch=public_rows())
+    found = measure_sensitivity(private, *data)
+    assert not found.holds and found.add_or_remove_one > 5 and found.replace > 5
+    # The pair of lots it names has that change.
+    lots = [found.frame.lot(row) for row in (found.row, None)]
+    change = np.linalg.norm(np.subtract(*map(found.sums, lots), dtype=np.float64))
+    assert change / CLIP == pytest.approx(found.add_or_remove_one, rel=1e-6)
+
+
+def test_random_numbers_are_the_same_every_time(data):
+    noisy = compiled(dense_model(dropout=0.5), augmentation=keras.layers.GaussianNoise(1.0))
+    sums = ClippedSums(noisy)
+    lot = frames(*data)[0].lot()
+    first = sums(lot)
+    np.testing.assert_array_equal(first, sums(lot))
+    other = ClippedSums(sums.private, seed=1)
+    assert np.linalg.norm(other(lot) - first) > 0.01, "nothing was random"
+
+
+def test_random_numbers_that_cannot_be_repeated_are_refused(data):
+    def views(x):
+        drawn = tf.numpy_function(lambda: np.random.random(), [], tf.double)
+        return x + tf.cast(tf.ensure_shape(drawn, []), x.dtype)
+
+    sums = ClippedSums(compiled(dense_model(), augmentation=views, validate="probe"))
+    with pytest.raises(ValueError, match="that can be repeated.*apart"):
+        sums(frames(*data)[0].lot())
+
+
+def test_nothing_is_trained(data):
+    private = compiled(dense_model())
+    before = [w.copy() for w in private.model.get_weights()]
+    measure_sensitivity(private, *data, ascent_steps=1)
+    assert all(map(np.array_equal, before, private.model.get_weights()))
+    assert private.ledger.updates == 0 and int(private.update_count) == 0
+
+
+def test_word_ids_and_structures(data):
+    words = np.random.default_rng(3).integers(1, 20, (ROWS, 6)).astype(np.int32)
+    inputs = {
+        "words": keras.Input((6,), dtype="int32", name="words"),
+        "extra": keras.Input((FEATURES,), name="extra"),
+    }
+    embedded = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(20, 4)(inputs["words"]))
+    joined = keras.layers.Concatenate()([embedded, inputs["extra"]])
+    model = keras.Model(inputs, keras.layers.Dense(CLASSES)(joined))
+    x = {"words": words, "extra": data[0]}
+    assert {"one id", "random ids", "x 1000"} <= {
+        row.name for row in unusual_rows(x, data[1], np.random.default_rng(0))
+    }
+    found = measure_sensitivity(compiled(model), x, data[1], ascent_steps=2)
+    assert found.holds and found.add_or_remove_one > 0.99
+
+
+def test_targets_far_out(data):
+    model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+    y = data[0][:, :1] * 2
+    names = {row.name for row in unusual_rows(data[0], y, np.random.default_rng(0))}
+    assert {"typical, target x -1", "typical, target x 1e+06"} <= names
+    found = measure_sensitivity(compiled(model, "mse"), data[0], y)
+    assert found.holds and found.replace == pytest.approx(2, abs=1e-3)
+
+
+# --- what a broken engine would look like ---
+
+
+def broken(contribution, clip=CLIP, **plan):
+    """A stand-in for a private model whose sum is that of `contribution(x, y, place)`, [5]."""
+
+    def clipped_sum(lot):
+        flat = lambda t: tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0))  # noqa: E731
+        x, y, mask = flat(lot.x), flat(lot.y), flat(lot.mask)
+        return [tf.reduce_sum(contribution(x, y, mask) * mask[:, None], 0)]
+
+    return types.SimpleNamespace(
+        model=types.SimpleNamespace(trainable_variables=[]),
+        plan=types.SimpleNamespace(l2_norm_clip=clip, **plan),
+        physical_batch_size=None,
+        clipped_sum=clipped_sum,
+    )
+
+
+def unit(x):
+    return CLIP * x * tf.math.rsqrt(tf.reduce_sum(x * x, 1, keepdims=True) + 1e-20)
+
+
+def times(factor, where):
+    return tf.where(where[:, None], factor, 1.0)
+
+
+PLANTED = {
+    "a clip one in a thousand too long": (lambda x, y, m: 1.001 * unit(x), ""),
+    "the last row": (
+        lambda x, y, m: unit(x) * times(2.0, tf.range(ROWS) == ROWS - 1),
+        "last place",
+    ),
+    "one label": (lambda x, y, m: unit(x) * times(2.0, y == CLASSES - 1), ""),
+    "very large rows": (
+        lambda x, y, m: unit(x) * times(2.0, tf.reduce_max(tf.abs(x), 1) > 1e5),
+        "1e+06",
+    ),
+    "one large entry": (
+        lambda x, y, m: (
+            unit(x) * times(2.0, tf.reduce_max(tf.abs(x), 1) > 100 * tf.sort(tf.abs(x), 1)[:, -2])
+        ),
+        "one entry",
+    ),
+    "rows that are there twice": (
+        lambda x, y, m: (
+            unit(x)
+            * times(
+                1.5,
+                tf.reduce_sum(tf.cast(tf.reduce_all(x[:, None] == x[None], 2), tf.float32) * m, 1)
+                > 1,
+            )
+        ),
+        "",
+    ),
+    "the mean instead of the sum": (
+        lambda x, y, m: unit(x) * tf.cast(ROWS, tf.float32) / tf.reduce_sum(m),
+        "equal rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_faults_are_found(fault, data):
+    contribution, case = PLANTED[fault]
+    found = measure_sensitivity(broken(contribution), *data)
+    assert not found.holds and case in found.add_or_remove_one_case, found[:4]
+
+
+def test_a_sound_stand_in_passes(data):
+    found = measure_sensitivity(broken(lambda x, y, m: unit(x)), *data, ascent_steps=3)
+    assert found.holds and found.replace == pytest.approx(2, abs=1e-5)
+
+
+def test_ascent_finds_what_no_example_shows(data):
+    """The bound is broken around one point, within the data's range and far from its rows."""
+    point = 0.8 * data[0].min() * np.array([1, -1, 1, -1, 1], np.float32)
+
+    def contribution(x, y, mask):
+        apart = tf.reduce_sum(tf.square(x - point), 1, keepdims=True)
+        return unit(x) * (0.5 + 2 * tf.exp(-apart / 20))
+
+    without = measure_sensitivity(broken(contribution), *data)
+    found = measure_sensitivity(broken(contribution), *data, ascent_steps=20)
+    assert found.add_or_remove_one > 2 > without.add_or_remove_one
+    assert "ascent" in found.add_or_remove_one_case
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_sum_that_is_not_finite_is_a_change_without_bound(value, data):
+    def contribution(x, y, mask):
+        return unit(x) + tf.where(tf.abs(x) > 1e5, value, 0.0)
+
+    found = measure_sensitivity(broken(contribution), *data)
+    assert (
+        found.add_or_remove_one == np.inf
+        and not found.holds
+        and "1e+06" in found.add_or_remove_one_case
+    )
+
+
+# --- lots ---
+
+
+@pytest.mark.parametrize(
+    "rows_per_batch, shape", [(None, (1, 12)), (4, (3, 4)), (5, (3, 5)), (99, (1, 12))]
+)
+def test_the_layout_of_a_lot(rows_per_batch, shape, data):
+    x, y = data
+    frame = Frame("", x, y, 7)
+    row = Row("", np.full(FEATURES, 9, np.float32), 2)
+    present, absent = frame.lot(row, rows_per_batch), frame.lot(None, rows_per_batch)
+    for lot in (present, absent):
+        assert lot.mask.shape == shape and lot.x.shape == (*shape, FEATURES)
+    flat = lambda t: t.numpy().reshape(-1, *t.shape[2:])  # noqa: E731
+    assert flat(present.mask).sum() == ROWS == flat(absent.mask).sum() + 1
+    assert (flat(present.x)[7] == 9).all() and (flat(absent.x)[7] == 0).all()
+    assert flat(present.y)[7] == 2 and flat(absent.mask)[7] == 0
+    others = [i for i in range(ROWS) if i != 7]
+    for lot in (present, absent):
+        np.testing.assert_array_equal(flat(lot.x)[others], x[others])
+        np.testing.assert_array_equal(flat(lot.y)[others], y[others])
+        np.testing.assert_array_equal(lot.sample_weight, lot.mask)
+        assert (flat(lot.x)[ROWS:] == 0).all() and (flat(lot.mask)[ROWS:] == 0).all()
+
+
+def test_every_label_is_tried(data):
+    names = [row.name for row in unusual_rows(*data, np.random.default_rng(0))]
+    assert {f"typical, label {label}" for label in range(CLASSES)} <= set(names)
+    assert len(names) == len(set(names))

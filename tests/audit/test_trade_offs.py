@@ -1,0 +1,61 @@
+"""Trade-off curves against what is known of them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.audit.approximate_family import ApproximateFamily
+from tfdpnorm.audit.trade_offs import DPSGDFamily, Gaussian, Lines
+
+POWERS = (0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
+
+
+def gaussian_delta(mu, epsilon):
+    """Balle and Wang (2018), Theorem 8."""
+    a, b = mu / 2, epsilon / mu
+    return stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_thresholds_are_on_the_gaussian_curve(power):
+    """Of N(mu, 1) against N(0, 1) thresholds are the best tests (Neyman and Pearson)."""
+    threshold = stats.norm.isf(power, loc=0.8)
+    assert Gaussian(0.8).least_false_positives(power) == pytest.approx(stats.norm.sf(threshold))
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_lines_touch_the_gaussian_curve_from_below(power):
+    epsilons = np.linspace(0, 4, 200)
+    lines = Lines(epsilons, [gaussian_delta(0.8, e) for e in epsilons])
+    exact = Gaussian(0.8).least_false_positives(power)
+    assert exact * (1 - 1e-3) - 1e-12 <= lines.least_false_positives(power) <= exact * (1 + 1e-9)
+
+
+def test_randomised_response_is_on_its_curve():
+    right = math.e / (1 + math.e)
+    curve = ApproximateFamily(0.0).curve(1.0)
+    assert curve.least_false_positives(right) == pytest.approx(1 - right)
+    assert ApproximateFamily(0.1).curve(1.0).least_false_positives(0.1) == 0.0
+
+
+def test_whole_data_sets_compose_to_a_gaussian():
+    family = DPSGDFamily(1.0, 9, 1e-5)
+    assert family.curve(1 / 6.0) == Gaussian(0.5)
+    assert gaussian_delta(0.5, family.epsilon(1 / 6.0)) == pytest.approx(1e-5, rel=0.02)
+
+
+@pytest.mark.slow
+def test_sampled_lots_leak_less_and_no_attack_beats_the_curve():
+    """One update: the best test is a threshold on the one number, whose rates are known."""
+    rate, noise = 0.5, 1.5
+    curve = DPSGDFamily(rate, 1, 1e-5).curve(1 / noise)
+    for threshold in np.linspace(-3, 5, 17):
+        false_positives = stats.norm.sf(threshold / noise)
+        power = (1 - rate) * false_positives + rate * stats.norm.sf((threshold - 1) / noise)
+        least = curve.least_false_positives(power)
+        assert least <= false_positives + 1e-9
+        # The other direction of add and remove is worse somewhere, and the curve is for both.
+        assert least >= 0.7 * false_positives - 1e-6
+        assert least >= Gaussian(1 / noise).least_false_positives(power) - 1e-9

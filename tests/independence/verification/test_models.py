@@ -1,0 +1,82 @@
+"""The project's own models are proved in their private normalisations."""
+
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import models
+from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.synthetic_batch import synthetic_batch
+
+PRIVATE = sorted(set(models.NORMS) - {"batch"})
+P = 8
+QUICK = ("lenet5-*", "mlp-*")
+NAMES = [f"{name}-{norm}" for name in models.names() for norm in PRIVATE]
+LONG = [n for n in NAMES if n.partition("-")[0] + "-*" not in QUICK]
+CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def proof_of(name, norm, public=None, examples=P, **options):
+    # An embedding of few words, and short texts: as many steps as examples.
+    small = {"bilstm": {"input_shape": (P,)}, "transformer": {"input_shape": (P,)}}.get(name, {})
+    model = models.build(name, norm, **small, **options)
+    (x,) = (tf.TensorSpec([examples, *i.shape[1:]], i.dtype) for i in model.inputs)
+    make_forward = None
+    if norm == "public_batch":
+        rows = tf.zeros([6, *x.shape[1:]], x.dtype)
+        if public is not None:
+            rows = tf.convert_to_tensor(synthetic_batch(model, public)[0])
+        streams = Streams(model, rows)
+
+        def make_forward(x, mask):
+            statistics = streams.public_pass(training=True)
+            return lambda x: streams.forward(x, statistics, training=True, mask=mask)
+
+    y = tf.TensorSpec([examples], tf.int64)
+    return prove_training(model, CROSS_ENTROPY, x, y, make_forward=make_forward)
+
+
+@pytest.mark.slow_cases(*LONG)
+@pytest.mark.parametrize("case", NAMES)
+def test_a_private_model_is_proved(case):
+    proof = proof_of(*case.split("-"))
+    assert proof.holds, proof.obstacle
+    # The losses, and three of each layer that is trained; random_features has but one.
+    assert len(proof.claims) > 3
+
+
+@pytest.mark.slow_cases("public_batch", "none")
+@pytest.mark.parametrize("norm", PRIVATE)
+def test_a_physical_batch_of_one_row_is_proved(norm):
+    """Its axis has the size of every other axis of one entry."""
+    proof = proof_of("lenet5", norm, examples=1)
+    assert proof.holds, proof.obstacle
+
+
+@pytest.mark.slow_cases("full-public", "stop-*")
+@pytest.mark.parametrize("statistics", ["blend", "public"])
+@pytest.mark.parametrize("gradient", ["full", "stop"])
+def test_each_kind_of_public_statistics_is_proved(statistics, gradient):
+    options = {"statistics": statistics, "statistics_gradient": gradient}
+    proof = proof_of("lenet5", "public_batch", **options)
+    assert proof.holds, proof.obstacle
+
+
+@pytest.mark.slow_cases("bilstm", "resnet9")
+@pytest.mark.parametrize("name", ["lenet5", "bilstm", "resnet9"])
+def test_synthetic_public_rows_are_proved(name):
+    proof = proof_of(name, "public_batch", public="synthetic")
+    assert proof.holds, proof.obstacle
+
+
+def test_statistics_of_the_lot_are_refused_by_the_engine():
+    """Their layers run on the public rows and those of the examples together."""
+    with pytest.raises(ValueError, match="Expected layer .* to give 8 rows for 8 examples"):
+        proof_of("lenet5", "public_batch", statistics="lot")
+
+
+def test_batch_normalization_is_not_proved_and_named():
+    proof = proof_of("lenet5", "batch")
+    assert proof.culprit.op_type in ("FusedBatchNormV3", "Mean")
+    assert "norm" in proof.culprit.scope

@@ -1,1 +1,0 @@
-"""After training: attacks that measure sensitivity and bound epsilon from below."""

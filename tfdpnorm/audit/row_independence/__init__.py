@@ -1,1 +1,0 @@
-"""Before training: whether each example has a gradient of its own (per-example independence)."""

@@ -1,0 +1,30 @@
+"""Which variables the operations of a graph change, in the functions that they call, too."""
+
+from tfdpnorm.independence.verification.walk import may_change_state
+from tfdpnorm.keras_compat.functions import handles_of, leaf_operations
+from tfdpnorm.keras_compat.graphs import current_graph
+
+
+def changed_by(operations):
+    """Returns pairs of an operation and the handle of a variable that it changes.
+
+    Args:
+        operations: `tf.Operation`s of a graph that is being traced.
+
+    Returns:
+        List of pairs (operation, handle), with handles as in `Leaf`.
+    """
+    leaves = leaf_operations(operations)
+    return [(leaf.op, h) for leaf in leaves if may_change_state(leaf.op) for h in leaf.handles]
+
+
+def readers_before(handles, count):
+    """Returns the operations of the graph that is traced that use variables before others.
+
+    Args:
+        handles: Handles of variables, eager tensors.
+        count: Only those are returned that the graph had when it had so many.
+    """
+    wanted = {id(handle) for handle in handles}
+    early = current_graph().get_operations()[:count]
+    return [op for op in early if any(id(handle) in wanted for handle in handles_of(op))]

@@ -1,0 +1,45 @@
+"""Per-example independence of inference: what a private validation, or features, count on."""
+
+import tensorflow as tf
+
+from tfdpnorm.independence.changed_state import changed_by
+from tfdpnorm.independence.verification.outputs import prove_outputs, traced_function
+
+
+def rows_apart(function, x, batch_size):
+    """Returns how many rows may be run together so that none changes the outputs of another.
+
+    Args:
+        function: From a structure of [rows, ...] to outputs of [rows, ...], in inference.
+        x: Structure of arrays [N, ...], which are run `batch_size` at a time, and then the rest.
+        batch_size: How many are wanted.
+
+    Returns:
+        `batch_size` if that is proved of the graph for so many rows; otherwise 1.
+
+    Raises:
+        ValueError: if the function keeps something of the rows before.
+    """
+    count = len(tf.nest.flatten(x)[0])
+    for size in sorted({min(batch_size, count), count % batch_size} - {0}, reverse=True):
+        specs = tf.nest.map_structure(
+            lambda a, size=size: tf.TensorSpec([size, *a.shape[1:]], a.dtype), x
+        )
+        graph = traced_function(function, (specs,)).graph
+        proof = prove_outputs(graph, size)
+        # A count of the calls, too: rows that stand in a fixed order may not read their number.
+        kept = [*proof.state_faults, *_written(graph)]
+        if kept:
+            raise ValueError(
+                "Expected a model whose answer for one row depends on that row, got one that "
+                f"keeps something of the rows before: {kept[0]}. Remove that layer."
+            )
+        if not proof.holds:
+            return 1
+    return batch_size
+
+
+def _written(graph):
+    """Descriptions of the operations that give variables new values, those that draw aside."""
+    changes = [op for op, _ in changed_by(graph.get_operations())]
+    return [f"{op.type} {op.name!r}" for op in changes if not op.type.startswith(("Rng", "State"))]

@@ -1,0 +1,232 @@
+"""Layers that are known to break the guarantee, by name and with their remedies."""
+
+import contextlib
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.independence.examples import input_specs
+from tfdpnorm.independence.undisturbed import undisturbed
+from tfdpnorm.keras_compat.exchange import exchanged_method
+from tfdpnorm.keras_compat.graphs import as_written, only_infers_shapes, traced
+from tfdpnorm.keras_compat.layers import (
+    ALL_BATCH_NORMALIZATIONS,
+    BATCH_NORMALIZATIONS,
+    has_added_losses,
+    has_added_metrics,
+    has_given_vocabulary,
+    inner_lookup,
+)
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.layers import FrozenBatchNormalization
+
+_EXAMPLES = 4
+_LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
+
+
+def check_known_layers(model, *, will_be_proved=False, conversion=None):
+    """Refuses layers that are known to break the guarantee.
+
+    Args:
+        model: A Keras model.
+        conversion: `tfdpnorm.convert.ConversionReport` of the model; None if it was not converted.
+        will_be_proved: Whether the model is only trained if per-example independence is proved of
+            its training. Then batch normalisation is let pass that has trainable weights and is
+            always called with `training=False`: it reads its averages and leaves them alone.
+
+    Raises:
+        ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
+            that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
+    """
+    for _, message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
+        raise ValueError(message)
+
+
+def check_no_added_losses(model):
+    """Refuses losses that the last call of `model` added to the one of `compile`.
+
+    Args:
+        model: A Keras model.
+
+    Raises:
+        ValueError: naming the layers that called `add_loss`.
+    """
+    for _, message in added_losses(model):
+        raise ValueError(message)
+
+
+def known_faults(model, *, will_be_proved=False, conversion=None):
+    """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
+    normalizing = [
+        x
+        for x in sublayers(model)
+        if isinstance(x, BATCH_NORMALIZATIONS)
+        and x.trainable
+        and type(x) is not FrozenBatchNormalization
+    ]
+    harmless = always_in_inference(model, normalizing) if will_be_proved else []
+    for layer in sublayers(model):
+        if any(x is layer for x in normalizing) and not any(x is layer for x in harmless):
+            message = (
+                "Expected layers with per-example independence, got "
+                f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
+                "a lot, so that clipping bounds nothing, and its moving averages are released "
+                f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
+                "(layer.trainable = False), or always call it with training=False."
+            )
+            yield layer.name, message
+        if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
+            message = (
+                "Expected layers with per-example independence, got the stateful recurrent layer "
+                f"{layer.name!r}, which carries its state from one lot to the next. Use "
+                "stateful=False."
+            )
+            yield layer.name, message
+        if getattr(layer, "activity_regularizer", None) is not None:
+            message = (
+                f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
+                "taken over the whole lot and cannot be clipped per example. Use a weight "
+                "regularizer, or add the term to the loss of each example."
+            )
+            yield layer.name, message
+    yield from _adapted(model)
+    yield from added_losses(model)
+    yield from added_metrics(model)
+
+
+def _exchange_of(layer, conversion):
+    """How a batch normalisation can be exchanged, in words; also where that was tried."""
+    if conversion is not None:
+        why = conversion.why_kept(layer)
+        return (
+            f"The conversion left it{'' if why is None else f' ({why})'}. Say what takes its place "
+            "by tfdpnorm.convert.register_converter"
+        )
+    first = ""
+    if type(layer) not in ALL_BATCH_NORMALIZATIONS:
+        first = "Say what takes its place by tfdpnorm.convert.register_converter. "
+    return (
+        f'{first}Exchange it by make_private(..., convert="public_batch") or '
+        'tfdpnorm.convert_model(model, batch_norm="public_batch"), which have "group", "layer" and '
+        '"frozen" too'
+    )
+
+
+def added_losses(model):
+    """Yields (names of layers, message) if a call of `model` added a loss."""
+    added = [layer.name for layer in (model, *sublayers(model)) if has_added_losses(layer)]
+    if added:
+        message = (
+            f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
+            "such a loss is taken over the whole lot and cannot be clipped per example. Make the "
+            "term of each example an output of the model, [rows, 1], with a loss that returns it, "
+            "or a part of the loss."
+        )
+        yield ", ".join(added), message
+
+
+def added_metrics(model):
+    """Yields (names of layers, message) if a call of `model` added a metric."""
+    added = [layer.name for layer in (model, *sublayers(model)) if has_added_metrics(layer)]
+    if added:
+        message = (
+            f"Expected a model without metrics inside, got add_metric() in the call of {added}: "
+            "its sums over examples would be weights of the model, and be saved with it without "
+            "noise. Make what it shows an output of the model, and pass the metric to compile()."
+        )
+        yield ", ".join(added), message
+
+
+def _adapted(model):
+    layers = sublayers(model)
+    # A TextVectorization holds a lookup of its own, which has no vocabulary argument to point to.
+    inner = {
+        id(inner_lookup(layer))
+        for layer in layers
+        if isinstance(layer, keras.layers.TextVectorization)
+    }
+    for layer in layers:
+        if id(layer) not in inner and _holds_what_adapt_saw(layer):
+            message = (
+                f"Expected layers without state from data, got {type(layer).__name__} "
+                f"{layer.name!r} with state from adapt(), set by hand or loaded: what adapt() saw "
+                f"is released without noise. {_remedy(layer)}"
+            )
+            yield layer.name, message
+
+
+def _holds_what_adapt_saw(layer):
+    if isinstance(layer, keras.layers.TextVectorization):
+        return _holds_what_adapt_saw(inner_lookup(layer))
+    # Loaded layers do not know that they were adapted; only their state shows it.
+    if isinstance(layer, _LOOKUPS):
+        return not has_given_vocabulary(layer) and int(layer.lookup_table.size()) > 0
+    if isinstance(layer, keras.layers.Discretization):
+        summary = getattr(layer, "summary", None)  # layers with constants have none
+        return summary is not None and int(tf.size(summary)) > 0
+    if isinstance(layer, keras.layers.Normalization):
+        if layer.input_mean is not None or not layer.built:
+            return False
+        fresh = not layer.adapt_mean.numpy().any() and (layer.adapt_variance.numpy() == 1).all()
+        return not fresh
+    return bool(getattr(layer, "is_adapted", False))
+
+
+def _remedy(layer):
+    if isinstance(layer, keras.layers.Normalization):
+        return "Give it public constants: Normalization(mean=..., variance=...)."
+    if isinstance(layer, keras.layers.Discretization):
+        return "Give it public constants: Discretization(bin_boundaries=...)."
+    if isinstance(layer, keras.layers.TextVectorization):
+        return (
+            "Give it the words of public text, TextVectorization(vocabulary=...), and run it on "
+            "the texts before fit(): x = layer(texts).numpy()."
+        )
+    if isinstance(layer, _LOOKUPS):
+        return f"Give it the words of public text: {type(layer).__name__}(vocabulary=...)."
+    return "Give it public constants in its constructor."
+
+
+def always_in_inference(model, layers):
+    """Returns those of some layers that every call of the model runs with `training=False`.
+
+    A trace of the model in training is looked at. It is no proof: Python may do something else in
+    the next trace. What trains is proved of its own.
+
+    Args:
+        model: A Keras model.
+        layers: List of layers inside of it whose `call` takes `training`.
+
+    Returns:
+        List of layers; empty if the model cannot be traced, since it does not know its inputs, for
+        instance.
+    """
+    specs = input_specs(model) if model.built and layers else None
+    if specs is None:
+        return []
+    seen = {id(layer): [] for layer in layers}
+
+    def hooked(layer):
+        call = layer.call
+
+        def noted(inputs, *args, **kwargs):
+            if not only_infers_shapes(tf.compat.v1.get_default_graph()):
+                training = args[0] if args else kwargs.get("training")
+                seen[id(layer)].append(training is False)
+            return call(inputs, *args, **kwargs)
+
+        return exchanged_method(layer, "call", as_written(noted))
+
+    def of_rows(spec):
+        return tf.TensorSpec([_EXAMPLES, *spec.shape[1:]], spec.dtype)
+
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(undisturbed(model))
+            for layer in layers:
+                stack.enter_context(hooked(layer))
+            specs = tf.nest.map_structure(of_rows, specs)
+            traced(lambda x: model(x, training=True), (specs,))
+    except Exception:  # whatever code of the user's raises: then nothing is known
+        return []
+    return [layer for layer in layers if seen[id(layer)] and all(seen[id(layer)])]

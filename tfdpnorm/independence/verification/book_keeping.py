@@ -1,0 +1,302 @@
+"""Proof that book-keeping sees each example apart, for one model, loss and physical batch.
+
+Book-keeping takes the gradient of example i from row i of what each layer's rule watched (z), of
+the gradient b of the sum of all losses by it, and of what the rule remembered. If all of these and
+the losses are of rows, in the engine's order, then what the rule computes for example i depends on
+example i and on what is free: no other example changes its gradient, its norm or its clip factor.
+That a rule computes row i of its contributions from row i of these tensors is the library's own
+part, and is not proved here.
+"""
+
+import types
+from dataclasses import replace
+from typing import NamedTuple
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.gradients import Clipping, book_keeping
+from tfdpnorm.gradients.refusals import refusal_of_engine
+from tfdpnorm.independence.verification.broadcast import (
+    computed_alike,
+    is_broadcast,
+    operations_until,
+)
+from tfdpnorm.independence.verification.outputs import (
+    Claim,
+    check_specs,
+    forward_verdicts,
+    traced_function,
+    verdicts_of,
+)
+from tfdpnorm.independence.verification.verdicts import FREE
+
+# Free, or without tensors.
+_NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
+_NOT_LOOKED_INTO += (types.BuiltinFunctionType, types.ModuleType, tf.DType, tf.TensorShape)
+
+
+class Traced(NamedTuple):
+    """A tensor of the traced pass that a claim is made of.
+
+    Attributes:
+        what: What it is, in words.
+        tensor: The tensor.
+        per_example: How many entries of its first axis belong to one example.
+        gradient: Number of the gradient by it, among all that are claimed of; None for others.
+        tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
+    """
+
+    what: str
+    tensor: tf.Tensor
+    per_example: int
+    gradient: int | None = None
+    tap: object = None
+
+
+def prove_training(model, loss, x, y, *, make_forward=None, **options):
+    """Proves per-example independence of a model's training by book-keeping.
+
+    Args:
+        model: A built Keras model.
+        loss: Name of a Keras loss, a `keras.losses.Loss`, or a function of (y, predictions) that
+            gives one value for each row, or several that are averaged.
+        x: Structure of `tf.TensorSpec` [P, ...] of known shapes, as the model is trained with.
+        y: Structure of `tf.TensorSpec` [P, ...].
+        make_forward: Function of (x, mask) that gives the function from x to the predictions in
+            training; None for a call of the model. It is run in the graph that is traced, before
+            any layer is watched: the place for a public pass. What it captures is taken for public.
+        **options: As in `prove_book_keeping`. With `rows_per_example`, x has so many rows for each
+            example.
+
+    Returns:
+        See `prove_book_keeping`.
+    """
+    unreduced = _unreduced(loss)
+
+    def make_loss_fn(x, mask):
+        forward = None if make_forward is None else make_forward(x, mask)
+
+        def loss_fn(x, y, sample_weight):
+            predictions = model(x, training=True) if forward is None else forward(x)
+            losses = unreduced(y, predictions)
+            if losses.shape.rank != 1:
+                losses = tf.reduce_mean(losses, axis=list(range(1, losses.shape.rank)))
+            return losses * tf.cast(sample_weight, losses.dtype), predictions
+
+        return loss_fn
+
+    return prove_book_keeping(model, make_loss_fn, x, y, **options)
+
+
+def prove_book_keeping(
+    model,
+    make_loss_fn,
+    x,
+    y,
+    *,
+    variables=None,
+    rows_per_example=1,
+    loss_scale=1.0,
+):
+    """Proves that the tensors that book-keeping works with keep the examples apart.
+
+    A layer whose output reads no example and is broadcast to all, as that of an embedding of
+    positions is, is given to the engine as such (see `tfdpnorm.gradients.book_keeping`).
+
+    Args:
+        model: The Keras model.
+        make_loss_fn: Function from (x, mask) to the loss_fn of `tfdpnorm.gradients.book_keeping`.
+            It is run in the graph that is traced, so that what it computes is part of the proof.
+        x: Structure of `tf.TensorSpec` [P, ...] of known shapes: what the loss_fn takes.
+        y: As `x`.
+        variables: The variables to differentiate by; None for all that are trainable.
+        rows_per_example: How many consecutive rows the loss_fn runs the model on for each row.
+        loss_scale: What the losses are multiplied by before the backward pass.
+
+    Returns:
+        `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
+        and of what the rule remembered. A z that no example changes has to have a gradient of
+        rows: such are the copies of a weight, one for each row, that a rule makes. Otherwise its
+        layer reads no example, as one of positions, and no row is the gradient of one.
+
+    Raises:
+        ValueError: for specs of other or unknown shapes, and as `tfdpnorm.gradients.book_keeping`.
+    """
+    examples = tf.nest.flatten(x)[0].shape[0]
+    check_specs((x, y), examples)
+    vector = tf.TensorSpec([examples], tf.float32)
+    variables = model.trainable_variables if variables is None else variables
+    clipping = Clipping(1.0, loss_scale=loss_scale)
+
+    def traced(broadcast, observe):
+        def clipped_sum(x, y, sample_weight, mask):
+            return book_keeping(
+                model,
+                make_loss_fn(x, mask),
+                (x, y, sample_weight, mask),
+                variables,
+                clipping,
+                rows_per_example=rows_per_example,
+                broadcast=broadcast,
+                observe=observe,
+            )
+
+        return traced_function(clipped_sum, (x, y, vector, vector))
+
+    return prove_traced(traced, examples)[0]
+
+
+def prove_traced(trace, examples, public=()):
+    """Proves a pass of book-keeping; traces it once more if layers turn out to read no example.
+
+    Args:
+        trace: Function of `(broadcast, observe)` that traces the pass, as a function of (x, y,
+            sample_weight, mask), each [P, ...], and returns the `ConcreteFunction`.
+        examples: P.
+        public: See `verdicts_of`.
+
+    Returns:
+        Triple of the `Proof` of the last trace, that trace, and the tuple of layers that it gives a
+        copy of their output to each example for.
+
+    Raises:
+        ValueError: as `tfdpnorm.gradients.book_keeping`.
+    """
+    broadcast, first = (), None
+    while True:
+        kept = []
+        try:
+            function = trace(broadcast, kept.append)
+        except ValueError:
+            # Layers on other rows than those of the examples are refused, even if all examples
+            # read the same of them.
+            found = _broadcast_of_other_rows(kept[0], examples) if len(kept) == 1 else ()
+            if not found:
+                raise
+        else:
+            proof = prove_pass(function.graph, kept[1], examples, public)
+            found = tuple(layer for layer in proof.broadcast_layers if layer not in broadcast)
+            if not found:
+                _check_computed_alike(first or kept[0], kept[0], broadcast)
+                return replace(proof, broadcast_layers=broadcast), function, broadcast
+        first = first or kept[0]
+        broadcast += found
+
+
+def _check_computed_alike(first, last, broadcast):
+    if not computed_alike(first, last, broadcast):
+        names = [layer.name for layer in broadcast]
+        raise refusal_of_engine(
+            f"Expected a model that does the same with one output of {names} for all examples as "
+            "with a copy for each, got one that takes numbers from its shape",
+            'Take them from elsewhere, or use engine="per_example".',
+        )
+
+
+def prove_pass(graph, kept, examples, public=()):
+    """Proves per-example independence of a traced pass of book-keeping.
+
+    Args:
+        graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].
+        kept: The `tfdpnorm.gradients.BookKept` of the pass.
+        examples: P.
+        public: See `verdicts_of`.
+
+    Returns:
+        See `prove_book_keeping`.
+    """
+    seen = _claimed(kept)
+    tensors = [t.tensor for t in seen]
+    found = verdicts_of(graph, examples, tensors, public)
+    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, found.verdicts, strict=True)]
+    for i, each in enumerate(seen):
+        if each.gradient is not None and not claims[each.gradient].holds:
+            claims[i] = replace(claims[i], may_be_free=False)
+    claims[0] = replace(claims[0], may_be_free=False)
+    pairs = zip(seen, claims, strict=True)
+    watched = [(t.tap, t.tensor, c.reads_no_example) for t, c in pairs if t.tap]
+    layers = _broadcast_layers(watched, kept.losses, examples)
+    return found.proof(claims, layers)
+
+
+def _broadcast_of_other_rows(kept, examples):
+    """As `_broadcast_layers`, after the forward pass in a graph that did not come to its end."""
+    watched = [(tap, z) for tap in kept.calls for z in tap.watched]
+    verdicts = forward_verdicts(kept.losses.graph, examples, [z for _, z in watched])
+    watched = [
+        (tap, z, verdict == FREE and z.shape[0] != examples * tap.rows_per_example)
+        for (tap, z), verdict in zip(watched, verdicts, strict=True)
+    ]
+    found = _broadcast_layers(watched, kept.losses, examples)
+    return found if all(tap.layer in found for tap, _, wrong in watched if wrong) else ()
+
+
+def _broadcast_layers(watched, losses, examples):
+    """The layers that read no example in any call, and whose output is broadcast to all.
+
+    Args:
+        watched: List of triples: a `Tap`, what it watched, and whether that reads no example.
+        losses: What the forward pass ends with.
+        examples: P.
+    """
+    found, others = {}, set()
+    forward = operations_until(losses)
+    for tap, z, reads_no_example in watched:
+        if reads_no_example and is_broadcast(z, examples * tap.rows_per_example, forward):
+            found[id(tap.layer)] = tap.layer
+        else:
+            others.add(id(tap.layer))
+    return tuple(layer for key, layer in found.items() if key not in others)
+
+
+def _claimed(kept):
+    """What claims are made of, a list of `Traced`, after a pass of book-keeping."""
+    gradients = iter(kept.gradients)
+    found = [Traced("the losses", kept.losses, 1)]
+    for tap in kept.calls:
+        layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
+        rows = tap.rows_per_example
+        reached = False
+        for z in tap.watched:
+            b = next(gradients)
+            if b is None:
+                continue  # what this call gives here does not reach the loss
+            reached = True
+            found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1, tap))
+            found.append(Traced(f"the gradient by what {layer} gives", b, rows))
+        if reached:
+            what = f"what the rule of {layer} remembers"
+            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
+    return found
+
+
+def remembered_tensors(remembered):
+    """Returns the tensors in what a rule remembered: in structures and in the fields of objects.
+
+    Not in layers and variables, which are free; and not in what a function closes over: the rule of
+    layers without a rule remembers the layer's own `call`, and runs it on one row at a time.
+    """
+    found, waiting, visited = [], [remembered], []
+    while waiting:
+        value = waiting.pop()
+        if any(value is other for other in visited):
+            continue
+        visited.append(value)
+        if isinstance(value, tf.Tensor):
+            found.append(value)
+        elif isinstance(value, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+            waiting += tf.nest.flatten(value, expand_composites=True)
+        elif isinstance(value, list | tuple | set):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif not isinstance(value, _NOT_LOOKED_INTO) and hasattr(value, "__dict__"):
+            waiting += vars(value).values()
+    return found
+
+
+def _unreduced(loss):
+    """The function `(y, predictions) -> values` of a loss, without its reduction."""
+    loss = keras.losses.get(loss)
+    return loss.call if isinstance(loss, keras.losses.Loss) else loss

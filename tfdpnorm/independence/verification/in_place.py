@@ -1,0 +1,36 @@
+"""Operations that write into the memory of their input, as within `tf.nn.ctc_loss`.
+
+Lemma. A verdict is on the value that an operation gives. Where another operation writes into that
+memory, whoever reads it later gets something else: nothing is known of any tensor of the graph. If
+no operation of it writes state either, its state is what it was before.
+"""
+
+from tfdpnorm.independence.verification.verdicts import Mixed
+from tfdpnorm.independence.verification.walk import may_change_state
+from tfdpnorm.keras_compat.functions import NoGraph, leaf_operations
+
+_IN_PLACE = ("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate")
+# Reading a variable, drawing, and making a tensor have or move state, too, but keep no tensor.
+_KEEPS_NONE = ("Empty", "Assert", "Random", "Rng", "Stateful", "Multinomial", "TruncatedNormal")
+_WHY = "writes in place, into memory that other operations may read"
+
+
+def in_place(graph):
+    """Finds operations that write into the memory of their input.
+
+    Args:
+        graph: A `FuncGraph`.
+
+    Returns:
+        Pair: the `Mixed` of the first one, or None; and whether state of the graph may keep a
+        tensor that was written so.
+    """
+    try:
+        leaves = [leaf.op for leaf in leaf_operations(graph.get_operations())]
+    except NoGraph:
+        return None, False  # which the walk finds as well
+    found = next((op for op in leaves if op.type in _IN_PLACE), None)
+    if found is None:
+        return None, False
+    keeps = any(may_change_state(op) and not op.type.startswith(_KEEPS_NONE) for op in leaves)
+    return Mixed(found.name, found.type, found.name.rpartition("/")[0], _WHY), keeps

@@ -1,0 +1,171 @@
+"""Operations over whole axes: sums, maxima, softmax, sorting, running sums, shifts.
+
+Lemma. They compute from all entries along some axes, for each place on the others by itself. If the
+axis of the examples is not among these, an entry of example i reads entries of example i only, and
+of what else lies on that axis, such as the lengths of sequences.
+"""
+
+import numpy as np
+
+from tfdpnorm.independence.verification.registry import rule
+
+
+def over_axes(node, axes, keeps):
+    """The verdict on an operation over whole axes of its first input.
+
+    Args:
+        node: `Node`.
+        axes: Collection of axes, negative ones allowed; None for unknown ones.
+        keeps: Whether the result has them as well.
+    """
+    rows, rank = node.of_rows(0), node.rank(0)
+    if rows is None:
+        return node.mixed("depends on examples by its axes or sizes")
+    if axes is None or rank is None:
+        return node.mixed("works along axes that are not known")
+    axes = {int(a) % rank for a in np.reshape(axes, [-1])} if rank else set()
+    if rows.axis in axes:
+        # What asks something of all examples may only choose between two ways to the same result.
+        verdict = node.mixed if node.op.type in ("All", "Any") else node.meeting
+        return verdict("works along the axis of the examples")
+    return rows if keeps else rows.at(rows.axis - sum(a < rows.axis for a in axes))
+
+
+@rule("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
+def _reduction(node):
+    return over_axes(node, node.constant(1), node.attr("keep_dims"))
+
+
+@rule("ArgMax", "ArgMin")
+def _arg(node):
+    return over_axes(node, node.constant(1), False)
+
+
+@rule("Softmax", "LogSoftmax")
+def _softmax(node):
+    return over_axes(node, [-1], True)
+
+
+@rule("Cumsum", "Cumprod", "CumulativeLogsumexp", "ReverseV2")
+def _along(node):
+    return over_axes(node, node.constant(1), True)
+
+
+@rule("Roll")
+def _roll(node):
+    return over_axes(node, node.constant(2), True)
+
+
+@rule("TopK", "TopKV2", "NthElement")
+def _top(node):
+    return over_axes(node, [-1], node.op.type != "NthElement")
+
+
+@rule("LRN")
+def _local(node):
+    return over_axes(node, [-1], True)
+
+
+@rule("LRNGrad")
+def _local_gradient(node):
+    return _all_along(node, [-1])
+
+
+@rule("FFT", "IFFT")
+def _fft(node):
+    return over_axes(node, [-1], True)
+
+
+@rule("FFT2D", "IFFT2D")
+def _fft_2d(node):
+    return over_axes(node, [-1, -2], True)
+
+
+@rule("FFT3D", "IFFT3D")
+def _fft_3d(node):
+    return over_axes(node, [-1, -2, -3], True)
+
+
+@rule("RFFT", "IRFFT")
+def _real_fft(node):
+    return over_axes(node, [-1], True)
+
+
+@rule("RFFT2D", "IRFFT2D")
+def _real_fft_2d(node):
+    return over_axes(node, [-1, -2], True)
+
+
+@rule(
+    "Cholesky",
+    "LogMatrixDeterminant",
+    "MatrixDeterminant",
+    "MatrixInverse",
+    "Qr",
+    "SelfAdjointEigV2",
+    "Svd",
+    "MatrixBandPart",
+    "MatrixDiagPart",
+    "MatrixDiagPartV2",
+    "MatrixDiagPartV3",
+)
+def _matrix(node):
+    """Matrices on the last two axes; those on all axes before are a batch."""
+    return over_axes(node, [-1, -2], True)
+
+
+@rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
+def _diagonal(node):
+    # Several diagonals are on the last axis but one.
+    single = node.op.type == "MatrixDiag" or _single(node.constant(1))
+    return over_axes(node, [-1] if single else [-1, -2], True)
+
+
+def _single(k):
+    return k is not None and np.size(k) == 1
+
+
+@rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def _set_diagonal(node):
+    rank = node.rank(0)
+    if rank is None or any(v.axis >= rank - 2 for _, v in node.rows):
+        return node.meeting("puts examples on a diagonal")
+    return _same(node, (0, 1))
+
+
+@rule("MatrixTriangularSolve", "MatrixSolve")
+def _solve(node):
+    rank = node.rank(0)
+    if rank is None or rank != node.rank(1) or any(v.axis >= rank - 2 for _, v in node.rows):
+        return node.meeting("solves for several examples at once")
+    return _same(node, (0, 1))
+
+
+@rule("ReverseSequence")
+def _reverse_sequence(node):
+    """Reverses, for each entry along one axis, a part of its own length along another."""
+    along, batch = node.attr("seq_dim"), node.attr("batch_dim")
+    x, lengths = node.verdicts
+    rows = [v for _, v in node.rows]
+    axis = batch if x not in rows else x.axis
+    if axis == along or (lengths in rows and axis != batch):
+        return node.meeting("works along the axis of the examples")
+    if len({v.at(0) for v in rows}) > 1:
+        return node.mixed("rows of several kinds meet")
+    return rows[0].at(axis)
+
+
+def _all_along(node, axes):
+    rank = node.rank(0)
+    if rank is None or any(v.axis in {a % rank for a in axes} for _, v in node.rows):
+        return node.meeting("works along the axis of the examples")
+    return _same(node, range(len(node.verdicts)))
+
+
+def _same(node, inputs):
+    """The one kind of rows of these inputs, on the same axis; the others have to be free."""
+    found = {v for _, v in node.rows}
+    others = [i for i in range(len(node.verdicts)) if i not in inputs]
+    if len(found) != 1 or not node.all_free(others):
+        return node.mixed("rows of several kinds meet")
+    return found.pop()

@@ -1,0 +1,387 @@
+"""One update, top to bottom: from a batch in its slots to the step of the optimizer.
+
+    batch [K, P, ...]           the drawn examples in random slots, the other slots are padding
+    -> public pass              moments of the public rows, for the layers that take them
+    -> forward pass, taps       one physical batch [P, ...] at a time; engine and verification
+    -> norms, clipped sum       each example's gradient is clipped; summed over physical batches
+    -> running averages         their sums join the vector, within the same sensitivity
+    -> noise on the grid        once, on the whole vector
+    -> factors undone           what the clip weighed parts of the vector by
+    -> pull-back                the gradient through the public statistics, from noisy numbers
+    -> expected batch size      a public divisor
+    -> regularisers, optimizer  functions of weights and noisy gradients
+
+All that leaves an update is in one `Outputs`. A ledger that has the update written down before this
+runs is `tfdpnorm.training.step.ledger_entries`'s part.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfdpnorm.gradients import ClippedSum
+from tfdpnorm.independence import check_no_added_losses
+from tfdpnorm.keras_compat.graphs import operation_count, tensors_since
+from tfdpnorm.keras_compat.models import layer_numbers, weights_are_in_the_graph_of_layers
+from tfdpnorm.layers import PublicStatistics, pull_back
+from tfdpnorm.training.step.noised_statistics import NoisedStatistics
+from tfdpnorm.training.step.physical import PhysicalBatches
+from tfdpnorm.training.step.regularization import (
+    added_gradients,
+    regularization_gradients,
+    regularization_loss,
+)
+from tfdpnorm.training.step.shown import Shown
+from tfdpnorm.training.step.shrinkage import shrunk
+
+
+class ClippedBatch(NamedTuple):
+    """What an update is about to release of a batch. **Not private yet.**
+
+    Attributes:
+        total: `ClippedSum` by the measured variables, with losses and predictions.
+        sums: List of tensors that are noised together.
+        sensitivity: How far adding or removing one example can move `sums`, taken as one vector,
+            in the L2 norm, unless the guarantee is void: C, and what rounding adds.
+        measured: What they are by: the trained variables, those that only the pull-back reads, and
+            running averages.
+        weights: What each sum was multiplied by for the clip, or None.
+        tape: Tape of the public pass.
+        statistics: `PublicStatistics` of the public pass, or None.
+        unreached: List of the measured variables that the loss does not depend on: their sums are
+            zero for any batch.
+    """
+
+    total: ClippedSum
+    sums: list
+    sensitivity: float
+    measured: list
+    weights: list | None
+    tape: tf.GradientTape
+    statistics: PublicStatistics | None
+    unreached: list = ()
+
+
+class Outputs(NamedTuple):
+    """All that leaves an update, besides running averages, which are moved by noisy sums.
+
+    Attributes:
+        gradients: For the optimizer: **noisy**, plus what the regularisers add. List of tensors
+            like the trained variables; None for one that the loss does not depend on.
+        losses: [K * P], **not private**: for metrics only.
+        predictions: `Shown` of [K * P, ...], **not private**: for metrics only.
+        nonfinite: Number of gradients that were not finite, **not private**: for metrics only.
+        penalty: What the regularisers add to the loss; a function of the weights.
+    """
+
+    gradients: list
+    losses: tf.Tensor
+    predictions: Shown
+    nonfinite: tf.Tensor
+    penalty: tf.Tensor
+
+
+class Update:
+    """Makes the updates of a model that is trained privately.
+
+    Args:
+        model: The Keras model that is trained.
+        streams: `tfdpnorm.training.step.streams.Streams` of the model.
+        views: `tfdpnorm.training.step.views.Views`.
+        plan: `tfdpnorm.privacy.PrivacyPlan`.
+        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse`.
+        clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
+        sum_rounding: What rounding can add to the sensitivity, relative to it (see
+            `tfdpnorm.gradients.rounded_sums`).
+
+    Attributes:
+        engine: The `EngineInUse`.
+        clipping: The `Clipping`.
+        views: The `Views`.
+    """
+
+    def __init__(self, model, streams, views, plan, *, engine, clipping, sum_rounding):
+        self.engine = engine
+        self.clipping = clipping
+        self._sum_rounding = sum_rounding
+        self._model = model
+        self._streams = streams
+        self.views = views
+        self._plan = plan
+        self._noised_statistics = NoisedStatistics(model, plan)
+        self._loss = None
+        self._optimizer = None
+        self._physical = None
+
+    def compile(self, optimizer, loss, conclude):
+        """Sets what the updates are for.
+
+        Args:
+            optimizer: The optimizer.
+            loss: `PerExampleLoss`, or a function (y, predictions) -> [rows].
+            conclude: The hook of the verification, see `PhysicalBatches`.
+
+        Raises:
+            ValueError: for an optimizer that the engine cannot work for.
+        """
+        self._loss, self._optimizer = loss, optimizer
+        self._engine_sum()  # which may refuse the optimizer
+        self._physical = PhysicalBatches(conclude)
+
+    def __call__(self, lot, noise):
+        """Makes an update, and returns its `Outputs`.
+
+        Args:
+            lot: `tfdpnorm.data.Lot` of [K, P, ...], announced in the ledger.
+            noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
+        """
+        trained = self._model.trainable_variables
+        # Weight regularisers depend on no example: their gradient is added after the noise.
+        regularization = regularization_gradients(self._model, trained)
+        penalty = regularization_loss(self._model)
+        number = noise.next_number()
+        clipped = self.clipped(lot)
+        gradients = self.private(clipped, noise, number)
+        if regularization is not None:
+            gradients = added_gradients(gradients, regularization)
+        self._optimizer.apply_gradients(
+            (None if g is None else tf.cast(g, v.dtype), v)
+            for g, v in zip(gradients, trained, strict=True)
+        )
+        total = clipped.total
+        return Outputs(gradients, total.losses, total.predictions, total.nonfinite, penalty)
+
+    def clipped(self, lot):
+        """Returns the `ClippedBatch` of a batch. **Not private yet.**
+
+        Args:
+            lot: `tfdpnorm.data.Lot` of [K, P, ...].
+        """
+        trained = self._model.trainable_variables
+        measured = [*trained, *self._streams.tap_variables()]
+        clipping = self.clipping.of_variables(
+            layers=layer_numbers(self._model, measured),
+            weights=self._streams.clip_weights(measured),
+        )
+        before = operation_count()
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(trained)
+            statistics = self._streams.public_pass(training=True)
+        public = tensors_since(before)
+        unreached = []
+
+        def summed_by_engine():
+            return self._physical_sum(lot, public, statistics, measured, clipping, unreached)
+
+        physical_sum = self.engine.summed(summed_by_engine, lot.mask.shape[1])
+        total = sum_over_batch(physical_sum, lot)
+
+        def row_moments(x, y, sample_weight, mask):
+            del y, sample_weight
+            rows = self.views.as_rows(self.views(x))
+            run = lambda: self._streams.forward(rows, statistics, training=True)  # noqa: E731
+            return self._noised_statistics.row_moments(run, mask, self.views)
+
+        if self._noised_statistics.layers:
+            row_moments = self._physical.of_rows(row_moments, lot, public)
+        sums, measured, weights = self._noised_statistics.joined(
+            total.gradients, measured, clipping.weights, lot, row_moments
+        )
+        sensitivity = clipping.sensitivity * (1 + self._sum_rounding)
+        return ClippedBatch(
+            total, sums, sensitivity, measured, weights, tape, statistics, unreached
+        )
+
+    def private(self, clipped, noise, update):
+        """Returns the `private_gradients` of a `ClippedBatch`."""
+        return private_gradients(
+            clipped,
+            self._model.trainable_variables,
+            plan=self._plan,
+            noise=noise,
+            update=update,
+            pulls_back=self._streams.pulls_back,
+            shrinks=self._streams.shrinks,
+            noised_statistics=self._noised_statistics,
+        )
+
+    def _physical_sum(self, lot, public, statistics, measured, clipping, unreached):
+        """The function of a physical batch that the engine in use sums by, verified."""
+        unreached.clear()
+        engine, clipped_sum = self.engine.now, self._engine_sum()
+
+        def viewed(x, y, sample_weight, mask):
+            del y, sample_weight, mask
+            return self.views(x)
+
+        if self.views.augmentations and not engine.can_be_proved:
+            # They see the whole batch, whatever the engine does with the rows afterwards.
+            viewed = self._physical.of_rows(viewed, lot, public)
+
+        def physical_sum(rows, **options):
+            x, y, sample_weight, mask = rows
+            loss_fn = self._loss_fn(x, mask, statistics)
+            rows = (viewed(*rows), y, sample_weight, mask)
+            if engine.takes_unreached:
+                options = {**options, "unreached": unreached}
+            return clipped_sum(loss_fn, rows, measured, clipping, **options)
+
+        return self._physical.clipped_sum(
+            physical_sum,
+            lot,
+            public,
+            measured,
+            can_be_proved=engine.can_be_proved,
+            reads_rows=weights_are_in_the_graph_of_layers(self._model),
+        )
+
+    def _engine_sum(self):
+        rows_mix, count = self._streams.rows_mix, self.views.count
+        return self.engine.now.bind(self._model, self._optimizer, rows_mix, count)
+
+    def _loss_fn(self, x, mask, statistics):
+        """The engine's loss_fn for a physical batch."""
+        # In mode "lot" the rows of each physical batch share their statistics.
+        used = statistics or self._streams.lot_pass(x, mask)
+
+        def loss_fn(x, y, sample_weight):
+            predictions = self._streams.forward(
+                self.views.as_rows(x), used, training=True, mask=mask
+            )
+            check_no_added_losses(self._model)
+            of_steps = sample_weight.shape.rank > 1
+            losses, of_outputs = self._loss_parts(
+                self.views.repeated(y),
+                predictions,
+                self.views.repeated(sample_weight) if of_steps else None,
+            )
+            losses = self.views.mean(losses)
+            if not of_steps:
+                losses *= tf.cast(sample_weight, losses.dtype)
+            shown = Shown.of(predictions, of_outputs)
+            return losses, tf.nest.map_structure(self.views.mean, shown)
+
+        return loss_fn
+
+    def _loss_parts(self, y, predictions, weights):
+        """The loss of each row, and a list of it by outputs: none for a plain function."""
+        if hasattr(self._loss, "with_outputs"):
+            return self._loss.with_outputs(y, predictions, weights)
+        return self._loss(y, predictions), []
+
+
+def sum_over_batch(physical_sum, lot):
+    """Adds up the clipped sums of the physical batches of a batch.
+
+    Args:
+        physical_sum: Function from the `(x, y, sample_weight, mask)` of a physical batch to its
+            `ClippedSum`.
+        lot: `tfdpnorm.data.Lot` of [K, P, ...]; K physical batches of P rows.
+
+    Returns:
+        A `ClippedSum`, its losses and predictions of [K * P, ...].
+    """
+    count = tf.shape(lot.mask)[0]
+
+    def part_of(k):
+        return physical_sum(*tf.nest.map_structure(lambda t: t[k], tuple(lot)))
+
+    if lot.mask.shape[0] == 1:
+        return part_of(0)
+
+    def wide(gradients):
+        return [tf.cast(g, tf.float64) for g in gradients]
+
+    def written(arrays, k, part):
+        return tf.nest.map_structure(
+            lambda array, t: array.write(k, t), arrays, (part.losses, part.predictions)
+        )
+
+    like = getattr(physical_sum, "structured_outputs", None)
+    if like is not None and all(g.shape.is_fully_defined() for g in like.gradients):
+        # A function that was traced says what it gives: one call of it makes a smaller graph.
+        start, begun = 0, [tf.zeros(g.shape, tf.float64) for g in like.gradients]
+        nonfinite = tf.zeros(like.nonfinite.shape, like.nonfinite.dtype)
+    else:
+        # The first physical batch outside of the loop gives the others their shapes and dtypes.
+        like = part_of(0)
+        start, begun, nonfinite = 1, wide(like.gradients), like.nonfinite
+    arrays = tf.nest.map_structure(
+        lambda t: tf.TensorArray(t.dtype, size=count, element_shape=t.shape),
+        (like.losses, like.predictions),
+    )
+    if start:
+        arrays = written(arrays, 0, like)
+
+    def body(k, gradients, nonfinite, arrays):
+        part = part_of(k)
+        gradients = [a + b for a, b in zip(gradients, wide(part.gradients), strict=True)]
+        return k + 1, gradients, nonfinite + part.nonfinite, written(arrays, k, part)
+
+    _, gradients, nonfinite, arrays = tf.while_loop(
+        lambda k, *_: k < count,
+        body,
+        (tf.constant(start), begun, nonfinite, arrays),
+        parallel_iterations=1,  # one physical batch in memory; random layers draw in order
+    )
+    # In float64 above, so that many physical batches do not round more than one.
+    gradients = [tf.cast(g, t.dtype) for g, t in zip(gradients, like.gradients, strict=True)]
+    losses, predictions = tf.nest.map_structure(lambda array: array.concat(), arrays)
+    return ClippedSum(gradients, losses, predictions, nonfinite)
+
+
+def private_gradients(
+    clipped, trained, *, plan, noise, update, pulls_back, noised_statistics, shrinks=False
+):
+    """Noises a clipped sum and turns it into the gradients for the optimizer.
+
+    (sum + N(0, (z S)^2)) / expected_batch_size, where the sum is over all measured variables taken
+    as one vector and S is its sensitivity: C, and what rounding adds. By default the numerator is
+    rounded to a grid (`tfdpnorm.noise.grid`). What the sums were multiplied by for
+    the clip is undone after the noise.
+
+    Args:
+        clipped: `ClippedBatch`.
+        trained: The variables that the optimizer updates, the first of those that are measured.
+        plan: `tfdpnorm.privacy.PrivacyPlan`, for z and the expected batch size.
+        noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
+        update: The number of this update's noise, of `GaussianNoise.next_number`.
+        pulls_back: Whether the part of the gradient that comes through the public statistics is
+            added, from the noised numbers (`tfdpnorm.layers.pull_back`).
+        noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
+            for them.
+        shrinks: Whether the noised numbers are shrunk before they are pulled back.
+
+    Returns:
+        List of tensors like `trained`, and None for the gradient of a variable that the loss does
+        not depend on: its sum is zero for any lot, so that there is nothing to hide, and noise
+        would only spoil weights that are used elsewhere. Keras leaves them as they are, too.
+    """
+    sums, measured = clipped.sums, clipped.measured
+    sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]
+    stddev = plan.noise_multiplier * clipped.sensitivity if plan.noise_multiplier > 0 else 0.0
+    released = noise.noised(sums, stddev, update) if stddev else sums
+    if clipped.weights is not None:
+        released = [r / w for r, w in zip(released, clipped.weights, strict=True)]
+    noised_statistics.update_averages(released)
+    unreached = {v.ref() for v in clipped.unreached}
+    gradients = [
+        tf.zeros_like(g) if v.ref() in unreached else g
+        for v, g in zip(trained, released[: len(trained)], strict=True)
+    ]
+    if pulls_back:
+        weights = clipped.weights or [1.0] * len(measured)
+        read = {v.ref(): (g, w) for v, g, w in zip(measured, released, weights, strict=True)}
+
+        def gradient_of(variable):
+            gradient, weight = read[variable.ref()]
+            return shrunk(gradient, stddev / weight) if shrinks else gradient
+
+        through = pull_back(clipped.tape, clipped.statistics, gradient_of, trained)
+        gradients = [g + tf.cast(t, g.dtype) for g, t in zip(gradients, through, strict=True)]
+    elif unreached:
+        pairs = zip(trained, gradients, strict=True)
+        gradients = [None if v.ref() in unreached else g for v, g in pairs]
+    return [
+        None if g is None else g / tf.cast(plan.expected_batch_size, g.dtype) for g in gradients
+    ]
