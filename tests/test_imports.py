@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 COMPAT = "tfdpnorm.keras_compat"
 TUNING = "tfdpnorm.tuning"
-# These engines are made of tensorflow-privacy's parts, and import it in the functions that need it.
-TFP_ENGINES = [f"tfdpnorm.gradients.engines.tfp_{name}" for name in ("model", "vectorized")]
+# Two engines are made of tensorflow-privacy's parts, and import it in the functions that need it.
+TFP_ENGINES = ["tfdpnorm.gradients.engines.tfp"]
 
 
 # --- what importing loads ---

@@ -40,7 +40,7 @@ from trainers.parts import (
 
 
 def check_trainable(name, value):
-    """Refuses the strings that `tfdpnorm.convert.freeze` does not take, without TensorFlow."""
+    """Refuses the strings that `tfdpnorm.convert.backbone` does not take, without TensorFlow."""
     number = value.removeprefix("last:")
     if value not in ("all", "head") and (
         number == value or not number.isdecimal() or number == "0"

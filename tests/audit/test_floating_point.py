@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tfdpnorm.gradients.contributions.row_sums import RowSums
-from tfdpnorm.gradients.rounded_sums import rounded_sums
+from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import float32_normals, grid_width, noised_on_grid
 

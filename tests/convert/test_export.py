@@ -10,7 +10,7 @@ from tensorflow.keras import layers
 
 from tests.convert.test_convert import randomized
 from tfdpnorm.convert import convert_model, export, exported, write_card
-from tfdpnorm.convert.card import JSON, MARKDOWN
+from tfdpnorm.convert.exported import JSON, MARKDOWN
 
 
 def model_of(batch_norm):

@@ -11,7 +11,7 @@ from tensorflow.keras import layers
 
 from tfdpnorm import files
 from tfdpnorm.convert import FeatureExtractor, Pixels, features, image_features
-from tfdpnorm.convert.head import frozen_part, head_layers, trunk_of, whole_model
+from tfdpnorm.convert.backbone import frozen_part, head_layers, trunk_of, whole_model
 from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
 from tfdpnorm.privacy.marks import remember, weight_digests
 

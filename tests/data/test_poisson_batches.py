@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tfdpnorm.data import Lot, _sampling, poisson_batches
+from tfdpnorm.data import Lot, poisson, poisson_batches
 from tfdpnorm.privacy.slots import Slots
 
 Pair = collections.namedtuple("Pair", ["left", "right"])
@@ -42,8 +42,8 @@ def test_lots_have_each_example_in_a_slot_of_its_own(n, share, k, p, seed):
     )
     for update, lot in enumerate(lots(batches, 3, slots=Slots(k, p), insecure_seed=seed)):
         size = int(lot.mask.numpy().sum())
-        bits = _sampling.insecure_bits(seed, update)
-        members = _sampling.poisson_rows(n, batches.sampling_rate, bits)
+        bits = poisson.insecure_bits(seed, update)
+        members = poisson.poisson_rows(n, batches.sampling_rate, bits)
         assert rows_of(lot) == members.tolist()
         # As many physical batches as there always are, and more only where a lot does not fit.
         for tensor in lot:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdpnorm.data import _sampling, poisson_batches
+from tfdpnorm.data import poisson, poisson_batches
 from tfdpnorm.privacy.slots import Slots
 
 FALSE_ALARM = 1e-8
@@ -16,14 +16,14 @@ def secret_samples(num_examples, rate, count):
     """Inclusion matrix of `count` samples: bool [count, N]."""
     included = np.zeros((count, num_examples), dtype=bool)
     for row in included:
-        row[_sampling.poisson_rows(num_examples, rate, _sampling.secret_bits)] = True
+        row[poisson.poisson_rows(num_examples, rate, poisson.secret_bits)] = True
     return included
 
 
 def insecure_samples(num_examples, rate, count):
     included = np.zeros((count, num_examples), dtype=bool)
     for update, row in enumerate(included):
-        row[_sampling.poisson_rows(num_examples, rate, _sampling.insecure_bits(7, update))] = True
+        row[poisson.poisson_rows(num_examples, rate, poisson.insecure_bits(7, update))] = True
     return included
 
 
@@ -98,12 +98,12 @@ def test_successive_lots_are_independent(source, count):
 
 
 def test_rate_one_gives_every_row():
-    assert _sampling.poisson_rows(5, 1.0, _sampling.secret_bits).tolist() == [0, 1, 2, 3, 4]
+    assert poisson.poisson_rows(5, 1.0, poisson.secret_bits).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("rate", [1e-12, 1e-300, 5e-324])
 def test_tiny_rates_give_empty_lots(rate):
-    rows = [_sampling.poisson_rows(10, rate, _sampling.secret_bits) for _ in range(100)]
+    rows = [poisson.poisson_rows(10, rate, poisson.secret_bits) for _ in range(100)]
     assert sum(map(len, rows)) == 0
 
 
@@ -116,14 +116,14 @@ def test_tiny_rates_give_empty_lots(rate):
     ],
 )
 def test_gaps_at_the_edges_of_the_uniform(words, expected):
-    rows = _sampling.poisson_rows(6, 0.5, lambda count: np.full(count, words, dtype=np.uint64))
+    rows = poisson.poisson_rows(6, 0.5, lambda count: np.full(count, words, dtype=np.uint64))
     assert rows.tolist() == expected
 
 
 def test_rows_are_strictly_ascending_and_in_range():
     for n, rate in [(1, 0.5), (7, 0.99), (1000, 0.001), (60_000, 0.017)]:
         for _ in range(50):
-            rows = _sampling.poisson_rows(n, rate, _sampling.secret_bits)
+            rows = poisson.poisson_rows(n, rate, poisson.secret_bits)
             assert rows.dtype == np.int64
             assert (np.diff(rows) > 0).all()
             assert len(rows) == 0 or 0 <= rows[0] <= rows[-1] < n
@@ -140,7 +140,7 @@ def test_samples_longer_than_one_block_of_gaps(top):
         taken.append(count)
         return words[start : start + count]
 
-    rows = _sampling.poisson_rows(1000, 0.01, bits)
+    rows = poisson.poisson_rows(1000, 0.01, bits)
     expected, row = [], -1
     for word in words:
         row += 1 + int(np.log(((int(word) >> 11) + 1) / 2**53) / np.log1p(-0.01))

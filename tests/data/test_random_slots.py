@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from tfdpnorm.data import _sampling, poisson_batches
+from tfdpnorm.data import poisson, poisson_batches
 from tfdpnorm.privacy import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.slots import Slots
 
@@ -33,7 +33,7 @@ def random_assignments(count, slots):
     """The equally likely assignments: `random_slots` for each order of its words."""
     orders = itertools.permutations(range(slots))
     return [
-        tuple(_sampling.random_slots(count, slots, lambda _, words=words: np.array(words)))
+        tuple(poisson.random_slots(count, slots, lambda _, words=words: np.array(words)))
         for words in orders
     ]
 
@@ -145,7 +145,7 @@ def test_each_injection_is_equally_likely(count, slots):
 def test_equal_words_are_drawn_again():
     """The order that a sort gives to equal words is not random."""
     drawn = iter([[7, 7, 1], [5, 5, 5], [2**63, 3, 2**64 - 1]])
-    found = _sampling.random_slots(3, 3, lambda count: np.array(next(drawn), np.uint64))
+    found = poisson.random_slots(3, 3, lambda count: np.array(next(drawn), np.uint64))
     assert found.tolist() == [1, 0, 2] and next(drawn, None) is None
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tfdpnorm.choices import SYNTHETIC_KINDS
 from tfdpnorm.data import SyntheticRows, synthetic_rows
-from tfdpnorm.data.synthetic import rows as registry
+from tfdpnorm.data import synthetic as registry
 
 OF_TOKENS = ("tokens", "zipf")
 OF_IMAGES = ("blurred", "strokes", "ink", "fractal", "shapes", "cosine")

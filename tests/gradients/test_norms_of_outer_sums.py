@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms
-from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
-from tfdpnorm.gradients.contributions.contribution import OuterSum
+from tfdpnorm.gradients.contributions.contribution import BlockOuterSum, OuterSum
 
 ROWS = 300
 # By the product of norms, by Gram matrices over the positions, and by the matrices themselves.

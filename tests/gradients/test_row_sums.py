@@ -11,15 +11,15 @@ from tests.gradients.looped_reference import relative_error
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions import row_sums
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
-from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
-from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
-from tfdpnorm.gradients.contributions.row_sums import RowSums
-from tfdpnorm.gradients.rounded_sums import (
+from tfdpnorm.gradients.contributions.contribution import BlockOuterSum
+from tfdpnorm.gradients.contributions.row_sums import (
     LONGER,
+    RowSums,
     _additions,
     rounded_sums,
     rows_of_longer,
 )
+from tfdpnorm.gradients.rules.embedding import LookupSum
 from tfdpnorm.privacy.slots import slots_for
 
 SUMS = [RowSums(block) for block in (128, 4, None)]

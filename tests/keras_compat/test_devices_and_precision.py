@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat import devices_and_precision
+from tfdpnorm.keras_compat.models import computes_in_half
 
 X = np.linspace(-3, 3, 12).reshape(3, 4).astype(np.float32)
 
@@ -107,7 +108,7 @@ def sequential(*layers):
 def test_half_precision_is_recognised(policy):
     keras.mixed_precision.set_global_policy(policy)
     model = sequential()
-    assert devices_and_precision.computes_in_half(model) == (policy == "mixed_float16")
+    assert computes_in_half(model) == (policy == "mixed_float16")
     kernel = model.layers[-1].kernel
     assert devices_and_precision.is_cast_by_keras(kernel) == policy.startswith("mixed")
     stored = devices_and_precision.as_stored(kernel)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import NoisedBatchNormalization
-from tfdpnorm.layers.noised_batch_normalization import record_row_moments
+from tfdpnorm.layers.batch_normalization import record_row_moments
 
 CLIP = 1.5
 

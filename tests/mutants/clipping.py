@@ -203,7 +203,7 @@ MUTANTS = (
     ),
     Mutant(
         "reads-by-others-unchecked",
-        "tfdpnorm/gradients/reads.py",
+        "tfdpnorm/gradients/taps.py",
         (("if reader not in layers:", "if False:"),),
         "What another layer or the loss makes of a variable has no part in norm and sum.",
         ("tests/gradients/test_tied_weights.py",),
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "tfp-vectorized-mask-ignored",
-        "tfdpnorm/gradients/engines/tfp_vectorized.py",
+        "tfdpnorm/gradients/engines/tfp.py",
         (("kept = inside & finite", "kept = finite"),),
         "Padding rows count as examples.",
         tests_in(
@@ -288,7 +288,7 @@ MUTANTS = (
     ),
     Mutant(
         "tfp-vectorized-loss-scale-left-in",
-        "tfdpnorm/gradients/engines/tfp_vectorized.py",
+        "tfdpnorm/gradients/engines/tfp.py",
         (
             (
                 "float(clipping.l2_norm_clip) * float(loss_scale), _NO_CLIP",
@@ -303,7 +303,7 @@ MUTANTS = (
     ),
     Mutant(
         "tfp-vectorized-sum-scaled",
-        "tfdpnorm/gradients/engines/tfp_vectorized.py",
+        "tfdpnorm/gradients/engines/tfp.py",
         (("        / tf.cast(loss_scale, accumulation_dtype(v))\n", ""),),
         "Under float16 an example moves the sum by up to 1024 C.",
         tests_in(
@@ -313,7 +313,7 @@ MUTANTS = (
     ),
     Mutant(
         "tfp-model-loss-scale-left-in",
-        "tfdpnorm/gradients/engines/tfp_model.py",
+        "tfdpnorm/gradients/engines/tfp.py",
         (("factors = [weight / loss_scale for", "factors = [weight for"),),
         "Gradients reach the clip multiplied.",
         tests_in(
@@ -322,7 +322,7 @@ MUTANTS = (
     ),
     Mutant(
         "tfp-model-mask-ignored",
-        "tfdpnorm/gradients/engines/tfp_model.py",
+        "tfdpnorm/gradients/engines/tfp.py",
         (("tf.where(mask > 0, losses, tf.zeros_like(losses))", "(losses)"),),
         "Padding rows count as examples.",
         tests_in(

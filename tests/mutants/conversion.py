@@ -8,7 +8,7 @@ _FINETUNE = "tests/trainers/ours/test_finetune.py"
 MUTANTS = (
     Mutant(
         "frozen-normalisation-thaws",
-        "tfdpnorm/layers/frozen_batch_normalization.py",
+        "tfdpnorm/layers/batch_normalization.py",
         (("super().call(inputs, training=False)", "super().call(inputs, training=training)"),),
         "Statistics of the lot normalise each example, in a layer that is let pass unseen.",
         tests_in(_TESTS, "test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples")

@@ -102,8 +102,8 @@ MUTANTS = (
         _ENGINE,
         (
             (
-                "        self._may_change = may_change and engine.takes_unreached\n",
-                "        self._may_change = engine.takes_unreached\n",
+                "        self._may_change = may_change and not engine.of_tensorflow_privacy\n",
+                "        self._may_change = not engine.of_tensorflow_privacy\n",
             ),
         ),
         "A step takes several times as long, and another engine than the one that was asked for.",

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _RELEASE = "tfdpnorm/training/update.py"
 _NOISED = "tfdpnorm/training/step/noised_statistics.py"
-_LAYER = "tfdpnorm/layers/noised_batch_normalization.py"
+_LAYER = "tfdpnorm/layers/batch_normalization.py"
 
 MUTANTS = (
     Mutant(
@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     Mutant(
         "nan-moments-kept",
-        "tfdpnorm/layers/noised_batch_normalization.py",
+        "tfdpnorm/layers/batch_normalization.py",
         (("return tf.where(tf.math.is_nan(found), tf.zeros_like(found), found)", "return found"),),
         "One example turns the running averages into NaN.",
         ("tests/layers/test_noised_batch_normalization.py",),

@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutant(
         "positions-get-another-gradient",
-        "tfdpnorm/gradients/rules/broadcast_output.py",
+        "tfdpnorm/gradients/rules/broadcast.py",
         (("output_gradients=tf.reshape(row[0], shape)", "output_gradients=output"),),
         "A positions' table gets other gradients than the examples have.",
         _TESTS,

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _SCALE_NORM = "tfdpnorm/layers/scale_norm.py"
-_SUMS = "tfdpnorm/models/residual_sums.py"
+_SUMS = "tfdpnorm/models/normalization.py"
 _VIEWS = "tfdpnorm/layers/random_crop_and_flip.py"
 _PLATEAUS = "trainers/runs/plateaus.py"
 _HESSIAN = "tfdpnorm/analysis/hessian.py"
@@ -19,7 +19,7 @@ MUTANTS = (
     Mutant(
         "scale-norm-of-another-kind",
         _SUMS,
-        (('1 if norm == "layer" else groups', "groups"),),
+        (('1 if self.norm == "layer" else self._options["groups"]', 'self._options["groups"]'),),
         "A network with layer normalisation gets ScaleNorm in groups.",
         tests_in(
             "tests/models/test_residual_networks.py",

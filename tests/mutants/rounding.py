@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_BOUND = "tfdpnorm/gradients/rounded_sums.py"
+_BOUND = "tfdpnorm/gradients/contributions/row_sums.py"
 _SUMS = "tfdpnorm/gradients/contributions/row_sums.py"
 _ARITHMETIC = "tfdpnorm/gradients/contributions/arithmetic.py"
 _CLIPPING = "tfdpnorm/gradients/clipping.py"
@@ -106,14 +106,14 @@ MUTANTS = (
     ),
     Mutant(
         "standardized-sums-as-any-other",
-        "tfdpnorm/gradients/contributions/standardized_sum.py",
+        "tfdpnorm/gradients/rules/weight_standardized.py",
         (("finite, sums.of_longer())", "finite, sums)"),),
         "What is added up is longer than what is paid for.",
         _in_standardized,
     ),
     Mutant(
         "no-floor-for-what-is-taken-out",
-        "tfdpnorm/gradients/contributions/standardized_sum.py",
+        "tfdpnorm/gradients/rules/weight_standardized.py",
         (("tf.maximum(rest, whole / MOST_REMOVED)", "rest"),),
         "What is added up may be as long as it likes.",
         _in_standardized,
@@ -139,14 +139,14 @@ MUTANTS = (
     ),
     Mutant(
         "many-ids-added-up-in-float32",
-        "tfdpnorm/gradients/contributions/lookup_sum.py",
+        "tfdpnorm/gradients/rules/embedding.py",
         (("tf.cast(squares, tf.float64), rows", "squares, rows"),),
         "A text of 65,536 words with one large gradient is longer than C by 0.2 %.",
         tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
     ),
     Mutant(
         "many-blocks-added-up-in-float32",
-        "tfdpnorm/gradients/contributions/blocks.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (("return added_in_float64(squares[0]", "return tf.reduce_sum(squares[0]"),),
         "A row with many positions of its own weights is longer than C.",
         tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),

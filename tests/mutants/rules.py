@@ -2,27 +2,26 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_PLACE = "tfdpnorm/gradients/contributions"
 _RULES = "tfdpnorm/gradients/rules"
 
 MUTANTS = (
     Mutant(
         "scaled-norm-without-factors",
-        f"{_PLACE}/scaled_sum.py",
+        "tfdpnorm/gradients/rules/variational_dropout.py",
         (("b * tf.matmul(a, scale)", "b * tf.matmul(a, tf.ones_like(scale))"),),
         "An example exceeds the clip where the noise of a weight is large.",
         ("tests/gradients/rules/test_variational_dropout_rule.py",),
     ),
     Mutant(
         "scaled-overflow-taken-for-finite",
-        f"{_PLACE}/scaled_sum.py",
+        "tfdpnorm/gradients/rules/variational_dropout.py",
         (("tf.where(without < _LONGEST, norms,", "tf.where(without < np.inf, norms,"),),
         "An example makes the sum infinite before the factors of its weights make it small.",
         ("tests/gradients/rules/test_variational_dropout_rule.py",),
     ),
     Mutant(
         "tied-parts-unbounded",
-        f"{_PLACE}/scaled_sum.py",
+        "tfdpnorm/gradients/rules/variational_dropout.py",
         (("8 * unit * both, both / LONGER)", "8 * unit * both, 0.0 * both)"),),
         "Where two products cancel, a short row moves the rounding of others without limit.",
         ("tests/gradients/rules/test_variational_dropout_rule.py",),
@@ -45,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "cross-terms-dropped",
-        f"{_PLACE}/arithmetic.py",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
         (
             (
                 "tf.reduce_sum(wide[0] * wide[1], axis=[1, 2])",
@@ -57,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "gram-rounding-allowance-dropped",
-        f"{_PLACE}/arithmetic.py",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
         (
             (
                 "norms = tf.maximum(norms, 0.0) + unit * tf.add_n(bounds)",
@@ -76,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "underflow-unaccounted",
-        f"{_PLACE}/arithmetic.py",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
         (
             (
                 "return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny",
@@ -88,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "norm-not-squared",
-        f"{_PLACE}/arithmetic.py",
+        "tfdpnorm/gradients/contributions/arithmetic.py",
         (
             (
                 "squares = tf.square(tf.math.reduce_euclidean_norm(x, inner, keepdims=True))",
@@ -118,7 +117,7 @@ MUTANTS = (
     ),
     Mutant(
         "bias-mean-over-positions",
-        f"{_PLACE}/positions.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (("return tf.squeeze(tf.matmul(ones, flat), 1)", "return tf.reduce_mean(flat, 1)"),),
         "The gradient by a bias is too small by the number of positions.",
         tests_in(
@@ -128,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "outer-sum-merged-into-one",
-        f"{_PLACE}/contribution.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (
             (
                 "tf.concat([a, other_a], 1), tf.concat([b, other_b], 1)",
@@ -143,14 +142,14 @@ MUTANTS = (
     ),
     Mutant(
         "lookup-norms-one-by-one",
-        f"{_PLACE}/lookup_sum.py",
+        "tfdpnorm/gradients/rules/embedding.py",
         (("found, index = tf.unique(places)", "found, index = places, tf.range(tf.size(places))"),),
         "An id that an example has T times counts with a norm up to sqrt(T) times too small.",
         tests_in("tests/gradients/rules/test_embedding_rule.py", "test_equals_the_loop"),
     ),
     Mutant(
         "lookup-outside-counts",
-        f"{_PLACE}/lookup_sum.py",
+        "tfdpnorm/gradients/rules/embedding.py",
         (("tf.where(valid, index, -1), tf.size(found)", "index, tf.size(found)"),),
         "Ids outside of the table are added to the first vector.",
         tests_in(
@@ -160,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "group-norm-offset-sign",
-        f"{_PLACE}/group_normalized.py",
+        "tfdpnorm/gradients/rules/normalization.py",
         (("- centred * by_centred - offset", "- centred * by_centred + offset"),),
         "Gradients before a group normalisation are wrong.",
         tests_in(
@@ -170,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "group-norm-gamma-on-another-scale",
-        f"{_PLACE}/group_normalized.py",
+        "tfdpnorm/gradients/rules/normalization.py",
         (("return self._rsqrt * s2, s1", "return s2, s1"),),
         "An example's gradient by gamma is clipped at another norm than it has.",
         tests_in(
@@ -214,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "blocks-mixed-by-views",
-        f"{_PLACE}/blocks.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (("split = tf.transpose(split, [0, 2, 1, 3, 4])", "split = split + 0"),),
         "The gradients of several views of an example are added up in the wrong blocks.",
         (
@@ -224,7 +223,7 @@ MUTANTS = (
     ),
     Mutant(
         "convolution-calls-norm-of-first",
-        f"{_PLACE}/convolution_sum.py",
+        "tfdpnorm/gradients/contributions/convolution_sum.py",
         (
             ("if len(self._calls) > 1 or self._rows", "if self._rows"),
             (
@@ -246,7 +245,7 @@ MUTANTS = (
     ),
     Mutant(
         "standardization-not-pulled-back",
-        f"{_PLACE}/standardized_sum.py",
+        "tfdpnorm/gradients/rules/weight_standardized.py",
         (
             (
                 "tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * unit",
@@ -322,7 +321,7 @@ MUTANTS = (
     ),
     Mutant(
         "block-norms-without-last-block",
-        "tfdpnorm/gradients/contributions/blocks.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (
             (
                 "return added_in_float64(squares[0] * squares[1], axis=[1, 2])",
@@ -336,7 +335,7 @@ MUTANTS = (
     ),
     Mutant(
         "places-norm-of-some",
-        f"{_PLACE}/convolution_sum.py",
+        "tfdpnorm/gradients/contributions/convolution_sum.py",
         (
             (
                 "                self._measures(tf.reshape(p",
@@ -348,7 +347,7 @@ MUTANTS = (
     ),
     Mutant(
         "places-added-up-without-rounding-up",
-        f"{_PLACE}/convolution_sum.py",
+        "tfdpnorm/gradients/contributions/convolution_sum.py",
         (
             (
                 "measures * (1 + len(parts) * np.finfo(measures.dtype.as_numpy_dtype).eps)",
@@ -363,7 +362,7 @@ MUTANTS = (
     ),
     Mutant(
         "places-rounded-after-the-norm",
-        f"{_PLACE}/convolution_sum.py",
+        "tfdpnorm/gradients/contributions/convolution_sum.py",
         (
             (
                 "return widened(tf.matmul(pixels, b, transpose_a=True))",
@@ -383,7 +382,7 @@ MUTANTS = (
     ),
     Mutant(
         "gram-of-patches-without-strides",
-        "tfdpnorm/gradients/contributions/patches.py",
+        "tfdpnorm/gradients/contributions/window.py",
         (
             (
                 "found.setdefault(place * dilation % stride, [])",
@@ -395,7 +394,7 @@ MUTANTS = (
     ),
     Mutant(
         "depthwise-rows-mixed",
-        "tfdpnorm/gradients/contributions/depthwise.py",
+        "tfdpnorm/gradients/rules/convolutions.py",
         (
             (
                 "[*window.kernel_size, rows, channels, multiplier])",
@@ -414,7 +413,7 @@ MUTANTS = (
     ),
     Mutant(
         "depthwise-places-are-rows",
-        "tfdpnorm/gradients/contributions/depthwise.py",
+        "tfdpnorm/gradients/rules/convolutions.py",
         (("tf.stack(gradients, axis=1)", "tf.stack(gradients, axis=0)"),),
         "An example gets the gradients of other examples, a place of the kernel each.",
         tests_in(
@@ -424,7 +423,7 @@ MUTANTS = (
     ),
     Mutant(
         "attention-shares-its-scale",
-        "tfdpnorm/gradients/rules/attention.py",
+        "tfdpnorm/gradients/rules/broadcast.py",
         (
             (
                 "Instantiated(tf.reshape(b, [",
@@ -436,21 +435,21 @@ MUTANTS = (
     ),
     Mutant(
         "block-norm-loses-squares",
-        f"{_PLACE}/blocks.py",
+        "tfdpnorm/gradients/contributions/contribution.py",
         (("sum_of_squares(x, axis=[-1]) for x", "tf.reduce_sum(tf.square(x), -1) for x"),),
         "A row with inputs below 1e-19 has norm 0, and moves the sum by thousands of C.",
         ("tests/gradients/test_norms_of_outer_sums.py",),
     ),
     Mutant(
         "all-calls-by-the-first-window",
-        f"{_PLACE}/convolution_sum.py",
+        "tfdpnorm/gradients/contributions/convolution_sum.py",
         ((" or other._window != self._window:", ":"),),
         "Convolutions that share a kernel get the gradient of another dilation.",
         ("tests/gradients/test_tied_weights.py",),
     ),
     Mutant(
         "removed-by-another-rounding",
-        f"{_PLACE}/standardized_sum.py",
+        "tfdpnorm/gradients/rules/weight_standardized.py",
         (
             (
                 "self._removed(along_ones, along_unit), 0.0)",
@@ -493,7 +492,7 @@ MUTANTS = (
     ),
     Mutant(
         "stopped-by-a-rule",
-        "tfdpnorm/gradients/reads.py",
+        "tfdpnorm/gradients/taps.py",
         (("cut=tap.rule.runs_own_call", "cut=True"),),
         "A gradient by the inputs of an LSTM lacks what it owes to the recurrent kernel.",
         ("tests/gradients/test_reads.py",),

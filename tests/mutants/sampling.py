@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_SAMPLING = "tfdpnorm/data/_sampling.py"
+_SAMPLING = "tfdpnorm/data/poisson.py"
 _POISSON = "tfdpnorm/data/poisson.py"
 _SLOTS = "tests/data/test_random_slots.py"
 _in_slots = tests_in("tests/privacy/test_slots.py", "test_slots_suffice_and_are_the_fewest")
@@ -95,8 +95,8 @@ MUTANTS = (
         _POISSON,
         (
             (
-                "rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)",
-                "rows = _sampling.poisson_rows(num_examples, sampling_rate, bits)[: slots.rows]",
+                "rows = poisson_rows(num_examples, sampling_rate, bits)",
+                "rows = poisson_rows(num_examples, sampling_rate, bits)[: slots.rows]",
             ),
         ),
         "The last examples are drawn less often, by who else is in the lot.",
@@ -109,7 +109,7 @@ MUTANTS = (
         _POISSON,
         (
             (
-                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
+                "placed[random_slots(len(rows), len(placed), bits)] = rows",
                 "placed[: len(rows)] = rows",
             ),
         ),
@@ -125,8 +125,8 @@ MUTANTS = (
         _POISSON,
         (
             (
-                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
-                "placed[np.sort(_sampling.random_slots(len(rows), len(placed), bits))] = rows",
+                "placed[random_slots(len(rows), len(placed), bits)] = rows",
+                "placed[np.sort(random_slots(len(rows), len(placed), bits))] = rows",
             ),
         ),
         "An example's slot tells how many before it were drawn.",
@@ -158,7 +158,7 @@ MUTANTS = (
         _POISSON,
         (
             (
-                "placed[_sampling.random_slots(len(rows), len(placed), bits)] = rows",
+                "placed[random_slots(len(rows), len(placed), bits)] = rows",
                 "kept = np.random.default_rng(1).permutation(len(placed))\n"
                 "            placed[kept[rows % len(placed)]] = rows",
             ),

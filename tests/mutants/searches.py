@@ -5,8 +5,8 @@ from tests.mutants.mutant import Mutant, tests_in
 _SEARCH = "tfdpnorm/privacy/search.py"
 _FOLDER = "tfdpnorm/tuning/folder.py"
 _TUNER = "tfdpnorm/tuning/private_tuner.py"
-_RANDOM = "tfdpnorm/tuning/random_search.py"
-_COMPOSED = "tfdpnorm/tuning/composed_search.py"
+_RANDOM = "tfdpnorm/tuning/searches.py"
+_COMPOSED = "tfdpnorm/tuning/searches.py"
 _PRIVACY_TESTS = ("tests/privacy/test_search.py",)
 _TUNER_TESTS = "tests/tuning/test_private_random_search.py"
 _KILLED_TESTS = "tests/tuning/test_killed_search.py"
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     Mutant(
         "settings-without-replacement",
-        "tfdpnorm/tuning/oracles.py",
+        "tfdpnorm/tuning/trials.py",
         (
             (
                 '        return {"status": "RUNNING", "values": values}\n',
@@ -244,7 +244,7 @@ MUTANTS = (
     ),
     Mutant(
         "public-scores-of-training-rows",
-        "tfdpnorm/tuning/scores.py",
+        "tfdpnorm/tuning/trials.py",
         (('check_no_training_rows(self._x, trained, remedy="")', "del trained"),),
         "Scores without noise are of training examples, and the epsilon is said to cover them.",
         tests_in(_TUNER_TESTS, "test_public_validation_rows_that_are_training_rows_are_refused"),
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         "failed-trials-made-up-for",
-        "tfdpnorm/tuning/oracles.py",
+        "tfdpnorm/tuning/trials.py",
         (
             (
                 "if len(self.trials) >= self.folder.number_of_trials():",
@@ -273,7 +273,7 @@ MUTANTS = (
     ),
     Mutant(
         "scores-with-half-the-noise",
-        "tfdpnorm/tuning/scores.py",
+        "tfdpnorm/tuning/trials.py",
         (("noise_multiplier=noise, queries=1", "noise_multiplier=noise / 2, queries=1"),),
         "Scores have less noise than the search has planned for.",
         tests_in(_TUNER_TESTS, "test_the_winner_has_the_epsilon_of_the_search"),
@@ -396,7 +396,7 @@ MUTANTS = (
     ),
     Mutant(
         "key-for-everybody",
-        "tfdpnorm/tuning/secret_key.py",
+        "tfdpnorm/tuning/folder.py",
         (("os.O_EXCL, 0o600", "os.O_EXCL, 0o644"),),
         "Every user of the machine can tell how many trials there were.",
         tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),

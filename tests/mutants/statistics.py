@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _RELEASE = "tfdpnorm/training/update.py"
 _LOT = "tfdpnorm/training/update.py"
 _STREAMS = "tfdpnorm/training/step/streams.py"
-_MOMENTS = "tfdpnorm/layers/public_moments_layer.py"
+_MOMENTS = "tfdpnorm/layers/public_batch_normalization.py"
 _PULL_BACK = "tfdpnorm/layers/public_statistics.py"
 
 MUTANTS = (
@@ -182,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "public-mode-takes-the-rows",
-        "tfdpnorm/layers/public_moments_layer.py",
+        "tfdpnorm/layers/public_batch_normalization.py",
         (
             (
                 'if forward_pass.kind == "use":',

@@ -14,7 +14,8 @@ from tensorflow import keras
 
 from tfdpnorm import PrivacyBudget, files
 from tfdpnorm.training import PrivateValidation
-from tfdpnorm.tuning import PrivateRandomSearch, secret_key
+from tfdpnorm.tuning import PrivateRandomSearch
+from tfdpnorm.tuning import folder as search_folder
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 
 N, STEPS, NAME = 60, 6, "search"
@@ -77,10 +78,10 @@ def kill_at(point, folder, die):
         key = original(path)
         if path == folder:
             key = SECRET
-            (path / secret_key.NAME).write_text(key.hex())
+            (path / search_folder.SECRET_KEY).write_text(key.hex())
         return key
 
-    patch(secret_key, "new_key", known_secret)
+    patch(search_folder, "new_key", known_secret)
     if point in ("drawn", "ended"):
         patch(files, "write_whole", state_not_written)
     elif point == "in the ledger":
@@ -90,7 +91,7 @@ def kill_at(point, folder, die):
     elif point == "crowned":
         patch(os, "rename", winner_not_told)
     elif point == "finished":
-        patch(secret_key, "delete_key", secret_not_deleted)
+        patch(search_folder, "delete_key", secret_not_deleted)
     return replaced
 
 

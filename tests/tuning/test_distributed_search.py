@@ -13,7 +13,7 @@ import pytest
 from tests.tuning.distributed_search import TRIALS
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
 from tfdpnorm.tuning import distributed, private_tuner
-from tfdpnorm.tuning.rows import rows_of_search
+from tfdpnorm.tuning.folder import rows_of_search
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from tests.tuning.conftest import FakeHyperModel
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import PrivacyBudget, create_ledger, privacy_statement, read_ledger
 from tfdpnorm.tuning import ComposedSearch, folder
-from tfdpnorm.tuning.folder import LEDGER, SearchFolder
+from tfdpnorm.tuning.folder import LEDGER, SearchFolder, rows_digest, rows_of_search
 from tfdpnorm.tuning.private_tuner import PrivateTuner
-from tfdpnorm.tuning.rows import rows_digest, rows_of_search
 
 FOLDER = "private_search"
 COPIES = "other copies of the search"

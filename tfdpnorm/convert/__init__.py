@@ -1,18 +1,16 @@
 """Other forms of a model: an imported one made trainable, a trained one made ready to serve."""
 
-from tfdpnorm.convert.card import write_card
-from tfdpnorm.convert.convert import ConvertedModel, convert_model
+from tfdpnorm.convert.backbone import freeze
+from tfdpnorm.convert.convert import ConvertedModel, convert_model, load_model
 from tfdpnorm.convert.converters import (
     CannotConvertError,
     Replacement,
     Settings,
     register_converter,
 )
-from tfdpnorm.convert.exported import ExportedFile, export
+from tfdpnorm.convert.exported import ExportedFile, export, write_card
 from tfdpnorm.convert.features import FeatureExtractor, Pixels, image_features
 from tfdpnorm.convert.fold import fold_public_statistics
-from tfdpnorm.convert.freeze import freeze
-from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, ConvertedLayer, OutputChange
 from tfdpnorm.convert.tflite import run_tflite
 

@@ -1,5 +1,6 @@
-"""A user's Keras model, made trainable under differential privacy."""
+"""Keras models in files, by whatever Keras of version 2 wrote them."""
 
+import pathlib
 from typing import NamedTuple
 
 import numpy as np
@@ -8,17 +9,69 @@ from tensorflow import keras
 
 from tfdpnorm import arguments, files
 from tfdpnorm.choices import BATCH_NORMS
+from tfdpnorm.convert.backbone import checked_trainable, counts, freeze
 from tfdpnorm.convert.converters import CannotConvertError, Settings
 from tfdpnorm.convert.exchanges import Exchanges
-from tfdpnorm.convert.freeze import checked_trainable, counts, freeze
-from tfdpnorm.convert.load import load_model
 from tfdpnorm.convert.report import ConversionReport, output_change
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import traced
-from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
-from tfdpnorm.keras_compat.saving import check_made_by_configs
+from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.saving import revived_classes
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
+from tfdpnorm.privacy.marks import read_mark
+
+
+def load_model(model, custom_objects=None):
+    """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
+
+    A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
+    private run of this library wrote it, statements of runs that train it further name that run.
+
+    Args:
+        model: A Keras model; or the path of a `.keras` file, of an HDF5 file that holds a whole
+            model and not weights alone, or of a folder in the SavedModel format that Keras wrote.
+        custom_objects: Dict from names to the classes and functions of the file that are not
+            Keras' own and not registered.
+
+    Raises:
+        ValueError: if it is neither, or the file does not hold a Keras model.
+        FileNotFoundError: if there is no such file.
+    """
+    if isinstance(model, keras.Model):
+        return model
+    if not isinstance(model, (str, pathlib.Path)):
+        raise ValueError(
+            f"Expected a Keras model or the path of one, got {type(model).__name__}. Save other "
+            "models as .keras files first."
+        )
+    path = pathlib.Path(model)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"Expected the file of a Keras model, got {path}, which is not there."
+        )
+    try:
+        loaded = keras.models.load_model(path, compile=False, custom_objects=custom_objects)
+    except Exception as error:  # of any kind: h5py, zip and Keras have their own
+        raise ValueError(
+            f"Expected a whole Keras model in {path}, got what cannot be loaded as one "
+            f"({files.reason(error)}). Files of weights hold no model: build it, and load them "
+            "into it. Layers that are not Keras' own go into custom_objects."
+        ) from error
+    if not isinstance(loaded, keras.Model):
+        raise ValueError(
+            f"Expected a Keras model in {path}, got a SavedModel that Keras did not write. Save "
+            "the model by model.save(...)."
+        )
+    unknown = revived_classes(loaded)
+    if unknown:
+        raise ValueError(
+            f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
+            "not hold. Give them in custom_objects."
+        )
+    read_mark(path)
+    return loaded
+
 
 OPTIONS = ("batch_norm", "scale_norm", "trainable", "groups", "public_rows", "custom_objects")
 _UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
@@ -69,7 +122,7 @@ def convert_model(
             and beta.
         scale_norm: Whether `ScaleNorm` follows the residual additions found in the graph: `Add`
             layers, not the operator. Changes outputs.
-        trainable: Which layers are trained, see `tfdpnorm.convert.freeze`; None leaves that as it
+        trainable: Which layers are trained, see `tfdpnorm.convert.backbone`; None leaves that as it
             is. Batch normalisation in frozen layers stays as it is, in inference mode.
         groups: Desired number of groups, for "group" and for `ScaleNorm`.
         public_rows: [M, ...] rows that are not private; the report then says how much the outputs

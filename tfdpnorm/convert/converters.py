@@ -1,9 +1,15 @@
 """What takes the place of a layer when a model is converted: a converter for each type of layer."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 from tensorflow import keras
+
+from tfdpnorm.dtypes import at_least_float32
+from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, is_called_with_a_mask
+from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization
 
 _CONVERTERS = {}
 
@@ -86,3 +92,205 @@ def register_converter(*layer_types):
 def converter_for(layer):
     """Returns the converter for exactly this type of layer, or None."""
     return _CONVERTERS.get(type(layer))
+
+
+# --- batch normalisation ---
+
+
+@register_converter(*ALL_BATCH_NORMALIZATIONS)
+def convert_batch_normalization(layer, settings):
+    """Returns the `Replacement` of a batch normalisation, or None for one that is frozen already.
+
+    Args:
+        layer: Built; of Keras' own classes, synchronised or renormalised ones included.
+        settings: `Settings`.
+
+    Raises:
+        CannotConvertError: for normalisation over several axes, outputs that would be constant, and
+            groups of inputs with a mask.
+    """
+    if not layer.trainable:
+        return None
+    if not layer.built:
+        raise CannotConvertError("it has no weights yet: call the model on a batch first")
+    (axis, *others) = layer.axis
+    if others:
+        raise CannotConvertError(f"it normalises over several axes, {list(layer.axis)}")
+    return _CONVERSIONS[settings.batch_norm](layer, axis, settings)
+
+
+@register_converter(keras.layers.Normalization)
+def convert_normalization(layer, settings):
+    """Returns the `Replacement` of a layer that `adapt()` fitted: the same with constants."""
+    del settings
+    if layer.input_mean is not None or not layer.built or layer.invert:
+        return None
+    mean, variance = layer.adapt_mean.numpy(), layer.adapt_variance.numpy()
+    if not mean.any() and (variance == 1).all():
+        return None  # as it was made
+    new = keras.layers.Normalization(
+        axis=list(layer.axis) or None,
+        mean=mean.tolist(),
+        variance=variance.tolist(),
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )
+    return Replacement(new, carried="mean, variance, as constants that are held to be public")
+
+
+def _public(layer, axis, settings):
+    del settings
+    new = PublicBatchNormalization(
+        axis=axis,
+        epsilon=layer.epsilon,
+        center=layer.center,
+        scale=layer.scale,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )
+
+    def carry():
+        if layer.scale:
+            new.gamma.assign(layer.gamma)
+        if layer.center:
+            new.beta.assign(layer.beta)
+        # One row: how many rows averages come from is not known, and only "blend" would use it.
+        new.store_moments(layer.moving_mean, layer.moving_variance, 1)
+
+    kept = _names(layer)
+    return Replacement(new, carry, f"{kept}moving averages, as the moments until public rows come")
+
+
+def frozen(layer):
+    """Returns the `Replacement` of a built batch normalisation by its moving averages."""
+    new = FrozenBatchNormalization(
+        axis=list(layer.axis),
+        momentum=layer.momentum,
+        epsilon=layer.epsilon,
+        center=layer.center,
+        scale=layer.scale,
+        beta_regularizer=layer.beta_regularizer,
+        gamma_regularizer=layer.gamma_regularizer,
+        beta_constraint=layer.beta_constraint,
+        gamma_constraint=layer.gamma_constraint,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )
+
+    def carry():
+        new.set_weights([w.numpy() for w in _weights(layer)])
+
+    return Replacement(new, carry, f"{_names(layer)}moving averages, as constants")
+
+
+def _grouped(layer, axis, settings):
+    shape = _shape(layer)
+    channels = shape[axis]
+    groups = math.gcd(settings.groups, channels)
+    if len(shape) == 2 and groups == channels:
+        groups = _largest_divisor_below(channels)
+    _check_not_constant(channels, groups, len(shape))
+    return _by_example(layer, axis, groups, _group_normalization(layer, axis, groups))
+
+
+def _layered(layer, axis, settings):
+    del settings
+    rank = len(_shape(layer))
+    _check_not_constant(_shape(layer)[axis], 1, rank)
+    if rank > 3:
+        # All units of an example, with one gamma and beta for a channel.
+        return _by_example(layer, axis, 1, _group_normalization(layer, axis, 1))
+    # The units of a position: padding of sequences stays out of the others' moments.
+    new = keras.layers.LayerNormalization(
+        axis=axis, epsilon=layer.epsilon, name=layer.name, dtype=layer.dtype_policy
+    )
+    return _by_example(layer, axis, 1, new)
+
+
+def _group_normalization(layer, axis, groups):
+    if is_called_with_a_mask(layer):
+        raise CannotConvertError(
+            "its inputs carry a mask, which Keras' GroupNormalization does not take "
+            '(batch_norm="layer" is for sequences)'
+        )
+    # float32: under a half-precision policy Keras would take the moments of groups in that.
+    wide = at_least_float32(layer.compute_dtype).name
+    return keras.layers.GroupNormalization(
+        groups=groups, axis=axis, epsilon=layer.epsilon, name=layer.name, dtype=wide
+    )
+
+
+def _by_example(layer, axis, groups, new):
+    """The `Replacement` by a layer that takes its moments over groups of an example's channels.
+
+    With the averages mu_c and v_c of the channels of a group, an example that is like the average
+    has the group's mean m = E[mu_c] and variance V = E[v_c + mu_c^2] - m^2. With
+
+        gamma' = gamma sqrt(V + eps) / sqrt(v_c + eps)
+        beta' = beta + gamma (m - mu_c) / sqrt(v_c + eps)
+
+    the output for such an example is that of the batch normalisation.
+    """
+    del axis
+
+    def carry():
+        gamma, beta, mean, variance = (np.asarray(w, np.float64) for w in _four(layer))
+        by_group = (groups, -1)
+        of_group = mean.reshape(by_group).mean(axis=1)
+        square = (variance + mean**2).reshape(by_group).mean(axis=1)
+        members = mean.size // groups
+        group_mean = np.repeat(of_group, members)
+        group_variance = np.repeat(np.maximum(square - of_group**2, 0.0), members)
+        slope = gamma / np.sqrt(variance + layer.epsilon)
+        new.gamma.assign(slope * np.sqrt(group_variance + layer.epsilon))
+        new.beta.assign(beta + slope * (group_mean - mean))
+
+    lost = "moving averages: an example's own moments take their place"
+    return Replacement(new, carry, "gamma and beta, with the moving averages folded in", lost)
+
+
+def _check_not_constant(channels, groups, rank):
+    if rank == 2 and groups == channels:
+        raise CannotConvertError(
+            f"its {channels} units in {groups} groups would be one to a group, and the output "
+            "constant"
+        )
+
+
+def _largest_divisor_below(number):
+    return next((n for n in range(number // 2, 0, -1) if number % n == 0), number)
+
+
+def _shape(layer):
+    """The shape that a built layer takes, with None where it takes any size."""
+    rank = layer.input_spec.ndim
+    shape = [None] * rank
+    for axis, size in layer.input_spec.axes.items():
+        shape[axis % rank] = size
+    return shape
+
+
+def _weights(layer):
+    scale = [layer.gamma] if layer.scale else []
+    center = [layer.beta] if layer.center else []
+    return [*scale, *center, layer.moving_mean, layer.moving_variance]
+
+
+def _four(layer):
+    mean = layer.moving_mean.numpy()
+    gamma = layer.gamma.numpy() if layer.scale else np.ones_like(mean)
+    beta = layer.beta.numpy() if layer.center else np.zeros_like(mean)
+    return gamma, beta, mean, layer.moving_variance.numpy()
+
+
+def _names(layer):
+    names = [name for name, there in (("gamma", layer.scale), ("beta", layer.center)) if there]
+    return "".join(f"{name}, " for name in names)
+
+
+_CONVERSIONS = {
+    "public_batch": _public,
+    "frozen": lambda layer, axis, settings: frozen(layer),
+    "group": _grouped,
+    "layer": _layered,
+}

@@ -5,8 +5,7 @@ import math
 
 from tensorflow import keras
 
-from tfdpnorm.convert.batch_normalization import frozen
-from tfdpnorm.convert.converters import CannotConvertError, Replacement, converter_for
+from tfdpnorm.convert.converters import CannotConvertError, Replacement, converter_for, frozen
 from tfdpnorm.convert.report import KEPT, ConvertedLayer
 from tfdpnorm.keras_compat.exchange import (
     cloned,
@@ -22,11 +21,12 @@ from tfdpnorm.keras_compat.models import (
     direct_sublayers,
     is_always_called_in_training,
     is_made_of_layers,
+    layers_unlike_configs,
+    note_unlike_config,
     own_weights,
     residual_additions,
     sublayers,
 )
-from tfdpnorm.keras_compat.saving import layers_unlike_configs, note_unlike_config
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
 _SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"

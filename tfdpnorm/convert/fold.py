@@ -4,8 +4,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import cloned, models_within
-from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
-from tfdpnorm.keras_compat.saving import check_made_by_configs
+from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
 from tfdpnorm.layers import (
     FrozenBatchNormalization,
     PublicBatchNormalization,

@@ -30,7 +30,7 @@ def of_function(call, spec, owner, ranges=None):
         call: The function.
         spec: `tf.TensorSpec` of the tensor, with one row.
         owner: What has the function's variables.
-        ranges: As of `to_tflite`.
+        ranges: [M, ...] rows that are not private, for int8; None for float32.
     """
     function = tf.function(call, autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(

@@ -1,7 +1,7 @@
 """Private lots, public batches, and the data sets of the experiments."""
 
-from tfdpnorm.data._digit_form import as_digits
 from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
+from tfdpnorm.data.digits import as_digits
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.public import (

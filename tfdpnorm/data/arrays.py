@@ -26,7 +26,7 @@ def map_leaves(function, structure, name):
 
 
 def text_or_numeric_array(value, name):
-    """As `numeric_array`, but takes texts too: an array of `bytes` objects, UTF-8.
+    """Returns numbers as an array, and texts as one of `bytes` objects, UTF-8.
 
     Raises:
         ValueError: see `numeric_array`.

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.data import _digits, _tfds
+from tfdpnorm.data import _tfds, digits
 from tfdpnorm.data.examples import Examples
 
 
@@ -54,7 +54,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
     """Loads one split of a data set into memory, in its fixed order.
 
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
-    (see `tfdpnorm.data._digits` for the split). The other sets are read from folders prepared by
+    (see `tfdpnorm.data.digits` for the split). The other sets are read from folders prepared by
     TensorFlow Datasets, in whatever version is there. Texts are title and description, joined by
     one space; the label of cifar100 is the fine one. The test part of imagenette (160px-v2) and of
     tiny_imagenet is their validation split, whose labels are known. Imagenette's images are 160
@@ -85,9 +85,10 @@ def load_examples(name, split, data_dir=None, *, download=False):
         remedy="For a part of a split, load it and use `Examples.take`.",
     )
     if name == "digits":
-        x, y = _digits.load(split)
-        digits = tuple("0123456789")
-        return Examples(name, split, x, y, num_classes=10, is_complete=True, class_names=digits)
+        x, y = digits.load(split)
+        return Examples(
+            name, split, x, y, num_classes=10, is_complete=True, class_names=tuple("0123456789")
+        )
 
     source = _TFDS_SOURCES[name]
     folder = _tfds.prepared_folder(

@@ -96,7 +96,7 @@ class Clipping:
         Args:
             layers: A number for each variable that tells which layer owns it; read only by
                 "per_layer".
-            weights: See the attribute.
+            weights: A number > 0 for each variable, by which its part is multiplied; None for 1.
         """
         groups = tuple(layers) if self.grouping == "per_layer" else None
         weights = None if weights is None else tuple(weights)

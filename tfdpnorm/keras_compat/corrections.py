@@ -43,7 +43,7 @@ def right_converters():
 
 
 def vectorized_map(function, rows):
-    """As `tf.vectorized_map`, with `right_converters`."""
+    """Returns `tf.vectorized_map(function, rows)`, by `right_converters`."""
     with right_converters():
         return tf.vectorized_map(function, rows)
 

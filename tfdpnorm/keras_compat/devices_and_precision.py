@@ -20,8 +20,6 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python.ops import control_flow_util
 
-from tfdpnorm.keras_compat.models import sublayers
-
 
 @contextlib.contextmanager
 def silent_stderr():
@@ -138,11 +136,6 @@ def is_cast_by_keras(variable):
 def as_stored(variable):
     """Returns the variable behind `variable`, in the dtype in which it is kept."""
     return getattr(variable, "_variable", variable)
-
-
-def computes_in_half(model):
-    """Whether any layer inside `model` computes in float16."""
-    return any(layer.compute_dtype == "float16" for layer in sublayers(model))
 
 
 @contextlib.contextmanager

@@ -21,12 +21,12 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.devices_and_precision import is_cast_by_keras, made_under
 from tfdpnorm.keras_compat.models import (
+    check_made_by_configs,
     direct_sublayers,
     is_made_of_layers,
     modules_inside,
     sublayers,
 )
-from tfdpnorm.keras_compat.saving import check_made_by_configs
 
 # --- attributes and methods, for the time of a call ---
 

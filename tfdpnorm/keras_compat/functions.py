@@ -43,7 +43,7 @@ def _graph_of(op, function):
 
 
 def shaped_graph(op, name, shapes):
-    """As `function_graph`, with static shapes that inputs of given shapes have in it.
+    """Returns the `FuncGraph` of a function, with the static shapes that given inputs make in it.
 
     TensorFlow traces some functions, gradients among them, for inputs of any shape.
 

@@ -42,7 +42,7 @@ def traced(function, specs):
 def users_code_converted(function):
     """Decorator: AutoGraph leaves the function as it is, and converts code of users that it calls.
 
-    As in `traced`: that is what Keras itself has converted, such as the function of a loss.
+    That is what Keras itself has converted, such as the function of a loss.
     """
 
     @functools.wraps(function)
@@ -104,7 +104,7 @@ def read_since(count, arguments):
     """Returns the tensors, made before, that operations read since the graph had `count` of them.
 
     Args:
-        count: See `operation_count`.
+        count: A former `operation_count`.
         arguments: Structure: tensors in it are not counted. Nor are constants and variables.
     """
     if tf.executing_eagerly():

@@ -103,7 +103,7 @@ _MODULES = {
     "RandomCropAndFlip": "tfdpnorm.layers",
     "RandomPatchFeatures": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
-    "SinusoidalPositions": "tfdpnorm.models.transformer",
+    "SinusoidalPositions": "tfdpnorm.models.blocks",
     "VariationalDropoutConv2D": "tfdpnorm.layers",
     "VariationalDropoutDense": "tfdpnorm.layers",
     "WeightNoise": "tfdpnorm.layers",

@@ -72,7 +72,7 @@ def as_called(layer, inputs, context):
     Args:
         layer: The layer.
         inputs: What it is called with.
-        context: As `context_of_call` gave it then.
+        context: What `context_of_call` gave then.
     """
     calls = _base_layer_utils.call_context()
     with (
@@ -244,7 +244,7 @@ def dropout_masks(layer, inputs, h, training, gates):
         layer: SimpleRNN, LSTM or GRU.
         inputs: [rows, T, d], or [T, rows, d] for `time_major`.
         h: [rows, units], the first state.
-        training: As in the call.
+        training: Whether this is training: a bool, a tensor or None.
         gates: Number of gates of the cell.
 
     Returns:

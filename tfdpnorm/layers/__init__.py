@@ -1,11 +1,11 @@
 """Keras layers for networks that are trained under differential privacy."""
 
-from tfdpnorm.layers.frozen_batch_normalization import FrozenBatchNormalization
-from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
-from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
-from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
-from tfdpnorm.layers.public_centering import PublicCentering
-from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
+from tfdpnorm.layers.batch_normalization import FrozenBatchNormalization, NoisedBatchNormalization
+from tfdpnorm.layers.public_batch_normalization import (
+    PublicBatchNormalization,
+    PublicCentering,
+    PublicMomentsLayer,
+)
 from tfdpnorm.layers.public_statistics import (
     PublicStatistics,
     joint_pass,
@@ -16,16 +16,19 @@ from tfdpnorm.layers.public_statistics import (
 from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
 from tfdpnorm.layers.random_patch_features import RandomPatchFeatures
 from tfdpnorm.layers.scale_norm import ScaleNorm
-from tfdpnorm.layers.sparsity import prune, sparsity_report
 from tfdpnorm.layers.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConv2D,
     VariationalDropoutDense,
+    kl_to_log_uniform,
 )
-from tfdpnorm.layers.weight_noise import WeightNoise
+from tfdpnorm.layers.weight_noise import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
-from tfdpnorm.layers.with_variational_dropout import with_variational_dropout
-from tfdpnorm.layers.with_weight_noise import with_weight_noise
+from tfdpnorm.layers.with_variational_dropout import (
+    prune,
+    sparsity_report,
+    with_variational_dropout,
+)
 
 __all__ = [
     "FrozenBatchNormalization",

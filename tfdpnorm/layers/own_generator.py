@@ -34,7 +34,7 @@ def normal_numbers(generator, shape, dtype):
     """Returns numbers from N(0, 1), drawn in float32, or in float64 for that.
 
     Args:
-        generator: As `new_generator` returns it.
+        generator: `tf.random.Generator`.
         shape: Shape, or a tensor that holds one.
         dtype: Of the result.
     """

@@ -31,8 +31,10 @@ class ScaleNorm(keras.layers.Layer):
             ignore it.
         axis: The channel axis.
         epsilon: Added to the variance.
-        statistics: As in `PublicBatchNormalization`, for "public_batch".
-        statistics_gradient: As in `PublicBatchNormalization`, for "public_batch".
+        statistics: For "public_batch": whose moments normalise, one of
+            `tfdpnorm.choices.STATISTICS`.
+        statistics_gradient: For "public_batch": "full", or "stop" for no gradient through the
+            moments.
 
     Call arguments:
         inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.

@@ -1,4 +1,4 @@
-"""Dense layers and convolutions with variational dropout: noise on each weight."""
+"""The divergence of a normal posterior of a weight from the log-uniform prior."""
 
 import tensorflow as tf
 from tensorflow import keras
@@ -6,8 +6,33 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.devices_and_precision import as_stored
 from tfdpnorm.keras_compat.layers import said_or_by_default
-from tfdpnorm.layers.log_uniform_prior import kl_to_log_uniform
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
+
+# Molchanov et al. (2017), equation 14.
+_K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
+
+
+def kl_to_log_uniform(log_alpha):
+    """KL(N(phi, alpha phi^2) || p(theta) ~ 1 / |theta|) of each weight, up to one constant.
+
+    It depends on alpha alone. The prior has no integral, so that the divergence is only known up to
+    a constant; it is chosen so that the result is 0 for alpha -> infinity. The approximation is
+    within 0.01 of the integral for all alpha.
+
+    Args:
+        log_alpha: log alpha, a tensor.
+
+    Returns:
+        A tensor like `log_alpha`, >= 0.
+
+    Reference:
+        Molchanov, Ashukha, Vetrov (2017), "Variational dropout sparsifies deep neural networks",
+        equation 14; the prior of Kingma, Salimans and Welling (2015).
+    """
+    # log(1 + 1 / alpha), also where 1 / alpha has no float32.
+    low = 0.5 * tf.math.softplus(-log_alpha)
+    return _K1 * tf.math.sigmoid(-(_K2 + _K3 * log_alpha)) + low
+
 
 NOISES = ("learnt", "fixed", "public")
 ALPHA_PER = ("weight", "neuron", "layer")
@@ -250,7 +275,7 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
         was chosen without the data.
 
     Args:
-        units: As in `keras.layers.Dense`.
+        units: Size of the output.
         noise: "learnt", "fixed" or "public", see above.
         alpha_per: "weight", "neuron" (one log alpha for each unit) or "layer".
         initial_log_alpha: log alpha in the beginning. With a zeta for each weight, all zeta^2 begin
@@ -260,8 +285,8 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
         kl_weight: Factor on the divergence, >= 0.
         test_weights: "mean", or "sampled": one draw of the weights at every call outside of
             training, for all rows of the batch.
-        seed: As in `WeightNoise`.
-        **kwargs: As in `keras.layers.Dense`.
+        seed: None, or an int from 0 to 2**63 - 1 that makes the draws repeatable.
+        **kwargs: Further arguments of `keras.layers.Dense`.
 
     Call arguments:
         inputs: [rows, ..., features].
@@ -296,13 +321,13 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
 
     Args:
         filters: Number of output channels.
-        kernel_size: As in Conv2D.
-        **kwargs: As in Conv2D, and those of `VariationalDropoutDense`; `groups` other than 1 and
-            channels first are not supported. A neuron is a filter.
+        kernel_size: Height and width of the kernel: a number or a pair.
+        **kwargs: Further arguments of Conv2D, and those of `VariationalDropoutDense`; `groups`
+            other than 1 and channels first are not supported. A neuron is a filter.
 
     Call arguments:
         inputs: [rows, height, width, channels].
-        training: See `VariationalDropoutDense`.
+        training: Whether noise is drawn; by default what Keras says of the call.
 
     Raises:
         ValueError: for what is not supported, and as `VariationalDropoutDense`.

@@ -1,6 +1,7 @@
 """Layers whose weights are drawn from a normal distribution at every call."""
 
 import contextlib
+import random
 import threading
 
 import numpy as np
@@ -10,7 +11,14 @@ from tensorflow import keras
 from tfdpnorm.arguments import real, refusal
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.devices_and_precision import as_stored
-from tfdpnorm.keras_compat.exchange import replaced
+from tfdpnorm.keras_compat.exchange import (
+    cloned,
+    copy_state,
+    fresh_copy,
+    models_within,
+    replaced,
+    set_trainable_alone,
+)
 from tfdpnorm.keras_compat.layers import (
     BATCH_NORMALIZATIONS,
     call_like,
@@ -18,10 +26,10 @@ from tfdpnorm.keras_compat.layers import (
     positional_names,
     set_initial_weights,
 )
-from tfdpnorm.keras_compat.models import sublayers
-from tfdpnorm.layers.noised_batch_normalization import NoisedBatchNormalization
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
+from tfdpnorm.layers.batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
-from tfdpnorm.layers.public_moments_layer import PublicMomentsLayer
+from tfdpnorm.layers.public_batch_normalization import PublicMomentsLayer
 from tfdpnorm.layers.scale_norm import ScaleNorm
 
 NORMALIZATIONS = (
@@ -65,7 +73,7 @@ class WeightNoise(keras.layers.Wrapper):
         seed: Int from 0 to 2^63 - 1 that makes the draws of a newly built wrapper repeatable. Give
             each layer its own: of two layers with one seed the noise is the same. None takes a seed
             from Python's `random`, which `keras.utils.set_random_seed` makes repeatable.
-        **kwargs: As in `keras.layers.Layer`. dtype is the layer's own if not given.
+        **kwargs: Arguments of `keras.layers.Layer`. dtype is the layer's own if not given.
 
     Call arguments:
         As the layer's.
@@ -238,3 +246,67 @@ def checked_stddev(stddev):
         if number < 0 or not np.isfinite(np.float32(number)):
             raise refusal("stddev", expected, stddev, remedy)
     return number
+
+
+def with_weight_noise(model, stddev, seed=None):
+    """Returns a copy of a model in which every layer that has trainable weights draws them.
+
+    Each such layer, frozen or not, also in nested models, is wrapped in a `WeightNoise` of the same
+    name, so that `get_layer(name)` finds the wrapper. A layer that is called twice in one pass
+    draws twice. Normalisation layers stay as they are: gamma and beta are learnt, not drawn.
+    (Davody et al. draw the weights of a network and normalise after each trainable layer; we read
+    "weights" as those of the layers that normalisation follows.)
+
+    Args:
+        model: A functional or sequential Keras model, built. The copy has its weights, but is not
+            compiled.
+        stddev: Standard deviation of each drawn weight; 0 returns the model itself.
+        seed: None, or an int as in `WeightNoise`, from which each layer gets one of its own.
+
+    Returns:
+        A Keras model.
+
+    Raises:
+        ValueError: for subclassed models, models that are not built, that have `WeightNoise`
+            already, or in which layers share weights, and as `WeightNoise` does.
+
+    Reference:
+        Davody et al. (2020), Section 2.
+    """
+    stddev, seed = checked_stddev(stddev), checked_seed(seed)
+    if not stddev:
+        return model
+    for part in models_within(model):
+        _check_model(part)
+    seeds = None if seed is None else random.Random(seed)
+
+    def wrapped(layer):
+        if isinstance(layer, NORMALIZATIONS) or not drawn_weights(layer):
+            return None
+        own_seed = None if seeds is None else seeds.getrandbits(63)
+        return WeightNoise(fresh_copy(layer), stddev, own_seed, name=layer.name)
+
+    noisy, exchanged = cloned(model, wrapped)
+    if len(noisy.weights) != len(model.weights):
+        raise ValueError(
+            f"Expected layers with weights of their own in model {model.name!r}, got layers that "
+            "share some, which a copy would not. Wrap the layers by hand."
+        )
+    for layer, wrapper in exchanged:
+        copy_state(layer, wrapper.layer)
+        set_trainable_alone(wrapper, layer.trainable)
+    return noisy
+
+
+def _check_model(model):
+    if not isinstance(model, keras.Model) or not is_made_of_layers(model):
+        raise ValueError(
+            "Expected a functional or sequential model, got "
+            f"{type(model).__name__} {getattr(model, 'name', '')!r}. Wrap the layers of another "
+            "kind of model in WeightNoise where it makes them."
+        )
+    if not model.built:
+        raise ValueError(
+            f"Expected a built model, got {model.name!r}, which has no weights yet. Call "
+            "model.build(input_shape) first."
+        )

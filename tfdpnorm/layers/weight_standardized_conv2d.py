@@ -16,9 +16,10 @@ class WeightStandardizedConv2D(keras.layers.Conv2D):
 
     Args:
         filters: Number of output channels.
-        kernel_size: As in Conv2D.
+        kernel_size: Height and width of the kernel: a number or a pair.
         weight_epsilon: The floor under n * variance.
-        **kwargs: As in Conv2D; `groups` other than 1 and a causal padding are not supported.
+        **kwargs: Further arguments of Conv2D; `groups` other than 1 and a causal padding are not
+            supported.
 
     Call arguments:
         inputs: [rows, height, width, channels].

@@ -1,9 +1,17 @@
-"""A copy of a model whose dense layers and convolutions have variational dropout."""
+"""A copy of a model with variational dropout, and how many of its weights become superfluous."""
+
+from typing import NamedTuple
 
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import cloned, set_trainable_alone
-from tfdpnorm.layers.variational_dropout import VariationalDropoutConv2D, VariationalDropoutDense
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.layers.variational_dropout import (
+    SPARSE_LOG_ALPHA,
+    VariationalDropout,
+    VariationalDropoutConv2D,
+    VariationalDropoutDense,
+)
 
 _WITH_DROPOUT = {
     keras.layers.Dense: VariationalDropoutDense,
@@ -46,3 +54,82 @@ def with_variational_dropout(model, **options):
             other.bias.assign(layer.bias)
         set_trainable_alone(other, layer.trainable)
     return copy
+
+
+# --- sparsity ---
+
+
+class Sparsity(NamedTuple):
+    """How many weights have so much noise that they carry nothing.
+
+    Attributes:
+        weights: Number of weights with noise, biases not counted.
+        sparse: How many of them have log alpha > the threshold.
+    """
+
+    weights: int
+    sparse: int
+
+    @property
+    def share(self):
+        """The share of weights that are sparse, from 0 to 1."""
+        return self.sparse / self.weights if self.weights else 0.0
+
+
+def sparsity_report(model, threshold=SPARSE_LOG_ALPHA):
+    """Returns how sparse each layer with variational dropout is, and all of them together.
+
+    log alpha = 3 is a binary dropout rate of 0.95. A weight of mean exactly 0 counts as sparse if
+    it has noise of its own.
+
+    Privacy:
+        A function of the weights: of a privately trained model it costs nothing.
+
+    Args:
+        model: A built Keras model.
+        threshold: log alpha above which a weight counts as sparse.
+
+    Returns:
+        Dict from the names of the layers to `Sparsity`, and of "total" to that of all together.
+
+    Raises:
+        ValueError: for a model without such layers.
+
+    Reference:
+        Molchanov, Ashukha, Vetrov (2017), Section 5.
+    """
+    report = {}
+    for layer in _layers(model):
+        weights = layer.kernel.shape.num_elements()
+        report[layer.name] = Sparsity(weights, round(layer.sparse_share(threshold) * weights))
+    total = Sparsity(*(sum(counts) for counts in zip(*report.values(), strict=True)))
+    return {**report, "total": total}
+
+
+def prune(model, threshold=SPARSE_LOG_ALPHA):
+    """Sets superfluous weights of a model to 0: see `VariationalDropoutDense.prune`.
+
+    Args:
+        model: A built Keras model. It is changed.
+        threshold: Weights whose log alpha exceeds it are set to zero.
+
+    Returns:
+        What `sparsity_report` returned before.
+
+    Raises:
+        ValueError: for a model without layers with variational dropout.
+    """
+    report = sparsity_report(model, threshold)
+    for layer in _layers(model):
+        layer.prune(threshold)
+    return report
+
+
+def _layers(model):
+    found = [x for x in sublayers(model) if isinstance(x, VariationalDropout)]
+    if not found:
+        raise ValueError(
+            "Expected a model with layers with variational dropout, got none in "
+            f"{model.name!r}. Use tfdpnorm.layers.VariationalDropoutDense."
+        )
+    return found

@@ -1,23 +1,8 @@
 """Network families by name: `tfdpnorm.models.build("lenet5", norm="public_batch")`."""
 
-from tfdpnorm.models import (
-    bilstm,
-    lenet5,
-    lenet_300_100,
-    mlp,
-    random_features,
-    resnet9,
-    resnet18,
-    resnet50,
-    small_cnn,
-    tf_tutorial,
-    transformer,
-    vgg,
-    wide_resnet,
-)
+import tfdpnorm.models.families  # noqa: F401, imported to register them
 from tfdpnorm.models.normalization import NORMS, PLACEMENTS, check_groups, normalization_layer
-from tfdpnorm.models.parts import PARTS
-from tfdpnorm.models.registry import build, names, options, register
+from tfdpnorm.models.registry import PARTS, build, names, options, register
 
 __all__ = [
     "NORMS",
@@ -30,7 +15,3 @@ __all__ = [
     "options",
     "register",
 ]
-
-# Imported to register themselves.
-del bilstm, lenet5, lenet_300_100, mlp, random_features, resnet9, resnet18, resnet50, small_cnn
-del tf_tutorial, transformer, vgg, wide_resnet

@@ -1,18 +1,10 @@
 """Layers with their normalisation and activation, which the network families share."""
 
+import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.models.normalization import LOGITS
-
-
-def check_image_shape(input_shape, smallest):
-    """Raises ValueError unless it is (height, width, channels) of `smallest` pixels a side."""
-    if len(input_shape) != 3 or any(size is None or size < smallest for size in input_shape[:2]):
-        raise ValueError(
-            "Expected input_shape=(height, width, channels) with height and width at least "
-            f"{smallest}, got {tuple(input_shape)}. Resize smaller images "
-            "(tfdpnorm.data.match_images)."
-        )
 
 
 def convolution(
@@ -35,8 +27,8 @@ def convolution(
         name: Name of the convolution.
         normalize: A `Normalizer`.
         activation: Name of a Keras activation, or None.
-        padding: As in Keras.
-        strides: As in Keras.
+        padding: "same" or "valid".
+        strides: Steps of the filters, a number.
         kernel_initializer: Name of a Keras initializer.
     """
     x = keras.layers.Conv2D(
@@ -116,3 +108,26 @@ def _activated(x, name, activation):
     if activation is None:
         return x
     return keras.layers.Activation(activation, name=f"{name}_activation")(x)
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class SinusoidalPositions(keras.layers.Layer):
+    """Adds its position to each word vector: sin and cos of position / 10000^(2i / width).
+
+    It trains nothing, so that positions cost neither clipping norm nor noise.
+
+    Call arguments:
+        inputs: [rows, words, width], width even.
+
+    Reference:
+        Vaswani et al. (2017), Section 3.5.
+    """
+
+    def build(self, input_shape):
+        words, width = input_shape[1:]
+        angles = np.arange(words)[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)
+        self._positions = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        super().build(input_shape)
+
+    def call(self, inputs):
+        return inputs + tf.constant(self._positions, inputs.dtype)

@@ -8,13 +8,21 @@ from tensorflow import keras
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.choices import NORMS, PLACEMENTS
 from tfdpnorm.dtypes import at_least_float32
-from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization, PublicCentering
+from tfdpnorm.layers import (
+    NoisedBatchNormalization,
+    PublicBatchNormalization,
+    PublicCentering,
+    ScaleNorm,
+)
 
 LOGITS = "logits"  # name of every network's last trainable layer
 
 # Normalisations that subtract a per-channel mean over more than one row, or over positions of one
 # example, cancel a bias before them exactly; it would only cost clipping norm and noise.
 _CANCELS_BIAS = ("batch", "public_batch", "noised_batch")
+
+# Those that ScaleNorm has; the others are group normalisation there.
+_OF_SCALE_NORM = ("group", "batch", "public_batch")
 
 
 def check_norm(norm):
@@ -117,9 +125,9 @@ class Normalizer:
             each but the last, the logits. "all": the logits too, the networks with prefix "BN-" or
             "LN-" of the paper. "mod": as "hidden", but for `last_hidden`, the paper's "-mod".
         last_hidden: Name of the last trainable layer before the logits.
-        groups: See `normalization_layer`.
-        statistics: See `normalization_layer`.
-        statistics_gradient: See `normalization_layer`.
+        groups: For "group": the desired number of groups.
+        statistics: For "public_batch".
+        statistics_gradient: For "public_batch".
 
     Raises:
         ValueError: for an unknown norm or placement.
@@ -185,3 +193,24 @@ class Normalizer:
             **self._options,
         )
         return layer(x)
+
+    def added(self, path, skip, name, scale_norm):
+        """Returns the sum of both paths of the residual block `name`, normalised or not.
+
+        Args:
+            path: [rows, ..., channels].
+            skip: [rows, ..., channels].
+            name: Name of the block.
+            scale_norm: Whether `ScaleNorm` makes the sum, of the kind of the network: "layer" is
+                one group, and for a network with "none" or "noised_batch" it is "group".
+        """
+        if not scale_norm:
+            return keras.layers.Add(name=f"{name}_add")([path, skip])
+        groups = 1 if self.norm == "layer" else self._options["groups"]
+        return ScaleNorm(
+            self.norm if self.norm in _OF_SCALE_NORM else "group",
+            number_of_groups(groups, path.shape[-1]),
+            statistics=self._options["statistics"],
+            statistics_gradient=self._options["statistics_gradient"],
+            name=f"{name}_scale_norm",
+        )([path, skip])

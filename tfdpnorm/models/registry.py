@@ -1,9 +1,14 @@
-"""The registry of network families."""
+"""The registry of network families, and what all families of this library share."""
 
 import inspect
 
+from tensorflow import keras
+
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers import with_weight_noise
+from tfdpnorm.models.normalization import Normalizer
+
+PARTS = ("whole", "features", "head")
 
 _BUILDERS = {}
 
@@ -22,6 +27,82 @@ def register(name):
         return builder
 
     return add
+
+
+def family(
+    name, input_shape, *, dtype=None, smallest=None, last_hidden=None, groups=32, called=None
+):
+    """Decorator that registers a network by the function that makes its layers.
+
+    That is a function `(x, normalize, num_classes, ...) -> logits`, with x [rows, *input_shape] and
+    normalize a `Normalizer`. Its further arguments are options of the model. One that is called
+    `part` is one of `PARTS`: "features" gives float32 [rows, units] instead, "head" takes that. A
+    layer has the same name in the whole network as in its part, so that weights can be copied
+    layer by layer; then head(features(x)) is whole(x).
+
+    Args:
+        name: Name for `build`.
+        input_shape: Default shape of one example.
+        dtype: Of the inputs; None for floats.
+        smallest: Of an image: the least height and width.
+        last_hidden: Name of the last trainable layer before the logits, or a function from the
+            options to it. None: the model does not have the option `norm_placement`.
+        groups: Default of the option.
+        called: Function from the options to the name of the model; None for `name`.
+    """
+
+    def add(layers):
+        parameters = list(inspect.signature(layers).parameters.values())[3:]
+        own = {parameter.name: parameter.default for parameter in parameters}
+        shared = {"groups": groups, "statistics": "public", "statistics_gradient": "full"}
+        if last_hidden is not None:
+            shared["norm_placement"] = "hidden"
+
+        def builder(norm, num_classes, input_shape=input_shape, **options):
+            given = own | {key: value for key, value in options.items() if key in own}
+            settings = shared | {key: value for key, value in options.items() if key in shared}
+            last = last_hidden(**given) if callable(last_hidden) else last_hidden
+            placement = settings.pop("norm_placement", "hidden")
+            normalize = Normalizer(norm, placement, last_hidden=last, **settings)
+            title, part = (called(**given) if called else name), given.get("part", "whole")
+            _check_shape(input_shape, part, smallest)
+            inputs = keras.Input(input_shape, dtype=dtype)
+            outputs = layers(inputs, normalize, num_classes, **given)
+            if part == "features":
+                # Stored and passed on as float32, whatever the policy computes in.
+                outputs = keras.layers.Activation("linear", dtype="float32", name=part)(outputs)
+            ending = "" if part == "whole" else f"_{part}"
+            return keras.Model(inputs, outputs, name=f"{title}_{norm}{ending}")
+
+        taken = ("norm", "num_classes", "input_shape", *own, *shared)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        builder.__signature__ = inspect.Signature([inspect.Parameter(x, keyword) for x in taken])
+        register(name)(builder)
+        return layers
+
+    return add
+
+
+def _check_shape(input_shape, part, smallest):
+    choice("part", part, PARTS)
+    if part == "head":
+        if len(input_shape) != 1 or input_shape[0] is None:
+            raise ValueError(
+                f'Expected input_shape=(units,) with part="head", got {tuple(input_shape)}. Give '
+                'it the output_shape[1:] of the model with part="features".'
+            )
+    elif smallest is not None:
+        check_image_shape(input_shape, smallest)
+
+
+def check_image_shape(input_shape, smallest):
+    """Raises ValueError unless it is (height, width, channels) of `smallest` pixels a side."""
+    if len(input_shape) != 3 or any(size is None or size < smallest for size in input_shape[:2]):
+        raise ValueError(
+            "Expected input_shape=(height, width, channels) with height and width at least "
+            f"{smallest}, got {tuple(input_shape)}. Resize smaller images "
+            "(tfdpnorm.data.match_images)."
+        )
 
 
 def names():
@@ -60,7 +141,16 @@ def build(
             in training and testing (Davody et al. 2020, Section 2); 0 for none. See
             `tfdpnorm.layers.with_weight_noise`.
         weight_noise_seed: Int that makes the draws repeatable, or None.
-        **model_options: Further arguments of the family's builder, such as `statistics`.
+        **model_options: Further options, listed by `options(name)`. Those that families share:
+
+            * `norm_placement`, one of `tfdpnorm.models.PLACEMENTS`: "hidden" normalises after each
+              trainable layer but the logits, "all" after the logits too, "mod" after all but the
+              last two.
+            * `groups`: desired number of groups, see `normalization_layer`.
+            * `statistics` and `statistics_gradient`, for norm="public_batch".
+            * `scale_norm`: whether `ScaleNorm` follows each residual addition.
+            * `part`: "whole"; "features", the network without its head, for which num_classes has
+              no meaning; or "head", the rest alone, with input_shape=(features,).
 
     Returns:
         A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].

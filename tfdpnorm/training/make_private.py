@@ -10,13 +10,16 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
-from tfdpnorm.gradients.contributions.row_sums import RowSums
+from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, rows_of_longer
 from tfdpnorm.gradients.engines.registry import default_engine, engine_named
-from tfdpnorm.gradients.rounded_sums import rounded_sums, rows_of_longer
 from tfdpnorm.independence import check_known_layers
-from tfdpnorm.keras_compat.devices_and_precision import computes_in_half, switch_off_tensor_float_32
-from tfdpnorm.keras_compat.models import sublayers
-from tfdpnorm.keras_compat.saving import HOW_TO_KEEP, layers_unlike_configs
+from tfdpnorm.keras_compat.devices_and_precision import switch_off_tensor_float_32
+from tfdpnorm.keras_compat.models import (
+    HOW_TO_KEEP,
+    computes_in_half,
+    layers_unlike_configs,
+    sublayers,
+)
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.slots import slots_of_plan
@@ -230,7 +233,7 @@ def make_private(
         "statistics": checked.streams.statistics,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
-        "sum_rounding": rounding if checked.engine.now.bounds_rounding else None,
+        "sum_rounding": None if checked.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
     form = {"physical_batch_size": physical_batch_size, "validate": validate}

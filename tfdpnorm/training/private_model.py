@@ -9,12 +9,8 @@ from tensorflow import keras
 from tfdpnorm.data import Lot
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.saving import (
-    UnsavedModel,
-    check_made_by_configs,
-    compiled_state_at_zero,
-    has_deferred_weights,
-)
+from tfdpnorm.keras_compat.models import check_made_by_configs
+from tfdpnorm.keras_compat.saving import UnsavedModel, compiled_state_at_zero, has_deferred_weights
 from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_fit, shown_loss
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.marks import mark_of, write_mark

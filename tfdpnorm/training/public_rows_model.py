@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicStatistics, record_pass
-from tfdpnorm.layers.calls_with_public_moments import called_with_public_moments
+from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.step.streams import Streams
 
 

@@ -92,7 +92,7 @@ class Update:
         engine: `tfdpnorm.training.step.engine_in_use.EngineInUse`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
-            `tfdpnorm.gradients.rounded_sums`).
+            `tfdpnorm.gradients.contributions.row_sums`).
 
     Attributes:
         engine: The `EngineInUse`.
@@ -214,7 +214,7 @@ class Update:
             del y, sample_weight, mask
             return self.views(x)
 
-        if self.views.augmentations and not engine.can_be_proved:
+        if self.views.augmentations and not engine.one_pass:
             # They see the whole batch, whatever the engine does with the rows afterwards.
             viewed = self._physical.of_rows(viewed, lot, public)
 
@@ -222,7 +222,7 @@ class Update:
             x, y, sample_weight, mask = rows
             loss_fn = self._loss_fn(x, mask, statistics)
             rows = (viewed(*rows), y, sample_weight, mask)
-            if engine.takes_unreached:
+            if not engine.of_tensorflow_privacy:
                 options = {**options, "unreached": unreached}
             return clipped_sum(loss_fn, rows, measured, clipping, **options)
 
@@ -231,7 +231,7 @@ class Update:
             lot,
             public,
             measured,
-            can_be_proved=engine.can_be_proved,
+            can_be_proved=engine.one_pass,
             reads_rows=weights_are_in_the_graph_of_layers(self._model),
         )
 

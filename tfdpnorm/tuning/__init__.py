@@ -6,9 +6,9 @@ Nothing is imported before it is used: Keras Tuner loads TensorFlow.
 import importlib
 
 _NAMES = {
-    "ComposedSearch": "tfdpnorm.tuning.composed_search",
+    "ComposedSearch": "tfdpnorm.tuning.searches",
     "PrivateHyperModel": "tfdpnorm.tuning.hypermodel",
-    "PrivateRandomSearch": "tfdpnorm.tuning.random_search",
+    "PrivateRandomSearch": "tfdpnorm.tuning.searches",
 }
 
 __all__ = [*_NAMES]

@@ -1,18 +1,109 @@
-"""The folder of a search: its ledger, the secret that its random numbers come from, its winner."""
+"""The secret key of a search: a file that only its owner can read."""
 
 import contextlib
 import hashlib
 import os
 import pathlib
+import secrets
 
 import numpy as np
+import tensorflow as tf
 
 from tfdpnorm import files
+from tfdpnorm.data import PoissonBatches
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.ledger_file import check_same_run
 from tfdpnorm.training.resume.run_folder import LEDGER, forget_place, may_be_copy, note_place
-from tfdpnorm.tuning import secret_key
-from tfdpnorm.tuning.rows import rows_digest
+
+# --- the secret key: a file that only its owner can read ---
+
+SECRET_KEY = "secret.key"
+_BYTES = 32
+
+
+def read_key(folder):
+    """Returns the key in a folder, or None if there is none that is whole."""
+    try:
+        key = bytes.fromhex((folder / SECRET_KEY).read_text())
+    except (OSError, ValueError):
+        return None
+    return key if len(key) == _BYTES else None
+
+
+def new_key(folder):
+    """Draws a key, writes it to a folder in place of any other, and returns it.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    key, file = secrets.token_bytes(_BYTES), folder / SECRET_KEY
+    try:
+        file.unlink(missing_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as opened:
+            opened.write(key.hex())
+    except OSError as error:
+        raise OSError(
+            f"Cannot write the secret key of the search to {file}: {files.reason(error)}. Remove "
+            "what is there."
+        ) from error
+    files.flush(file)
+    files.flush(folder)
+    return key
+
+
+def delete_key(folder):
+    """Deletes the key of a folder, if there is one."""
+    (folder / SECRET_KEY).unlink(missing_ok=True)
+
+
+# --- digests of what a search is trained and scored on ---
+
+
+def rows_of_search(x, y, validation_data, fit_arguments):
+    """Returns all that decides on which examples a search trains and scores, a structure.
+
+    Args:
+        x: Inputs [N, ...], a structure of them, or `PoissonBatches`.
+        y: Targets [N, ...], or None.
+        validation_data: Pair (inputs, targets).
+        fit_arguments: Dict of the further arguments of `fit`.
+    """
+    weights, by_class = (fit_arguments.get(f"{of}_weight") for of in ("sample", "class"))
+    if isinstance(x, PoissonBatches):
+        weights = None if (x.sample_weight == 1).all() else x.sample_weight
+        x, y = x.x, x.y
+    classes = (sorted(by_class.items()),) if by_class else ()
+    return x, y, weights, tuple(validation_data), *classes
+
+
+def rows_digest(rows, key):
+    """Returns a digest that says nothing of the rows to those who do not have the key.
+
+    A digest without a key would let anybody who guesses the rows find out whether they are right.
+
+    Args:
+        rows: Structure of arrays; of what is none, the type alone counts.
+        key: Bytes.
+
+    Returns:
+        Hex digits.
+    """
+    state = hashlib.blake2b(key=key, digest_size=16)
+    for leaf in tf.nest.flatten(rows):
+        is_array = hasattr(leaf, "__array__") or isinstance(leaf, (bool, int, float, str, bytes))
+        array = np.asarray(leaf if is_array else type(leaf).__name__)
+        state.update(f"{array.dtype.str}{array.shape}".encode())
+        if array.dtype.kind == "O":  # texts
+            state.update(repr(array.tolist()).encode())
+        else:
+            array = np.ascontiguousarray(array)
+            state.update(array.data if array.dtype.kind in "biuf" else array.tobytes())
+    return state.hexdigest()
+
+
+# --- the folder ---
+
 
 RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
 
@@ -68,17 +159,17 @@ class SearchFolder:
         """
         files.make_folder(self.path, "the folder of the search")
         exists = (self.path / LEDGER).exists()
-        self._key = secret_key.read_key(self.path)
+        self._key = read_key(self.path)
         if exists and self._key is None:
             raise ValueError(
-                f"Expected {secret_key.NAME} in {self.path}, whose search has begun, got none: how "
+                f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
                 "many trials were drawn is not known, and to draw again would be another search. "
                 "Bring it back, or name another folder; what was spent here adds to what another "
                 "search on the same data spends."
             )
         if not exists:
             self._check_no_trials()
-            self._key = secret_key.new_key(self.path)
+            self._key = new_key(self.path)
         settings = {**self._settings, "secret": hashlib.sha256(self._key).hexdigest()}
         if exists:
             settings |= _kept_settings(read_ledger(self.path / LEDGER), "rows")
@@ -100,7 +191,7 @@ class SearchFolder:
         """Checks that the search that another process has opened is this one.
 
         Args:
-            rows: As for `opened`.
+            rows: What `rows_of_search` returns.
 
         Raises:
             ValueError: if it differs in its budget, its settings, its rows or what is searched.
@@ -109,7 +200,7 @@ class SearchFolder:
         ledger = read_ledger(self.path / LEDGER)
         kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
         check_same_run(ledger, self._plan, {**self._settings, **kept})
-        self._key = secret_key.read_key(self.path)
+        self._key = read_key(self.path)
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
         if ledger.search != self._search:
@@ -143,7 +234,7 @@ class SearchFolder:
 
     def forget_secret(self):
         """Deletes the secret of a search that has ended."""
-        secret_key.delete_key(self.path)
+        delete_key(self.path)
 
     def number_of_trials(self):
         """K, drawn from the secret: the same whenever it is asked for."""

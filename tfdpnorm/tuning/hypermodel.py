@@ -90,7 +90,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         return [(given["expected_batch_size"], given["steps"])]
 
     def declare_hyperparameters(self, hp):
-        """As in Keras Tuner: the settings have hyperparameters, too."""
+        """Builds the model of one trial; the settings have hyperparameters, too."""
         self.settings(hp)
 
     def private_model(self, hp, trial):
@@ -115,8 +115,8 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         Args:
             hp: `keras_tuner.HyperParameters`.
             trial: `SearchTrial`.
-            x: As in `PrivateModel.fit`.
-            y: See there.
+            x: Inputs [N, ...], or a structure of them.
+            y: Targets [N, ...].
             **fit: Further arguments of `fit`.
         """
         private = self.private_model(hp, trial)
@@ -148,7 +148,7 @@ class ModelAndSettings(PrivateHyperModel):
         super().__init__()
 
     def settings(self, hp):
-        """As `PrivateHyperModel`."""
+        """Returns the settings of one trial, a dict."""
         return dict(self._given(hp) if callable(self._given) else self._given)
 
 

@@ -19,7 +19,7 @@ from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.checks.callbacks import validations_first
 from tfdpnorm.training.rows_of_run import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
-from tfdpnorm.tuning.folder import SearchFolder
+from tfdpnorm.tuning.folder import SearchFolder, rows_of_search
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
     PrivateHyperModel,
@@ -28,9 +28,7 @@ from tfdpnorm.tuning.hypermodel import (
     check_trial_callbacks,
     checked_settings,
 )
-from tfdpnorm.tuning.oracles import SCORE, random_values
-from tfdpnorm.tuning.rows import rows_of_search
-from tfdpnorm.tuning.scores import score_of
+from tfdpnorm.tuning.trials import SCORE, random_values, score_of
 
 _EPOCHS = "tuner/epochs"  # How long Hyperband wants a trial to be.
 _SAMPLED_SETTINGS = 100
@@ -113,7 +111,7 @@ class PrivateTuner(keras_tuner.Tuner):
             y: Targets of arrays.
             validation_data: Pair (x, y) of other examples. A trial's score is the accuracy on them
                 at its end, with noise unless the tuner was told that they are public.
-            from_logits: As in `PrivateValidation`, for models with a single output.
+            from_logits: Whether the outputs are logits, for models with a single output.
             callbacks: Keras callbacks; each trial gets copies of them. Keras' own that write files
                 are refused where only the winner may be released.
             verbose: 0 to say nothing. Scores are never shown.
@@ -153,13 +151,13 @@ class PrivateTuner(keras_tuner.Tuner):
             self._end()
 
     def save(self):
-        """As in Keras Tuner."""
+        """Writes the states of the oracle and of this tuner."""
         if not is_worker():
             self.oracle.save()
         files.write_whole(self._get_tuner_fname(), json.dumps(self.get_state()))
 
     def reload(self):
-        """As in Keras Tuner; and a trial that was cut short as it began is not lost."""
+        """Loads the state of the search; a trial that was cut short as it began is run again."""
         super().reload()
         if not is_worker():
             run_again_what_began(self.oracle)

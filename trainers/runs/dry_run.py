@@ -85,6 +85,6 @@ def estimate_cost(run):
     per_row = (times[-1] - times[0]) / (len(times) - 1) / rows
     seconds = per_row * private.plan.expected_batch_size * private.plan.steps
     megabytes = None
-    if engine_named(private.engine).holds_gradients:
+    if engine_named(private.engine).runs_rows_apart:
         megabytes = rows * private.model.count_params() * tf.float32.size / 1e6
     return seconds, megabytes

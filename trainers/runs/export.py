@@ -1,8 +1,7 @@
 """The model of a finished fine-tuning, exported with its card."""
 
 from tfdpnorm import files
-from tfdpnorm.convert.card import write_card
-from tfdpnorm.convert.exported import export
+from tfdpnorm.convert.exported import export, write_card
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
 from trainers.parts import check_not_private

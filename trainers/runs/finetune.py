@@ -9,15 +9,17 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.convert import FeatureExtractor, Pixels, convert_model, load_model
-from tfdpnorm.convert.features import model_digest
-from tfdpnorm.convert.freeze import check_last, checked_trainable, freeze
-from tfdpnorm.convert.head import (
+from tfdpnorm.convert.backbone import (
+    check_last,
+    checked_trainable,
     classifier_of,
+    freeze,
     frozen_part,
     head_layers,
     trunk_of,
     whole_model,
 )
+from tfdpnorm.convert.features import model_digest
 from tfdpnorm.data import (
     SyntheticRows,
     check_public_batch,

@@ -10,8 +10,7 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.tuning.hypermodel import StopAfterEpochs
-from tfdpnorm.tuning.oracles import SCORE
-from tfdpnorm.tuning.scores import PublicScore
+from tfdpnorm.tuning.trials import SCORE, PublicScore
 from trainers.runs.non_private import NonPrivateRun
 from trainers.runs.weight_noise import WeightNoiseRun
 from trainers.searches.hypermodel import MEASURED

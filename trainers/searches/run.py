@@ -13,7 +13,7 @@ from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
 from tfdpnorm.tuning.distributed import is_distributed
-from tfdpnorm.tuning.oracles import objective
+from tfdpnorm.tuning.trials import objective
 from trainers.runs.finetune import FinetuneRun
 from trainers.runs.private import PrivateRun
 from trainers.runs.skeleton import Run

@@ -14,7 +14,7 @@ AUTOMATIC = {"clipping": Clipping(2.0, function="automatic")}
 CANNOT = {
     "book_keeping": [MIXING, PUBLIC_ROWS],
     "per_example": [],
-    "tfp_vectorized": [PER_LAYER, AUTOMATIC],
+    "tfp_vectorized": [MIXING, PER_LAYER, AUTOMATIC],
     "tfp_model": [MIXING, PER_LAYER, AUTOMATIC],
 }
 

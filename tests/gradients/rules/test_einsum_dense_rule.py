@@ -7,7 +7,7 @@ from tensorflow import keras
 
 from tests.gradients.looped_reference import assert_equals_the_loop, example_rows, loss_function
 from tfdpnorm.gradients import Instantiated, book_keeping
-from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
+from tfdpnorm.gradients.contributions.contribution import BlockOuterSum
 from tfdpnorm.gradients.rules import rule_for
 
 layers = keras.layers

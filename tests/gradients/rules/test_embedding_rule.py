@@ -14,7 +14,7 @@ from tests.gradients.looped_reference import (
 )
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.contributions.contribution import Instantiated
-from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
+from tfdpnorm.gradients.rules.embedding import LookupSum
 
 layers = keras.layers
 

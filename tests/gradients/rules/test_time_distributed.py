@@ -13,7 +13,7 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping, register_rule
-from tfdpnorm.gradients.rules.wrappers import WrapperRule
+from tfdpnorm.gradients.rules.registry import WrapperRule
 from tfdpnorm.gradients.taps import Taps
 
 layers = keras.layers

@@ -14,7 +14,7 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.gradients.contributions.scaled_sum import ScaledOuterSum, TiedOuterSum
+from tfdpnorm.gradients.rules.variational_dropout import ScaledOuterSum, TiedOuterSum
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 from tfdpnorm.layers import variational_dropout as module
 

@@ -14,8 +14,8 @@ from tests.gradients.looped_reference import (
 )
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
-from tfdpnorm.gradients.contributions.standardized_sum import StandardizedConvolutionSum
-from tfdpnorm.gradients.rounded_sums import LONGER
+from tfdpnorm.gradients.contributions.row_sums import LONGER
+from tfdpnorm.gradients.rules.weight_standardized import StandardizedConvolutionSum
 from tfdpnorm.layers import WeightStandardizedConv2D
 
 # Gram matrices give norms that are larger by what rounding may have taken away.

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.gradients.rounded_sums import rounded_sums
+from tfdpnorm.gradients.contributions.row_sums import rounded_sums
 from tfdpnorm.noise import grid as exact_noise
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.noise.grid import float32_normals

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.gradients.rounded_sums import LONGER
+from tfdpnorm.gradients.contributions.row_sums import LONGER
 from tfdpnorm.keras_compat.devices_and_precision import in_xla
 
 _MOST_CHUNKS = 16

@@ -1,15 +1,49 @@
-"""Per-example gradients of one variable, in the form in which they are cheapest to keep."""
+"""Per-example gradients of one variable, in the forms in which they are cheapest to keep."""
 
 import tensorflow as tf
 
 from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import (
+    added_in_float64,
     cleaned,
     gram_norms,
     sum_of_squares,
     weighted,
 )
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
+from tfdpnorm.keras_compat.devices_and_precision import has_gpu, in_xla
+
+
+def over_positions(x):
+    """Sums over everything between rows and channels.
+
+    Args:
+        x: [rows, *positions, channels], at least [rows, channels].
+
+    Returns:
+        [rows, channels].
+    """
+    if x.shape.rank == 2:
+        return x
+    flat = flat_positions(x)
+    if has_gpu() or in_xla():
+        return tf.reduce_sum(flat, axis=1)  # a GPU may round products to TensorFloat-32
+    # A product with ones: TensorFlow's sum takes up to three times as long where channels are few.
+    ones = tf.ones([size(flat, 0), 1, size(flat, 1)], flat.dtype)
+    return tf.squeeze(tf.matmul(ones, flat), 1)
+
+
+def size(x, axis):
+    """The size of an axis: a number where it is known, else a tensor."""
+    return tf.shape(x)[axis] if x.shape[axis] is None else x.shape[axis]
+
+
+def flat_positions(x):
+    """[rows, *positions, channels] as [rows, T, channels]."""
+    count = x.shape[1:-1].num_elements()
+    if count is None:
+        count = tf.reduce_prod(tf.shape(x)[1:-1])
+    return tf.reshape(x, [size(x, 0), count, x.shape[-1]])
 
 
 class Contribution:
@@ -143,3 +177,95 @@ class OuterSum(Contribution):
         if positions is None:
             return False
         return positions * positions * (d + p) < positions * d * p
+
+
+# --- weights that consist of blocks ---
+
+
+class BlockOuterSum(Contribution):
+    """Gradients whose blocks are sums of outer products: g_ik = sum_t a_ikt b_ikt^T.
+
+    The block-diagonal form of `OuterSum`, with the same choice of how to take the norm.
+
+    Args:
+        a: [rows, blocks, T, d], inputs of the weight.
+        b: [rows, blocks, T, p], gradients of its outputs.
+        sizes: What the numbers of a gradient, in the order (block, d, p), are split into.
+        order: Permutation of `sizes` that gives the order of the variable.
+        shape: Shape of the variable.
+    """
+
+    def __init__(self, a, b, sizes, order, shape):
+        self._a = widened(a)
+        self._b = widened(b)
+        self._layout = sizes, order, shape
+        self._matrices = None
+
+    def merged(self, other):
+        if not isinstance(other, BlockOuterSum) or other._layout != self._layout:
+            return super().merged(other)
+        a, b = tf.concat([self._a, other._a], 2), tf.concat([self._b, other._b], 2)
+        return BlockOuterSum(a, b, *self._layout)
+
+    def grouped(self, count):
+        def regrouped(x):
+            split = tf.reshape(x, tf.concat([[-1, count], tf.shape(x)[1:]], 0))
+            split = tf.transpose(split, [0, 2, 1, 3, 4])
+            return tf.reshape(split, [-1, x.shape[1], count * size(x, 2), x.shape[3]])
+
+        return BlockOuterSum(regrouped(self._a), regrouped(self._b), *self._layout)
+
+    def instantiated(self):
+        return self._in_order(tf.matmul(self._a, self._b, transpose_a=True))
+
+    def squared_norms(self):
+        if self._a.shape[2] == 1:
+            squares = [sum_of_squares(x, axis=[-1]) for x in (self._a, self._b)]
+            return added_in_float64(squares[0] * squares[1], axis=[1, 2])
+        if self._gram_is_cheaper():
+            grams = [tf.matmul(x, x, transpose_b=True) for x in (self._a, self._b)]
+            blocks, positions, d = self._a.shape[1:]
+            grams = [tf.reshape(gram, [-1, positions, positions]) for gram in grams]
+            norms = gram_norms(*grams, (d, self._b.shape[3]))
+            return added_in_float64(tf.reshape(norms, [-1, blocks]), axis=1)
+        self._matrices = self.instantiated()
+        return sum_of_squares(self._matrices)
+
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        if self._matrices is not None:
+            return sums.weighted(cleaned(self._matrices, finite), factors)
+        total = sums.products(cleaned(self._a, finite), weighted(self._b, factors))
+        return self._in_order(total[tf.newaxis])[0]
+
+    def _in_order(self, matrices):
+        """Matrices [n, blocks, d, p] in the order of the variable, [n, *shape]."""
+        sizes, order, shape = self._layout
+        split = tf.reshape(matrices, [-1, *sizes])
+        return tf.reshape(tf.transpose(split, [0, *(1 + i for i in order)]), [-1, *shape])
+
+    def _gram_is_cheaper(self):
+        positions, d, p = *self._a.shape[2:], self._b.shape[3]
+        if positions is None:
+            return False
+        return positions * positions * (d + p) < positions * d * p
+
+
+# --- weights that are broadcast ---
+
+
+def bias_gradients(b):
+    """The contribution of a bias, from the outputs' gradients b [rows, *positions, channels]."""
+    return Instantiated(over_positions(widened(b)))
+
+
+def summed_to(values, shape):
+    """The contribution of a variable that was broadcast to the shape of `values`.
+
+    Args:
+        values: [rows, ...], the gradient by each of the places of the variable.
+        shape: Shape of the variable, which has no axis of rows.
+    """
+    added = values.shape.rank - len(shape)
+    stretched = [added + i for i, size in enumerate(shape) if size == 1]
+    summed = tf.reduce_sum(widened(values), axis=[*range(1, added), *stretched])
+    return Instantiated(tf.reshape(summed, [-1, *shape]))

@@ -14,13 +14,13 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     weighted,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution, Instantiated
-from tfdpnorm.gradients.contributions.patches import (
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
+from tfdpnorm.gradients.contributions.window import (
     kernel_rows,
     patch_gram_roundings,
     patch_gram_sizes,
     patch_grams,
 )
-from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.devices_and_precision import has_gpu
 
 # Costs in multiplications of a convolution, measured on CPUs.

@@ -50,7 +50,7 @@ def book_keeping(
     Args:
         model: The Keras model that `loss_fn` runs. Its examples must not change each other's
             gradients.
-        loss_fn: As in `tfdpnorm.gradients.per_example`, as are `rows`, `variables`, `clipping`.
+        loss_fn: Function `(x, y, sample_weight) -> (losses [rows], predictions)`.
         rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
         variables: The variables to differentiate by.
         clipping: `tfdpnorm.gradients.Clipping`, or a number C.
@@ -60,7 +60,8 @@ def book_keeping(
             that of an embedding of positions is: each example gets a copy of it.
         observe: Function that is called with the `BookKept` of this pass, once after the forward
             pass and once with everything; None for none.
-        unreached: See `tfdpnorm.gradients.per_example`.
+        unreached: List that variables are added to that the loss does not depend on, whose sum is
+            zero; None refuses them.
 
     Returns:
         A `ClippedSum`.

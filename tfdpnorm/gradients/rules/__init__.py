@@ -2,21 +2,14 @@
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register themselves
-    attention,
-    convolution,
+    broadcast,
+    convolutions,
     dense,
-    depthwise,
-    einsum_dense,
     embedding,
-    group_normalization,
-    grouped,
     normalization,
-    prelu,
     recurrent,
-    transposed,
     variational_dropout,
     weight_standardized,
-    wrappers,
 )
 from tfdpnorm.gradients.rules.registry import Rule, register_rule, rule_for
 

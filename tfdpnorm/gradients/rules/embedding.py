@@ -3,9 +3,12 @@
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients.contributions.lookup_sum import LookupSum
-from tfdpnorm.gradients.contributions.positions import size
+from tfdpnorm.dtypes import widened
+from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares, weighted
+from tfdpnorm.gradients.contributions.contribution import Contribution, size
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
+from tfdpnorm.keras_compat.devices_and_precision import in_xla
 
 
 @register_rule(keras.layers.Embedding)
@@ -29,3 +32,86 @@ class EmbeddingRule(Rule):
         rows = size(ids, 0)
         ids, b = tf.reshape(ids, [rows, -1]), tf.reshape(b, [rows, -1, b.shape[-1]])
         return [(layer.embeddings, LookupSum(ids, b, layer.embeddings.shape))]
+
+
+class LookupSum(Contribution):
+    """Gradients of a table that is looked up: those of the vectors found, added up by id.
+
+    This makes no copy of the table for each row, and no inner products of all pairs of positions:
+    it first sums what one row has for one id, and squares of sums are no differences.
+
+    Args:
+        ids: [rows, T], int. An id outside of the table adds nothing.
+        b: [rows, T, d], gradients of the vectors.
+        shape: Shape of the table, (number of ids, d).
+    """
+
+    def __init__(self, ids, b, shape):
+        self._ids = tf.cast(ids, tf.int64)
+        self._b = widened(b)
+        self._shape = shape
+        self._by_id = None
+
+    def merged(self, other):
+        if not isinstance(other, LookupSum):
+            return super().merged(other)
+        ids = tf.concat([self._ids, other._ids], 1)
+        return LookupSum(ids, tf.concat([self._b, other._b], 1), self._shape)
+
+    def grouped(self, count):
+        ids = tf.reshape(self._ids, [-1, count * size(self._ids, 1)])
+        b = tf.reshape(self._b, [-1, count * size(self._b, 1), self._b.shape[2]])
+        return LookupSum(ids, b, self._shape)
+
+    def instantiated(self):
+        places, valid = self._places()
+        rows = size(self._ids, 0)
+        summed = self._summed(tf.where(valid, places, -1), rows * self._shape[0])
+        return tf.reshape(summed, [rows, *self._shape])
+
+    def squared_norms(self):
+        if in_xla():
+            return self._gram_norms()
+        places, valid = self._places()
+        found, index = tf.unique(places)
+        sums = self._summed(tf.where(valid, index, -1), tf.size(found))
+        rows, ids = found // self._shape[0], found % self._shape[0]
+        self._by_id = sums, rows, ids
+        squares = sum_of_squares(sums)
+        # In float64: a row may have many ids, and small squares beside a large one would be lost.
+        of_rows = tf.math.unsorted_segment_sum(
+            tf.cast(squares, tf.float64), rows, size(self._ids, 0)
+        )
+        return tf.cast(of_rows, squares.dtype)
+
+    def _gram_norms(self):
+        # XLA needs static sizes, and the number of different ids is known only at run time.
+        ids = self._valid_ids()
+        alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
+        products = tf.matmul(self._b, self._b, transpose_b=True)
+        return gram_norms(tf.cast(alike, self._b.dtype), products, (0, self._b.shape[-1]))
+
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        if self._by_id is None:
+            b = weighted(self._b, factors)
+            b = tf.reshape(b, [-1, b.shape[2]])
+            return sums.by_id(b, tf.reshape(self._valid_ids(), [-1]), self._shape[0], rows=None)
+        vectors, rows, ids = self._by_id
+        vectors = weighted(vectors, tf.gather(factors, rows))
+        return sums.by_id(vectors, ids, self._shape[0], rows=self._ids.shape[0])
+
+    def _places(self):
+        """For each b, its place in the tables of all rows in a row, and whether it has one."""
+        valid = (self._ids >= 0) & (self._ids < self._shape[0])
+        rows = tf.range(tf.shape(self._ids, tf.int64)[0])[:, tf.newaxis]
+        places = rows * self._shape[0] + tf.where(valid, self._ids, 0)
+        return tf.reshape(places, [-1]), tf.reshape(valid, [-1])
+
+    def _valid_ids(self):
+        """The ids, -1 for those outside of the table."""
+        return tf.where((self._ids >= 0) & (self._ids < self._shape[0]), self._ids, -1)
+
+    def _summed(self, segments, count):
+        # Negative segments are dropped.
+        b = tf.reshape(self._b, [-1, self._b.shape[2]])
+        return tf.math.unsorted_segment_sum(b, segments, count)

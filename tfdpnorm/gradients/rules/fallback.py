@@ -107,7 +107,7 @@ def _called(layer, call, inputs, args, kwargs):
 
 
 def _called_again(layer, call, inputs, args, kwargs):
-    """As `_called`, on one row; refused if it fails there, as with what the first call has kept."""
+    """Calls a layer on one row; refused if it fails there, as with what the first call has kept."""
     try:
         return _called(layer, call, inputs, args, kwargs)
     except Exception as error:  # whatever code of the user's raises

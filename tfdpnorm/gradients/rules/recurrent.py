@@ -4,10 +4,16 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.dtypes import widened
-from tfdpnorm.gradients.contributions.blocks import BlockOuterSum
-from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
-from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.layers import dropout_masks, inputs_and_states, looped, product
+from tfdpnorm.gradients.contributions.contribution import BlockOuterSum, Instantiated, OuterSum
+from tfdpnorm.gradients.refusals import refusal_of_engine
+from tfdpnorm.gradients.rules.registry import Rule, WrapperRule, register_rule
+from tfdpnorm.keras_compat.layers import (
+    all_steps_at_once,
+    dropout_masks,
+    inputs_and_states,
+    looped,
+    product,
+)
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.
 _MOST_UNROLLED_STEPS = 128
@@ -46,7 +52,7 @@ class _RecurrentRule(Rule):
 
         Args:
             cell: The Keras cell.
-            hs: As in `step`, for all steps: [rows, T, units].
+            hs: h of all steps before each step, [rows, T, units].
             kept: What `step` kept, for all steps: [rows, T, ...].
             b: [rows, T, gates * units], the gradient by z.
 
@@ -235,3 +241,25 @@ def _kernel_gradients(xs, b, shape):
     d, p = shape[0], shape[1] // gates
     b = tf.stack(tf.split(b, gates, axis=-1), axis=1)
     return BlockOuterSum(tf.stack(xs, axis=1), b, [gates, d, p], [1, 0, 2], shape)
+
+
+# --- a layer on every step ---
+
+
+@register_rule(keras.layers.TimeDistributed)
+class TimeDistributedRule(WrapperRule):
+    """Runs the layer inside on [rows * steps, ...]: a row's steps follow each other."""
+
+    def rows_per_row(self, layer, inputs):
+        shape = tf.nest.flatten(inputs)[0].shape
+        if isinstance(inputs, tf.RaggedTensor) or shape[1] is None:
+            raise refusal_of_engine(
+                f"Expected a known number of steps in layer {layer.name!r}, got "
+                f"{type(inputs).__name__} of shape {tuple(shape)}",
+                'Give keras.Input the number, or use engine="per_example".',
+            )
+        return shape[1]
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        with all_steps_at_once(layer):
+            return call(inputs, *args, **kwargs), None

@@ -1,4 +1,8 @@
-"""The registry of gradient rules by layer type."""
+"""What a gradient rule is, and the registry of rules by layer type."""
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.exchange import exchanged
 
 _RULES = {}
 
@@ -30,7 +34,7 @@ class Rule:
                 path from the layer's weights to the loss must lead through such a z.
             inputs: Input of the layer.
             *args: Whatever else the layer is called with.
-            **kwargs: The same by keyword.
+            **kwargs: Whatever it is called with by keyword.
 
         Returns:
             Pair (output, remembered).
@@ -106,3 +110,31 @@ def register_rule(*layer_types):
 def rule_for(layer):
     """Returns the `Rule` for `layer`, or None if there is none for its type or configuration."""
     return next((rule for rule in _RULES.get(type(layer), []) if rule.applies(layer)), None)
+
+
+class BeforeActivationRule(Rule):
+    """For layers that give activation(z): watches z, and remembers the inputs."""
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        activation = layer.activation
+        with exchanged(layer, activation=keras.activations.linear):
+            z = call(inputs, *args, **kwargs)
+        return activation(watch(z)), inputs
+
+
+class WrapperRule(Rule):
+    """A layer without weights that gives the layers inside it several rows for each of its own.
+
+    Only such a rule says which rows belong to one example. Shapes cannot say it: with a single
+    example, any number of rows could be that example's.
+    """
+
+    def rows_per_row(self, layer, inputs):
+        """How many consecutive rows the layers inside get for each row of `inputs`."""
+        raise NotImplementedError
+
+    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        return call(inputs, *args, **kwargs), None
+
+    def contributions(self, layer, remembered, gradients):
+        return []

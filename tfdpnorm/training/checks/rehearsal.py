@@ -51,7 +51,7 @@ def rehearse(model, checked, plan, *, physical_batch_size, validate):
     """
     engine = checked.engine
     examined = validate is not False and checked.streams.mode != "lot"
-    if not (examined and engine.now.takes_unreached):
+    if not examined or engine.now.of_tensorflow_privacy:
         return
     if engine.now.runs_rows_apart:
         engine.check_rows_can_be_apart()

@@ -176,7 +176,7 @@ class RowChecks:
             self._rest_on_probe(_STOPPED.format(obstacle=proof.obstacle))
         elif proof is None:
             self._rest_on_probe(_UNKNOWN_SIZE)
-        elif engine.can_be_proved:
+        elif engine.one_pass:
             ledger.establish(_PROVED.format(rows=rows))
         elif engine.runs_rows_apart:
             ledger.establish(_APART.format(engine=engine.name))

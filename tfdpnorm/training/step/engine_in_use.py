@@ -32,7 +32,7 @@ class EngineInUse:
 
     def __init__(self, model, views, engine, *, may_change):
         self._model, self._views = model, views
-        self._may_change = may_change and engine.takes_unreached
+        self._may_change = may_change and not engine.of_tensorflow_privacy
         self.now = engine
         self.said = None
 

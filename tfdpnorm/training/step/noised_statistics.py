@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import NoisedBatchNormalization
-from tfdpnorm.layers.noised_batch_normalization import record_row_moments
+from tfdpnorm.layers.batch_normalization import record_row_moments
 
 DEFAULT_BUDGET_SHARE = 0.2
 QUERIES_PER_LAYER = 2

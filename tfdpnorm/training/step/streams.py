@@ -14,7 +14,7 @@ from tfdpnorm.layers import (
     record_pass,
     use_pass,
 )
-from tfdpnorm.layers.calls_with_public_moments import called_with_public_moments
+from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.step.shown import Shown
 
 

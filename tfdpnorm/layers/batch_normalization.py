@@ -1,4 +1,4 @@
-"""Batch normalisation by running averages that hold noised statistics only."""
+"""Batch normalisation that is private: by frozen statistics, or by statistics with noise."""
 
 import contextlib
 import threading
@@ -11,6 +11,46 @@ from tfdpnorm.arguments import decay, positive, within
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
+
+
+@keras.utils.register_keras_serializable(package="tfdpnorm")
+class FrozenBatchNormalization(keras.layers.BatchNormalization):
+    """Keras' batch normalisation in inference mode, in training too.
+
+    y = gamma (z - moving_mean) / sqrt(moving_variance + epsilon) + beta, per channel. The moving
+    averages are constants, such as those of a pre-trained model; gamma and beta are learnt, unless
+    the layer is frozen altogether (`trainable = False`).
+
+    Privacy:
+        Per-example: no statistics are taken, and no variable is written but by the optimizer. The
+        averages are released as they are: they must not come from private data.
+
+    Args:
+        **settings: Arguments of `keras.layers.BatchNormalization`.
+
+    Call arguments:
+        inputs: [rows, ..., channels, ...], of the channels of `axis`.
+        training: Without effect.
+
+    Reference:
+        Ioffe, Szegedy (2015), "Batch normalization", Algorithm 2, step 11.
+    """
+
+    def call(self, inputs, training=None):
+        del training
+        return super().call(inputs, training=False)
+
+    def normalized(self, inputs, training=None):
+        """The layer without gamma and beta, in float32 where it computes in less."""
+        del training
+        axes = [axis % inputs.shape.rank for axis in self.axis]
+        shape = [size if i in axes else 1 for i, size in enumerate(inputs.shape)]
+        mean, variance = (
+            tf.reshape(tf.convert_to_tensor(v), shape)
+            for v in (self.moving_mean, self.moving_variance)
+        )
+        return (tf.cast(inputs, mean.dtype) - mean) * tf.math.rsqrt(variance + self.epsilon)
+
 
 # Outside of these, squares of truncated activations leave the range that float32 averages well.
 _CLIP_RANGE = (1e-6, 1e6)
@@ -128,7 +168,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
         Args:
             inputs: [rows, ..., channels].
-            mask: As in `call`.
+            mask: bool [rows, steps], False for steps that do not count; or None.
 
         Returns:
             Pair of [rows, channels], within `moment_bounds` whatever the inputs hold: a moment that

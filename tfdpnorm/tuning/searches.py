@@ -1,11 +1,11 @@
-"""Random search whose winner has one epsilon: a secret number of trials, and the best of them."""
+"""Searches for hyperparameters: at random with one epsilon, or by scores, all trials charged."""
 
 import warnings
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
-from tfdpnorm.tuning.oracles import NOT_FOR_RELEASE, RandomTrials
 from tfdpnorm.tuning.private_tuner import PrivateTuner
+from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
 
 
 class PrivateRandomSearch(PrivateTuner):
@@ -50,8 +50,8 @@ class PrivateRandomSearch(PrivateTuner):
         validation_is_public: Whether the validation data are nobody's secret: then scores are exact
             and free.
         max_consecutive_failed_trials: After so many failures one after the other the search raises.
-        directory: As in Keras Tuner.
-        project_name: As in Keras Tuner.
+        directory: Folder of all searches.
+        project_name: Name of the folder of this search in it.
 
     Reference:
         Liu and Talwar (2019), "Private selection from private candidates"; Papernot and Steinke
@@ -113,7 +113,7 @@ class PrivateRandomSearch(PrivateTuner):
         return [self._winner(num_trials).hyperparameters]
 
     def results_summary(self, num_trials=10):
-        """As in Keras Tuner: **not for release**, but for the winner's settings."""
+        """Prints trials and scores: **not for release**, but for the winner's settings."""
         print(NOT_FOR_RELEASE)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # It is said above.
@@ -140,3 +140,59 @@ class PrivateRandomSearch(PrivateTuner):
                 "covers that there is none."
             )
         return trials[0]
+
+
+class ComposedSearch(PrivateTuner):
+    """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
+
+    For those that choose settings by the scores so far, such as Bayesian optimisation and
+    Hyperband. All trials, their weights and their noised scores may be released. This is
+    expensive: a trial's noise grows with about the square root of their number.
+
+        oracle = keras_tuner.oracles.BayesianOptimizationOracle(
+            objective=keras_tuner.Objective("score", "max"), max_trials=8
+        )
+        tuner = ComposedSearch(build, oracle=oracle, trials=8, budget=..., settings=...)
+
+    Args:
+        hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
+            model.
+        oracle: `keras_tuner.Oracle` with the objective "score", to be maximised.
+        budget: `PrivacyBudget` of all trials together.
+        trials: The most trials that there will be.
+        settings, lots, validation_is_public: Those of `PrivateRandomSearch`.
+        directory: Folder of all searches.
+        project_name: Name of the folder of this search in it.
+    """
+
+    def __init__(
+        self,
+        hypermodel,
+        *,
+        oracle,
+        budget,
+        trials,
+        settings=None,
+        lots=None,
+        validation_is_public=False,
+        directory=None,
+        project_name="composed_search",
+    ):
+        if getattr(oracle.objective, "name", None) != SCORE or oracle.objective.direction != "max":
+            raise ValueError(
+                f'Expected an oracle with objective=keras_tuner.Objective("{SCORE}", "max"), got '
+                f"{oracle.objective}."
+            )
+        super().__init__(
+            hypermodel,
+            oracle=oracle,
+            budget=budget,
+            expected_trials=trials,
+            shape=None,
+            settings=settings,
+            lots=lots,
+            validation_is_public=validation_is_public,
+            directory=directory,
+            project_name=project_name,
+        )
+        oracle.max_trials = min(trials, oracle.max_trials or trials)
