@@ -15,5 +15,5 @@ class HaltAfter(keras.callbacks.Callback):
         self._update = update
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.position == self._update:
+        if self.model.ledger.state.position == self._update:
             raise Halt

@@ -180,7 +180,7 @@ def _training(folder, case):
         ledger_file = folder / "run" / "ledger.jsonl"
         try:
             private.restore_run(callbacks)
-            if private.ledger.remaining_updates:
+            if private.ledger.state.remaining_updates:
                 with _witnessed(Witness(folder / "witness"), ledger_file):
                     private.fit(
                         data[:_EXAMPLES],
@@ -267,10 +267,10 @@ class _Harming(keras.callbacks.Callback):
             self._said = True
         if self._harm is None:
             return
-        ledger = self.model.ledger
+        state = self.model.ledger.state
         if self._at is None:
-            self._at = ledger.position + int(self._harm.when * ledger.remaining_updates / 2)
-        if ledger.position >= self._at:
+            self._at = state.position + int(self._harm.when * state.remaining_updates / 2)
+        if state.position >= self._at:
             if self._harm.kind == "exception":
                 raise Interrupted
             # A few lines of the ledger may fit yet; a checkpoint does not.

@@ -13,7 +13,8 @@ from tfdpnorm import files
 from tfdpnorm.convert import FeatureExtractor, Pixels, features, image_features
 from tfdpnorm.convert.backbone import frozen_part, head_layers, trunk_of, whole_model
 from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
-from tfdpnorm.privacy.marks import remember, weight_digests
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.metadata import remember, weight_digests
 
 X = np.random.default_rng(0).random((7, 8, 6, 3)).astype(np.float32)
 
@@ -48,7 +49,8 @@ def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
 def test_a_model_that_is_known_to_have_learnt_from_private_data_is_warned_of(tmp_path):
     model = trunk()
     model.set_weights([w + 2 for w in model.get_weights()])  # as no other test's are
-    remember(weight_digests(model.get_weights()), ["They are of a private run."])
+    known = caveat("foreign_weights", sentence="They are of a private run.")
+    remember(weight_digests(model.get_weights()), (known,))
     with pytest.warns(UserWarning, match="of model 'trunk': They are of a private run"):
         FeatureExtractor(model, pixels=Pixels(12), folder=tmp_path)
 

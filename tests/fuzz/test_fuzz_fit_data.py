@@ -104,7 +104,7 @@ def test_fit_data(x, y, sample_weight, public_batch, loss, engine, rows):
     if isinstance(done, Refusal):
         # What does not fit the loss shows in the first update, which is counted before it is made.
         assert private.ledger.updates <= 1
-        assert int(private.update_count) == private.ledger.position
+        assert int(private.update_count) == private.ledger.state.position
         if start:
             assert np.array_equal(vector(start[0]), vector(private.model.get_weights()))
         return "refused by fit"

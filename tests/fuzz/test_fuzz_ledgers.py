@@ -14,13 +14,14 @@ from tests.fuzz.targets import Refusal, attempt, fuzz
 from tfdpnorm.privacy import (
     LedgerCorruptError,
     create_ledger,
-    ledger_file,
-    ledger_format,
+    journal,
     make_plan,
     read_ledger,
     reopen_ledger,
 )
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.entries import ENTRIES, Answer, Query, Resume, Updates
 
 PLAN = make_plan(
     num_examples=1000,
@@ -36,7 +37,7 @@ REFUSALS = (LedgerCorruptError,)
 
 def announced(ledger, updates):
     for _ in range(updates):
-        ledger.record_updates()
+        ledger.record(Updates())
 
 
 def plain(ledger):
@@ -46,20 +47,20 @@ def plain(ledger):
 def eventful(ledger):
     """Entries of every kind but those of a run that lost its guarantee."""
     announced(ledger, 3)
-    ledger.record_query("accuracy", noise_multiplier=5.0, examples=50, queries_planned=7)
-    ledger.record_answer("accuracy", 41.25)
-    ledger.resume(1)
+    ledger.record(Query("accuracy", noise_multiplier=5.0, examples=50, queries_planned=7))
+    ledger.record(Answer("accuracy", 41.25))
+    ledger.record(Resume(1))
     announced(ledger, 2)
-    ledger.record_query("overlap", noise_multiplier=9.0, examples=50, disjoint=False)
-    ledger.exclude("Caf\u00e9.")
-    ledger.resume(2)
-    ledger.record_updates(5)
+    ledger.record(Query("overlap", noise_multiplier=9.0, examples=50, disjoint=False))
+    ledger.record(caveat("not_covered", sentence="Caf\u00e9."))
+    ledger.record(Resume(2))
+    ledger.record(Updates(5))
 
 
 def voided(ledger):
     announced(ledger, 2)
-    ledger.void("a reason")
-    ledger.hold_to_plan("results decide")
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
+    ledger.record(caveat("held_to_plan", sentence="results decide"))
     announced(ledger, 1)
 
 
@@ -101,20 +102,20 @@ def test_ledgers(data, name, folder):
     again.close()
     assert code == 0 and not err
     lines = true.splitlines(keepends=True)
-    kept = read.tail[0]
+    kept = read.file.tail[0]
     prefix = b"".join(lines[:kept])
     rest = damaged[len(prefix) :]
     assert damaged.startswith(prefix) and path.read_bytes() == prefix
     # Nothing is left out but a line that has lost its end, and those behind it.
-    assert b"\n" not in rest and read.torn == bool(rest)
+    assert b"\n" not in rest and read.file.torn == bool(rest)
     path.write_bytes(prefix)
     truth = read_ledger(path)
-    assert read.tail == truth.tail == again.tail
+    assert read.file.tail == truth.file.tail == again.file.tail
     for of in (read, again):
-        assert (of.updates, of.position, of.resumes, of.queries) == (
-            truth.updates, truth.position, truth.resumes, truth.queries
+        assert (of.updates, of.state.position, of.state.resumes, of.state.queries()) == (
+            truth.updates, truth.state.position, truth.state.resumes, truth.state.queries()
         )  # fmt: skip
-        assert of.no_guarantee_because == truth.no_guarantee_because
+        assert of.state.sentences("no_guarantee") == truth.state.sentences("no_guarantee")
         assert of.epsilon() == truth.epsilon()
         assert of.claimed_epsilon() == truth.claimed_epsilon()
     record = json.loads(out[0])
@@ -136,10 +137,11 @@ def spliced(draw, folder, data):
     return data[:begin] + other[first:last] + data[end:]
 
 
-KINDS = [*ledger_file.ENTRIES, "header", "no such kind"]
+KINDS = [*ENTRIES, "header", "no such kind"]
 FIELDS = [
     "count", "digest", "position", "same_randomness", "name", "noise_multiplier", "examples",
-    "disjoint", "queries_planned", "value", "reason", "sentence", "kind", "self", "line",
+    "disjoint", "queries_planned", "value", "code", "fields", "plan", "number", "kind", "self",
+    "line",
 ]  # fmt: skip
 SENSIBLE = {
     "updates": {"count": 1},
@@ -149,10 +151,8 @@ SENSIBLE = {
         "queries_planned": None,
     },
     "answer": {"name": "accuracy", "value": 1.5},
-    "void": {"reason": "a reason"},
-    "exclude": {"sentence": "A sentence."},
-    "foreign": {"sentence": "A sentence."},
-    "hold": {"reason": "results decide"},
+    "caveat": {"code": "not_covered", "fields": {"sentence": "A sentence."}},
+    "trial": {"number": 0},
 }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def entries(draw):
 def forged_line(number, entry, before):
     """A line with the right checksum, whatever it holds."""
     text = json.dumps({"line": number, **entry}, separators=(",", ":"))[:-1].encode()
-    return text + f',"sum":"{ledger_format.checksum(before, text)}"}}\n'.encode()
+    return text + f',"sum":"{journal.checksum(before, text)}"}}\n'.encode()
 
 
 @fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=120)
@@ -192,11 +192,12 @@ def test_ledgers_with_right_checksums(rest, folder):
         assert code == 2 and not out and len(err) == 1
         return "refused"
     assert code == 0 and not err
-    assert read.updates <= PLAN.steps and read.updates >= read.position
+    assert read.updates <= PLAN.steps and read.updates >= read.state.position
     assert math.isinf(read.epsilon()) == (not read.guarantee_holds)
     counts = [e["count"] for e in rest if e["kind"] == "updates"]
     assert read.updates == sum(counts)
-    if read.guarantee_holds and not read.queries and not read.held_to_plan_because:
+    state = read.state
+    if state.guarantee_holds and not state.is_held_to_plan and not (state.asked or state.search):
         assert read.epsilon() == PLAN.epsilon_after(read.updates)
     return "read"
 
@@ -208,7 +209,7 @@ def test_ledger_headers_with_right_checksums(data, folder):
     damaged = data.draw(damaged_text(json.dumps(text).encode()))
     line = b'{"line":1,' + damaged.strip()[1:-1].replace(b"\n", b"")
     path = folder / "header.jsonl"
-    end = f',"sum":"{ledger_format.checksum(ledger_format.NO_CHECKSUM, line)}"}}\n'
+    end = f',"sum":"{journal.checksum(journal.NO_CHECKSUM, line)}"}}\n'
     path.write_bytes(line + end.encode())
     read = attempt(lambda: read_ledger(path), REFUSALS)
     if isinstance(read, Refusal):

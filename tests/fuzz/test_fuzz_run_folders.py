@@ -128,7 +128,7 @@ def go_on(folder, true):
             return "refused by fit"
         held = private.ledger
         assert all(np.isfinite(w).all() for w in private.model.get_weights())
-        assert held.remaining_updates == 0 and held.updates == STEPS
+        assert held.state.remaining_updates == 0 and held.updates == STEPS
         written = read_ledger(ledger_file)
         assert (written.updates, written.epsilon()) == (held.updates, held.epsilon())
     finally:
@@ -145,12 +145,12 @@ def go_on(folder, true):
         return "ledger torn or cut"
     assert held.epsilon() == private.plan.epsilon_after(STEPS)
     # What the dead process had announced after its checkpoint stays spent.
-    assert held.lost_updates == CRASHED_AFTER - start_of(held)
+    assert held.state.lost_updates == CRASHED_AFTER - start_of(held)
     return "resumed"
 
 
 def start_of(ledger):
     """The update that the only resumption went on from."""
-    with open(ledger.path, "rb") as file:
+    with open(ledger.file.path, "rb") as file:
         (line,) = (line for line in file if b'"kind":"resume"' in line)
     return int(line.split(b'"position":')[1].split(b",")[0])

@@ -180,7 +180,7 @@ def trained(private, settings):
         assert plan.num_examples != N and private.ledger.updates == 0
         return "refused by fit"
     assert plan.num_examples == N
-    assert private.ledger.updates == private.ledger.position == updates
+    assert private.ledger.updates == private.ledger.state.position == updates
     check_epsilon(private, settings)
     weights = vector(private.model.get_weights())
     kick = RATE * plan.noise_multiplier * min(plan.l2_norm_clip, 1e300) / plan.expected_batch_size

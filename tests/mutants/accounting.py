@@ -285,8 +285,8 @@ MUTANTS = (
         _STATEMENT,
         (
             (
-                "updates, planned = ledger.updates, ledger.plan.steps",
-                "updates, planned = ledger.position, ledger.plan.steps",
+                "updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
+                "updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
             ),
         ),
         "Updates that were made again are not mentioned.",
@@ -297,8 +297,8 @@ MUTANTS = (
         _STATEMENT,
         (
             (
-                "dict.fromkeys((*ledger.excluded, *excluded))",
-                "dict.fromkeys(excluded)",
+                'excluded = ledger.state.sentences("not_covered")',
+                "excluded = ()",
             ),
         ),
         "What the guarantee does not cover in this run goes unsaid.",
@@ -332,7 +332,7 @@ MUTANTS = (
     Mutant(
         "unknown-sampling-guaranteed",
         "tfdpnorm/training/private_model.py",
-        (("self.ledger.void(reason)", "self.ledger.exclude(reason)"),),
+        (("            self.ledger.record(reason)\n", "            pass\n"),),
         "Lots that somebody else drew are accounted as Poisson-sampled ones.",
         tests_in(
             "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
@@ -365,7 +365,12 @@ MUTANTS = (
     Mutant(
         "whole-plan-printed-as-python-does",
         "tfdpnorm/privacy/statement.py",
-        (("{ceil_text(ledger.whole_plan_epsilon())}", "{ledger.whole_plan_epsilon():.4g}"),),
+        (
+            (
+                "{ceil_text(ledger.epsilon(whole_plan=True))}",
+                "{ledger.epsilon(whole_plan=True):.4g}",
+            ),
+        ),
         "Every other epsilon of a whole plan is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -416,17 +421,22 @@ MUTANTS = (
     ),
     Mutant(
         "weights-from-elsewhere-unsaid",
-        "tfdpnorm/training/weights_of_run.py",
-        (("elif digest not in self._known:", "elif False:"),),
+        "tfdpnorm/training/provenance.py",
+        (("        elif self._model.built or replaced:\n", "        elif False:\n"),),
         "Weights that were loaded pass for those of the run, with epsilon = 0.",
-        ("tests/training/test_weights_of_run.py",),
+        ("tests/training/test_provenance.py",),
     ),
     Mutant(
         "trained-before-unsaid",
-        "tfdpnorm/training/weights_of_run.py",
-        (("    if any(_trained.get(id(v)) is v for v in weights):", "    if False:"),),
-        "What another private model has spent on the same weights is not mentioned.",
-        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+        "tfdpnorm/training/provenance.py",
+        (
+            (
+                '    return (caveat("trained_before", steps=steps), *known) if steps else known\n',
+                "    return known\n",
+            ),
+        ),
+        "What a model has learnt without privacy before the run is not mentioned.",
+        tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
     Mutant(
         "epsilon-zero-of-loaded-weights",

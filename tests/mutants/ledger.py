@@ -4,13 +4,15 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _ENTRIES = "tfdpnorm/training/step/ledger_entries.py"
 _LEDGER = "tfdpnorm/privacy/ledger.py"
-_FILE = "tfdpnorm/privacy/ledger_file.py"
+_STATE = "tfdpnorm/privacy/state.py"
+_SPENDING = "tfdpnorm/privacy/spending.py"
+_JOURNAL = "tfdpnorm/privacy/journal.py"
 
 MUTANTS = (
     Mutant(
         "one-step-of-an-execution-recorded",
         _ENTRIES,
-        (("ledger.record_updates(count)", "ledger.record_updates(1)"),),
+        (("ledger.record(Updates(count))", "ledger.record(Updates(1))"),),
         "Of the updates of an execution only one is counted.",
         tests_in("tests/training/test_fit.py", "TestPlan"),
     ),
@@ -18,11 +20,11 @@ MUTANTS = (
         "entry-after-the-noise",
         _ENTRIES,
         (
-            ("            ledger.record_updates(count)\n", ""),
+            ("            ledger.record(Updates(count))\n", ""),
             (
                 "                return train_function(iterator)\n",
                 "                logs = train_function(iterator)\n"
-                "                ledger.record_updates(count)\n"
+                "                ledger.record(Updates(count))\n"
                 "                return logs\n",
             ),
         ),
@@ -46,12 +48,12 @@ MUTANTS = (
     ),
     Mutant(
         "ended-run-goes-on",
-        _LEDGER,
+        _STATE,
         (
-            ("if self._is_finished:\n            raise", "if False:\n            raise"),
+            ("if state.is_finished:\n        raise", "if False:\n        raise"),
             (
-                "return 0 if self._is_finished else self._plan.steps",
-                "return self._plan.steps",
+                "return 0 if self.is_finished else self.plan.steps",
+                "return self.plan.steps",
             ),
         ),
         "A run that was ended makes further updates.",
@@ -59,27 +61,22 @@ MUTANTS = (
     ),
     Mutant(
         "void-forgotten",
-        _LEDGER,
-        (
-            (
-                "return not self.no_guarantee_because",
-                "return not self._plan.no_guarantee_because",
-            ),
-        ),
+        _STATE,
+        (('return not self.has("no_guarantee")', "return not self.plan.no_guarantee_because"),),
         "Epsilon stays finite, whatever was found at run time.",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "held-run-costs-what-it-made",
-        _LEDGER,
-        (("plan.steps if whole_plan else self._updates, asked", "self._updates, asked"),),
+        _SPENDING,
+        (("plan.steps if whole_plan else state.updates, asked", "state.updates, asked"),),
         "A run that stopped by its results states the epsilon of its updates alone.",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "plan-is-no-limit",
-        _LEDGER,
-        (("if count > self.remaining_updates:", "if False:"),),
+        _STATE,
+        (("if count > left:", "if False:"),),
         "A run makes more updates than its noise was calibrated for.",
         ("tests/privacy/test_ledger.py",),
     ),
@@ -88,25 +85,45 @@ MUTANTS = (
         _LEDGER,
         (
             (
-                '        self._append({"kind": "updates", "count": count})\n'
-                "        self._updates += count\n",
-                "        self._updates += count\n"
-                '        self._append({"kind": "updates", "count": count})\n',
+                "            self.file.append(entries.to_json(entry))\n"
+                "        self._state = state\n",
+                "            self._state = state\n"
+                "            self.file.append(entries.to_json(entry))\n"
+                "        self._state = state\n",
             ),
         ),
         "The ledger in memory and its file disagree after a failed write.",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
+        "forged-fields-read",
+        "tfdpnorm/privacy/entries.py",
+        (("if to_json(entry) != fields:", "if False:"),),
+        "A file may hold entries that this library does not write.",
+        tests_in(
+            "tests/privacy/test_ledger_file_damage.py",
+            "test_entries_that_contradict_each_other_are_refused",
+        ),
+    ),
+    Mutant(
+        "reopened-ledger-not-resumed",
+        _LEDGER,
+        (("if self._must_resume and isinstance", "if False and isinstance"),),
+        "A process counts its updates as those after the weights of another one.",
+        tests_in(
+            "tests/privacy/test_ledger_file.py", "test_a_reopened_ledger_has_to_be_resumed_first"
+        ),
+    ),
+    Mutant(
         "cut-ledger-accepted",
-        _FILE,
+        _JOURNAL,
         (("if known != checksum:", "if known is not None and known != checksum:"),),
         "Lines that were cut off at the end are forgotten, and what they spent.",
         ("tests/privacy/test_ledger_file_damage.py",),
     ),
     Mutant(
         "checksum-without-the-line-before",
-        "tfdpnorm/privacy/ledger_format.py",
+        _JOURNAL,
         (("hashlib.sha256(before.encode() + text)", "hashlib.sha256(text)"),),
         "Lines can be exchanged for those of another ledger.",
         tests_in(
@@ -115,8 +132,8 @@ MUTANTS = (
     ),
     Mutant(
         "another-plan-accepted",
-        _FILE,
-        (("if before != now:", 'if before != now and name != "noise_multiplier":'),),
+        _LEDGER,
+        (("if before != after:", 'if before != after and name != "noise_multiplier":'),),
         "A resumed run has another noise than its ledger counts by.",
         ("tests/privacy/test_ledger_file.py",),
     ),
@@ -134,15 +151,25 @@ MUTANTS = (
     ),
     Mutant(
         "other-settings-accepted",
-        "tfdpnorm/privacy/ledger_file.py",
-        (("        (ledger.settings, settings),", "        ({}, {}),"),),
+        _LEDGER,
+        (("        (ledger.settings, now.settings),", "        ({}, {}),"),),
         "A run is resumed with noise on no grid, or a bound on rounding that is not its own.",
         ("tests/privacy/test_ledger_file.py",),
     ),
     Mutant(
+        "ledger-read-before-it-is-locked",
+        _JOURNAL,
+        (("if hashlib.sha256(file.read()).digest() != self._digest:", "if False:"),),
+        "What another process wrote after the file was read is cut off, and not counted.",
+        tests_in(
+            "tests/privacy/test_ledger_file_writing.py",
+            "test_a_file_that_another_writes_to_between_reading_and_locking",
+        ),
+    ),
+    Mutant(
         "ledger-not-locked",
-        "tfdpnorm/privacy/ledger_file.py",
-        (("        _lock(descriptor, path)\n", ""),),
+        _JOURNAL,
+        (("            _lock(descriptor, self.path)\n", ""),),
         "Two processes make the same updates, and only one is counted.",
         ("tests/privacy/test_ledger_file_writing.py",),
     ),

@@ -32,7 +32,7 @@ MUTANTS = (
         _ROWS,
         (
             (
-                "            self._private.ledger.exclude(_PROBED.format(why=why))",
+                '            self._private.ledger.record(caveat("randomized_check_only", why=why))',
                 "            pass",
             ),
         ),
@@ -180,7 +180,7 @@ MUTANTS = (
     ),
     Mutant(
         "used-optimizers",
-        "tfdpnorm/training/optimizer_of_run.py",
+        "tfdpnorm/training/provenance.py",
         (("if steps != (left if optimizer is known else 0):", "if False:"),),
         "Momentum of gradients without noise is released by the first private update.",
         ("tests/training/test_optimizer_of_run.py",),
@@ -197,29 +197,29 @@ MUTANTS = (
     ),
     Mutant(
         "copies-of-trained-weights",
-        "tfdpnorm/training/weights_of_run.py",
-        (("            remember(changed, (", "            print(changed, ("),),
+        "tfdpnorm/training/provenance.py",
+        (("        remember(self._trained()", "        str(self._trained()"),),
         "A clone of a privately trained model is trained again, and the first epsilon is unsaid.",
-        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+        tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
     Mutant(
         "untrained-weights-remembered",
-        "tfdpnorm/training/weights_of_run.py",
-        ((" - self._begun", ""),),
+        "tfdpnorm/training/provenance.py",
+        (("remember(self._trained() - self._begun, ", "remember(self._trained(), "),),
         "A new model of the same seed is said to have been trained by another run.",
-        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+        tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
     Mutant(
         "first-weights-unseen",
-        "tfdpnorm/training/weights_of_run.py",
+        "tfdpnorm/training/provenance.py",
         (
             (
-                "            self.declare_earlier_training()\n            self._exclude",
-                "            self._exclude",
+                '            self.begin()\n            self._record(caveat("first',
+                '            self._record(caveat("first',
             ),
         ),
         "A model that was trained between make_private and fit passes for a new one.",
-        tests_in("tests/training/test_weights_of_run.py", "TestAtTheStart"),
+        tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
     Mutant(
         "validation-rows-that-meet",

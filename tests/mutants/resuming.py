@@ -2,7 +2,8 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_LEDGER = "tfdpnorm/privacy/ledger.py"
+_STATE = "tfdpnorm/privacy/state.py"
+_SPENDING = "tfdpnorm/privacy/spending.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
 _CHECKPOINTING = "tfdpnorm/training/resume/checkpointing.py"
 _RESUMED = ("tests/privacy/test_ledger_resume.py",)
@@ -12,11 +13,11 @@ _COPY_TESTS = "tests/training/resume/test_copies.py"
 MUTANTS = (
     Mutant(
         "lost-updates-free",
-        _LEDGER,
+        _STATE,
         (
             (
-                "        self._position = position\n        self._resumes += 1\n",
-                "        self._position = self._updates = position\n        self._resumes += 1\n",
+                'return {"position": position, ',
+                'return {"position": position, "updates": position, ',
             ),
         ),
         "Updates that a crash has lost were released, and are not charged.",
@@ -24,11 +25,11 @@ MUTANTS = (
     ),
     Mutant(
         "position-charged",
-        _LEDGER,
+        _SPENDING,
         (
             (
-                "plan.steps if whole_plan else self._updates, asked",
-                "plan.steps if whole_plan else self._position, asked",
+                "plan.steps if whole_plan else state.updates, asked",
+                "plan.steps if whole_plan else state.position, asked",
             ),
         ),
         "Epsilon is that of the updates in the weights, and not of those that were released.",
@@ -36,11 +37,11 @@ MUTANTS = (
     ),
     Mutant(
         "lost-updates-made-again",
-        _LEDGER,
+        _STATE,
         (
             (
-                "self._is_finished else self._plan.steps - self._updates",
-                "self._is_finished else self._plan.steps - self._position",
+                "self.is_finished else self.plan.steps - self.updates",
+                "self.is_finished else self.plan.steps - self.position",
             ),
         ),
         "A resumed run makes all updates of its plan, beside those that were lost.",
@@ -48,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "answers-about-lost-weights-shown-again",
-        "tfdpnorm/privacy/queries.py",
+        _STATE,
         (("if key[1] <= position}", "}"),),
         "An answer about lost weights passes for one about others.",
         ("tests/privacy/test_ledger_queries.py",),
@@ -56,7 +57,7 @@ MUTANTS = (
     Mutant(
         "resumes-unsaid",
         "tfdpnorm/privacy/statement.py",
-        (("    if ledger.resumes:\n", "    if False:\n"),),
+        (("    if state.resumes:\n", "    if False:\n"),),
         "The statement does not say that updates were lost, and charged.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -121,7 +122,7 @@ MUTANTS = (
     Mutant(
         "tail-unchecked",
         _FOLDER,
-        (('self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))', "pass"),),
+        (('self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))', "pass"),),
         "A ledger that was cut short is accepted beside its checkpoint.",
         tests_in("tests/training/resume/test_run_folder.py", "test_a_shortened_ledger_is_refused"),
     ),

@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         "winner-tells-of-others",
         "tfdpnorm/training/callbacks/private_validation.py",
-        (("        if ledger.search is not None:\n            return\n", ""),),
+        (("        if ledger.state.search is not None:\n            return\n", ""),),
         "What the winner says of other answers tells that there were other trials.",
         ("tests/tuning/test_private_random_search.py",),
     ),
@@ -73,10 +73,10 @@ MUTANTS = (
     ),
     Mutant(
         "ledger-forgets-its-search",
-        "tfdpnorm/privacy/ledger.py",
+        "tfdpnorm/privacy/spending.py",
         (
             (
-                "return self._search.epsilon(plan.delta, self._more_than_planned(asked))",
+                "return search.epsilon(plan.delta, [trained, *asked] if asked else ())",
                 "pass",
             ),
         ),
@@ -138,7 +138,12 @@ MUTANTS = (
     Mutant(
         "copies-of-searches-unsaid",
         _FOLDER,
-        (("                self.ledger.exclude(_COPY)\n", "                pass\n"),),
+        (
+            (
+                '                self.ledger.record(caveat("copies_of_search"))\n',
+                "                pass\n",
+            ),
+        ),
         "Two copies of a search have a winner each, and each states the epsilon of one.",
         tests_in(_ELSEWHERE_TESTS, "TestCopies::test_a_copy_and_its_winner_say_so"),
     ),
@@ -147,8 +152,8 @@ MUTANTS = (
         _FOLDER,
         (
             (
-                "            for sentence in self.ledger.excluded:\n"
-                "                own.exclude(sentence)\n",
+                "            for known in self.ledger.state.caveats:\n"
+                "                own.record(known)\n",
                 "",
             ),
         ),
@@ -158,7 +163,7 @@ MUTANTS = (
     Mutant(
         "composed-trials-of-a-copy-unsaid",
         _TUNER,
-        (("run_dir, callbacks, excluded)", "run_dir, callbacks)"),),
+        (("run_dir, callbacks, caveats)", "run_dir, callbacks)"),),
         "The trials of a copy of a composed search state the epsilon of one search.",
         tests_in(_ELSEWHERE_TESTS, "TestCopies::test_all_trials_of_a_composed_search_say_so"),
     ),
@@ -167,8 +172,9 @@ MUTANTS = (
         _FOLDER,
         (
             (
-                "                for reason in other.no_guarantee_because:\n"
-                '                    own.void(f"of another trial of its search, {reason}")\n',
+                '                for reason in other.state.sentences("no_guarantee"):\n'
+                "                    own.record(caveat("
+                '"no_guarantee_of_other_trial", reason=reason))\n',
                 "",
             ),
         ),
@@ -180,7 +186,7 @@ MUTANTS = (
         _TUNER,
         (
             (
-                "            self._folder.ledger.record_trial(int(trial.trial_id))\n",
+                "            self._folder.ledger.record(Trial(int(trial.trial_id)))\n",
                 "            pass\n",
             ),
         ),
@@ -357,44 +363,6 @@ MUTANTS = (
         tests_in(_TUNER_TESTS, "test_callbacks_that_write_trials_down_are_refused"),
     ),
     Mutant(
-        "plain-searches-unnoticed",
-        "tfdpnorm/training/noticed_searches.py",
-        (('_PACKAGE = "keras_tuner"', '_PACKAGE = "another"'),),
-        "The best model of an unpaid search does not say what it was chosen from.",
-        tests_in("tests/training/test_noticed_searches.py", "test_the_best_model_names_the_trials"),
-    ),
-    Mutant(
-        "trials-before-a-search-went-on-unsaid",
-        "tfdpnorm/training/noticed_searches.py",
-        (("if name not in seen]", "if not name]"),),
-        "What some trials of a search have spent passes for what all of them have.",
-        tests_in(
-            "tests/training/test_noticed_searches.py",
-            "test_a_search_that_goes_on_names_the_trials_before",
-            "test_trials_whose_oracle_is_elsewhere_are_known_by_their_folder",
-        ),
-    ),
-    Mutant(
-        "retraining-after-a-search-unnoticed",
-        "tfdpnorm/training/private_model.py",
-        (("            declare_earlier_searches(self.ledger)\n", "            pass\n"),),
-        "A run with the settings that a search has found does not say so.",
-        tests_in(
-            "tests/training/test_noticed_searches.py",
-            "test_a_run_with_the_settings_that_a_search_found_says_so",
-        ),
-    ),
-    Mutant(
-        "searches-of-other-processes-unnoticed",
-        "tfdpnorm/training/private_model.py",
-        (("replaced=True, trial=trial_with_file(filepath))", "replaced=True)"),),
-        "The best model of a search in another process does not name its trials.",
-        tests_in(
-            "tests/training/test_noticed_searches.py",
-            "test_the_best_model_names_the_trials",
-        ),
-    ),
-    Mutant(
         "key-for-everybody",
         "tfdpnorm/tuning/folder.py",
         (("os.O_EXCL, 0o600", "os.O_EXCL, 0o644"),),
@@ -411,7 +379,7 @@ MUTANTS = (
     Mutant(
         "ended-trials-train-further",
         _TUNER,
-        (("            private.ledger.finish()\n", ""),),
+        (("            private.ledger.record(Finish())\n", ""),),
         "The winner can be trained further, within an epsilon that was chosen for less.",
         tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
     ),

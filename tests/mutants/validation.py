@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _VALIDATION = "tests/training/callbacks/private_validation"
 _DATA = "tests/training/callbacks/test_validation_data.py"
 _ROWS = "tfdpnorm/training/rows_of_run.py"
-_QUERIES = "tfdpnorm/privacy/queries.py"
+_STATE = "tfdpnorm/privacy/state.py"
 
 MUTANTS = (
     Mutant(
@@ -42,18 +42,18 @@ MUTANTS = (
     ),
     Mutant(
         "queries-counted-once",
-        _QUERIES,
-        (("(asked + 1, max(planned_before, planned))", "(1, max(planned_before, planned))"),),
+        _STATE,
+        (("counted = (asked + 1, ", "counted = (1, "),),
         "All but one of the answers about validation examples are free.",
         ("tests/privacy/test_ledger_queries.py",),
     ),
     Mutant(
         "queries-of-one-kind",
-        _QUERIES,
+        _STATE,
         (
             (
-                "if kind == disjoint\n        ]",
-                "if kind and disjoint\n        ]",
+                "if disjoint in (kind, None)\n        ]",
+                "if kind and disjoint is not False\n        ]",
             ),
         ),
         "Answers about training examples are not counted.",
@@ -66,7 +66,7 @@ MUTANTS = (
             (
                 "            return count\n",
                 "            return count\n"
-                "        if ledger.queries:\n"
+                "        if ledger.state.queries():\n"
                 "            return count + _whole_noise(self.noise_multiplier)\n",
             ),
         ),
@@ -127,8 +127,8 @@ MUTANTS = (
         "tfdpnorm/training/callbacks/private_validation.py",
         (
             (
-                "noise_multiplier=self.noise_multiplier,\n            examples",
-                "noise_multiplier=2 * self.noise_multiplier,\n            examples",
+                "noise_multiplier=self.noise_multiplier,\n                examples",
+                "noise_multiplier=2 * self.noise_multiplier,\n                examples",
             ),
         ),
         "The answers cost more than the ledger says.",
@@ -137,7 +137,7 @@ MUTANTS = (
     Mutant(
         "answers-that-stopped-asking",
         "tfdpnorm/privacy/statement.py",
-        (("if planned > ledger.queries_of(disjoint=True):", "if False:"),),
+        (("if planned > ledger.state.queries(disjoint=True):", "if False:"),),
         "Answers that decided when to stop are said to cost what the answers so far cost.",
         tests_in(
             "tests/privacy/test_statement.py",

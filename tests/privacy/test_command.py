@@ -14,7 +14,9 @@ from tfdpnorm.privacy import (
     make_plan,
     privacy_statement,
 )
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.entries import Query, Resume, Updates
 from tfdpnorm.privacy.rounding import ceil_text
 
 SIZES = ["--num_examples=60000", "--expected_batch_size=600", "--delta=1e-5"]
@@ -202,13 +204,13 @@ def ledger(tmp_path):
     """Thirty updates are spent, five of them lost."""
     opened = create_ledger(tmp_path / "ledger.jsonl", PLAN, {"noise_generator": "shake256"})
     for _ in range(30):
-        opened.record_updates()
-    opened.resume(25)
+        opened.record(Updates())
+    opened.record(Resume(25))
     return opened
 
 
 def of_ledger(capsys, ledger, *arguments):
-    assert main([f"--ledger={ledger.path}", *arguments]) == 0
+    assert main([f"--ledger={ledger.file.path}", *arguments]) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -220,18 +222,18 @@ def test_epsilon_from_a_ledger(capsys, ledger):
     assert "have seen 25 of 400 planned" in text[0]
     assert text[1] == "Ledger: 32 lines; none of them torn."
     assert text[2:] == privacy_statement(ledger).splitlines()
-    assert main(["--ledger", ledger.path]) == 0
+    assert main(["--ledger", ledger.file.path]) == 0
     assert capsys.readouterr().out.splitlines() == text
 
 
 def test_a_ledger_as_json(capsys, ledger):
-    ledger.record_query("accuracy", noise_multiplier=9.0, examples=50)
+    ledger.record(Query("accuracy", noise_multiplier=9.0, examples=50))
     lines = of_ledger(capsys, ledger, "--json", "--accountant=both")
     for name, line in zip(("rdp", "pld"), lines, strict=True):
         record = json.loads(line)
         assert record["accountant"] == name
         assert record["epsilon"] == record["claimed_epsilon"] == ledger.epsilon(name)
-        assert record["whole_plan_epsilon"] == ledger.whole_plan_epsilon(name)
+        assert record["whole_plan_epsilon"] == ledger.epsilon(name, whole_plan=True)
         assert record["validation_epsilon"] == ledger.validation_epsilon(name) > 0
         expected = {"updates": 30, "position": 25, "steps": 400, "resumes": 1, "queries": 1}
         expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "lost_updates": 5}
@@ -240,14 +242,14 @@ def test_a_ledger_as_json(capsys, ledger):
 
 
 def test_a_torn_ledger(capsys, ledger):
-    with open(ledger.path, "ab") as file:
+    with open(ledger.file.path, "ab") as file:
         file.write(b'{"line":33,"ki')
     assert "torn: what it announces has not happened" in of_ledger(capsys, ledger)[1]
     assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
 
 
 def test_a_ledger_without_guarantee(capsys, ledger):
-    ledger.void("the lots were not Poisson-sampled")
+    ledger.record(caveat("no_guarantee", sentence="the lots were not Poisson-sampled"))
     text = of_ledger(capsys, ledger, "--accountant=pld")
     claimed = ceil_text(ledger.claimed_epsilon("pld"))
     assert text[0].startswith(f"pld: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee)")
@@ -261,7 +263,7 @@ def test_a_ledger_without_guarantee(capsys, ledger):
 @pytest.mark.parametrize("other", ["--accountant=ac", "--accountant=all", "--adjacency=both"])
 def test_a_ledger_is_not_compared(capsys, ledger, other):
     with pytest.raises(SystemExit):
-        main([f"--ledger={ledger.path}", other])
+        main([f"--ledger={ledger.file.path}", other])
     assert other.split("=")[0] in capsys.readouterr().err
 
 
@@ -270,7 +272,7 @@ def test_a_damaged_ledger_is_one_line_and_exits_with_2(capsys, ledger, tmp_path,
     path = tmp_path / "absent" if damage == "absent" else tmp_path
     if damage in ("changed", "empty"):
         path = tmp_path / "damaged"
-        with open(ledger.path) as file:
+        with open(ledger.file.path) as file:
             text = file.read().replace('"count":1', '"count":0', 1) if damage == "changed" else ""
         path.write_text(text)
     with pytest.raises(SystemExit) as stopped:
@@ -286,7 +288,7 @@ def test_a_damaged_ledger_is_one_line_and_exits_with_2(capsys, ledger, tmp_path,
 )
 def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
     with pytest.raises(SystemExit) as stopped:
-        main([f"--ledger={ledger.path}", other])
+        main([f"--ledger={ledger.file.path}", other])
     assert stopped.value.code == 2
     assert f"--ledger without {other.split('=')[0]}, got both" in capsys.readouterr().err
 

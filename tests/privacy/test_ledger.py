@@ -1,6 +1,5 @@
 """The ledger: written first, never beyond the plan, and never better than the truth."""
 
-import copy
 import dataclasses
 import math
 
@@ -8,6 +7,8 @@ import numpy as np
 import pytest
 
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, epsilon_of, make_plan
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
 
 PLAN = make_plan(
     num_examples=1000,
@@ -21,43 +22,47 @@ PLAN = make_plan(
 
 def test_updates_add_up():
     ledger = PrivacyLedger(PLAN)
-    assert (ledger.updates, ledger.remaining_updates, ledger.epsilon()) == (0, 100, 0)
-    ledger.record_updates()
-    ledger.record_updates(count=39)
-    assert (ledger.updates, ledger.remaining_updates) == (40, 60)
+    assert (ledger.updates, ledger.state.remaining_updates, ledger.epsilon()) == (0, 100, 0)
+    ledger.record(Updates())
+    ledger.record(Updates(39))
+    assert (ledger.updates, ledger.state.remaining_updates) == (40, 60)
     assert ledger.epsilon() == ledger.claimed_epsilon() == PLAN.epsilon_after(40) > 0
     assert ledger.guarantee_holds and ledger.plan is PLAN
 
 
 def test_the_plan_is_the_limit():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_updates(99)
+    ledger.record(Updates(99))
     with pytest.raises(BudgetExhaustedError, match=r"at most 1 more .*got 2: 99 of the 100"):
-        ledger.record_updates(2)
+        ledger.record(Updates(2))
     assert ledger.updates == 99
-    ledger.record_updates(1)
+    ledger.record(Updates(1))
     with pytest.raises(BudgetExhaustedError, match="start again with a plan of more steps"):
-        ledger.record_updates(1)
-    assert (ledger.updates, ledger.remaining_updates) == (100, 0)
+        ledger.record(Updates(1))
+    assert (ledger.updates, ledger.state.remaining_updates) == (100, 0)
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, "1", None, True])
 def test_updates_cannot_be_taken_back(count):
     ledger = PrivacyLedger(PLAN)
-    ledger.record_updates(5)
+    ledger.record(Updates(5))
     with pytest.raises(ValueError, match="Expected count to be a whole number >= 1"):
-        ledger.record_updates(count)
+        ledger.record(Updates(count))
     assert ledger.updates == 5
 
 
 def test_a_reason_found_at_run_time_voids_the_guarantee_for_good():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_updates(10)
-    ledger.void("lots were not Poisson sampled by this library")
-    ledger.void(" lots were not Poisson sampled by this library ")
-    assert ledger.no_guarantee_because == ("lots were not Poisson sampled by this library",)
+    ledger.record(Updates(10))
+    ledger.record(caveat("no_guarantee", sentence="lots were not Poisson sampled by this library"))
+    ledger.record(
+        caveat("no_guarantee", sentence=" lots were not Poisson sampled by this library ")
+    )
+    assert ledger.state.sentences("no_guarantee") == (
+        "lots were not Poisson sampled by this library",
+    )
     assert not ledger.guarantee_holds and ledger.epsilon() == math.inf
-    ledger.record_updates(10)
+    ledger.record(Updates(10))
     assert ledger.epsilon() == math.inf
     assert ledger.claimed_epsilon() == PLAN.epsilon_after(20) < math.inf
     assert PLAN.guarantee_holds, "the plan is shared and stays as it was"
@@ -66,9 +71,9 @@ def test_a_reason_found_at_run_time_voids_the_guarantee_for_good():
 @pytest.mark.parametrize("reason", ["", "  ", None, 3])
 def test_a_reason_is_a_sentence(reason):
     ledger = PrivacyLedger(PLAN)
-    why = "Expected reason to be a sentence, got .*why no guarantee holds"
+    why = "Expected sentence to be a sentence, got .*why no guarantee holds"
     with pytest.raises(ValueError, match=why):
-        ledger.void(reason)
+        ledger.record(caveat("no_guarantee", sentence=reason))
     assert ledger.guarantee_holds
 
 
@@ -82,114 +87,108 @@ def test_the_plans_reasons_are_the_ledgers():
         delta=1e-5,
     )
     ledger = PrivacyLedger(plan)
-    ledger.void("another")
-    assert ledger.no_guarantee_because == ("the noise multiplier is 0", "another")
+    ledger.record(caveat("no_guarantee", sentence="another"))
+    assert ledger.state.sentences("no_guarantee") == ("the noise multiplier is 0", "another")
     assert ledger.epsilon() == math.inf
 
 
-def test_a_ledger_can_begin_with_updates_made():
-    ledger = PrivacyLedger(PLAN, updates=60, no_guarantee_because=("found earlier",))
-    assert (ledger.updates, ledger.remaining_updates) == (60, 40)
-    assert ledger.epsilon() == math.inf
-    with pytest.raises(BudgetExhaustedError):
-        PrivacyLedger(PLAN, updates=101)
-    with pytest.raises(ValueError, match="Expected updates"):
-        PrivacyLedger(PLAN, updates=-1)
+def test_a_ledger_needs_a_plan():
     with pytest.raises(ValueError, match="Expected plan to be a PrivacyPlan"):
         PrivacyLedger(None)
 
 
-class Recording(PrivacyLedger):
-    """Keeps the entries, and what the ledger said when each was written."""
+class Recording:
+    """A file that keeps the entries, and the state when each was written."""
 
-    def __init__(self, *arguments, **named):
-        self.entries, self.seen, self.fails = [], [], False
-        super().__init__(*arguments, **named)
+    def __init__(self, ledger):
+        self.entries, self.states, self.fails, self._ledger = [], [], False, ledger
+        ledger.file = self
 
-    def _append(self, entry):
+    def append(self, entry):
         if self.fails:
             raise OSError("disk full")
         self.entries.append(entry)
-        self.seen.append((self.updates, self.position, self.queries, self.no_guarantee_because))
-
-
-def state_of(ledger):
-    fields = {k: v for k, v in vars(ledger).items() if k not in ("entries", "seen", "fails")}
-    return copy.deepcopy(fields)
+        self.states.append(self._ledger.state)
 
 
 CALLS = [
-    lambda ledger: ledger.record_updates(4),
-    lambda ledger: ledger.resume(2),
-    lambda ledger: ledger.record_query("q", noise_multiplier=3.0, examples=10),
-    lambda ledger: ledger.record_answer("asked", 7.5),
-    lambda ledger: ledger.void("a reason"),
-    lambda ledger: ledger.exclude("a sentence"),
-    lambda ledger: ledger.hold_to_plan("a reason"),
-    lambda ledger: ledger.establish("a sentence"),
+    lambda ledger: ledger.record(Updates(4)),
+    lambda ledger: ledger.record(Resume(2)),
+    lambda ledger: ledger.record(Query("q", noise_multiplier=3.0, examples=10)),
+    lambda ledger: ledger.record(Answer("asked", 7.5)),
+    lambda ledger: ledger.record(caveat("no_guarantee", sentence="a reason")),
+    lambda ledger: ledger.record(caveat("not_covered", sentence="a sentence")),
+    lambda ledger: ledger.record(caveat("held_to_plan", sentence="a reason")),
+    lambda ledger: ledger.record(caveat("established", sentence="a sentence")),
 ]
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_writing_comes_first_and_a_failed_write_records_nothing(call):
-    ledger = Recording(PLAN)
-    ledger.record_updates(3)
-    ledger.record_query("asked", noise_multiplier=1.0, examples=5)
-    assert ledger.entries[0] == {"kind": "updates", "count": 3}
-    assert ledger.seen == [(0, 0, 0, ()), (3, 3, 0, ())]
-    before = state_of(ledger)
-    ledger.fails = True
+    ledger = PrivacyLedger(PLAN)
+    file, begun = Recording(ledger), ledger.state
+    ledger.record(Updates(3))
+    ledger.record(Query("asked", noise_multiplier=1.0, examples=5))
+    assert file.entries[0] == {"kind": "updates", "count": 3}
+    assert [state.updates for state in file.states] == [0, 3] and file.states[0] is begun
+    before = ledger.state
+    file.fails = True
     with pytest.raises(OSError):
         call(ledger)
-    assert state_of(ledger) == before
-    ledger.fails = False
+    assert ledger.state == before
+    file.fails = False
     call(ledger)
-    assert len(ledger.entries) == 3 and state_of(ledger) != before
+    assert len(file.entries) == 3 and ledger.state != before
 
 
 def test_the_same_sentence_is_written_once():
-    ledger = Recording(PLAN)
+    ledger = PrivacyLedger(PLAN)
+    file = Recording(ledger)
     for _ in range(2):
-        ledger.void("a reason")
-        ledger.exclude(" a sentence ")
-        ledger.hold_to_plan("results decide")
-    assert [entry["kind"] for entry in ledger.entries] == ["void", "exclude", "hold"]
-    assert ledger.excluded == ("a sentence",)
-    assert ledger.held_to_plan_because == ("results decide",)
+        ledger.record(caveat("no_guarantee", sentence="a reason"))
+        ledger.record(caveat("not_covered", sentence=" a sentence "))
+        ledger.record(caveat("held_to_plan", sentence="results decide"))
+    assert [entry["code"] for entry in file.entries] == [
+        "no_guarantee",
+        "not_covered",
+        "held_to_plan",
+    ]
+    assert ledger.state.sentences("not_covered") == ("a sentence",)
+    assert ledger.state.sentences("held_to_plan") == ("results decide",)
 
 
 @pytest.mark.parametrize(
-    "call, remedy",
+    "code, remedy",
     [
-        ("exclude", "Say in words what is not covered"),
-        ("establish", "Say in words what is known"),
-        ("hold_to_plan", "Say in words why the whole plan is counted"),
+        ("not_covered", "Say in words what is not covered"),
+        ("established", "Say in words what is known"),
+        ("held_to_plan", "Say in words why the whole plan is counted"),
     ],
 )
 @pytest.mark.parametrize("sentence", ["", "  ", None, 3])
-def test_sentences_are_checked(call, remedy, sentence):
+def test_sentences_are_checked(code, remedy, sentence):
     with pytest.raises(ValueError, match=f"to be a sentence, got .*{remedy}"):
-        getattr(PrivacyLedger(PLAN), call)(sentence)
+        caveat(code, sentence=sentence)
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 def test_a_run_whose_end_looks_at_results_costs_the_whole_plan(accountant):
     plan = dataclasses.replace(PLAN, accountant=accountant)
     ledger = PrivacyLedger(plan)
-    ledger.record_updates(20)
+    ledger.record(Updates(20))
     whole = plan.epsilon_after(100)
-    assert ledger.epsilon() < whole == ledger.whole_plan_epsilon()
-    ledger.hold_to_plan("training stops when validation falls")
+    assert ledger.epsilon() < whole == ledger.epsilon(whole_plan=True)
+    ledger.record(caveat("held_to_plan", sentence="training stops when validation falls"))
     assert ledger.epsilon() == ledger.claimed_epsilon() == whole
-    ledger.record_updates(80)
+    ledger.record(Updates(80))
     assert ledger.epsilon() == whole
-    ledger.void("a reason")
-    assert ledger.epsilon() == ledger.whole_plan_epsilon() == math.inf
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
+    assert ledger.epsilon() == ledger.epsilon(whole_plan=True) == math.inf
 
 
 def test_epsilon_by_the_other_accountant():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_updates(100)
+    ledger.record(Updates(100))
     exact = epsilon_of(PLAN.event(100), PLAN.delta, "pld")
     assert ledger.epsilon("pld") == exact < ledger.epsilon("rdp") == ledger.epsilon()
     with pytest.raises(ValueError, match="Expected accountant to be one of"):

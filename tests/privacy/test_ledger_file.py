@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced, fill, state_of
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced, fill
 from tfdpnorm import files
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
@@ -18,31 +18,33 @@ from tfdpnorm.privacy import (
     PrivacyBudget,
     PrivacyLedger,
     create_ledger,
-    ledger_file,
     make_plan,
     read_ledger,
     reopen_ledger,
 )
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import ENTRIES, Answer, Finish, Query, Resume, Search, Trial, Updates
+from tfdpnorm.privacy.search import SearchPlan
 
 
 def test_what_was_written_is_read(path):
     ledger = fill(create_ledger(path, PLAN, RUN_SETTINGS))
     memory = fill(PrivacyLedger(PLAN, RUN_SETTINGS))
     read = read_ledger(path)
-    assert state_of(read) == state_of(ledger) == state_of(memory)
-    assert read.plan == PLAN and read.settings == RUN_SETTINGS and not read.torn
-    assert read.tail == ledger.tail and read.epsilon() == memory.epsilon()
-    ledger.void("a reason")
-    ledger.finish()
-    trials = [[PLAN.sampling_rate, PLAN.noise_multiplier, PLAN.steps]]
-    ledger.record_search(expected_trials=8, shape="inf", trials=trials, score_noise_multiplier=3.0)
-    ledger.record_trial(0)
+    assert read.state == ledger.state == memory.state
+    assert read.plan == PLAN and read.settings == RUN_SETTINGS and not read.file.torn
+    assert read.file.tail == ledger.file.tail and read.epsilon() == memory.epsilon()
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
+    ledger.record(Finish())
+    trial = (PLAN.sampling_rate, PLAN.noise_multiplier, PLAN.steps)
+    ledger.record(Search(SearchPlan(8, math.inf, (trial,), 3.0)))
+    ledger.record(Trial(0))
     read = read_ledger(path)
-    assert read.search == ledger.search and read.trials == (0,)
-    assert read.no_guarantee_because == ("a reason",) and read.is_finished
-    assert read.foreign == ("Loaded.",)
+    assert read.state.search == ledger.state.search and read.state.trials == (0,)
+    assert read.state.sentences("no_guarantee") == ("a reason",) and read.state.is_finished
+    assert read.state.sentences("foreign_weights") == ("Loaded.",)
     kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
-    assert set(kinds) == {"header", *ledger_file.ENTRIES}
+    assert set(kinds) == {"header", *ENTRIES}
 
 
 @pytest.mark.parametrize(
@@ -66,29 +68,29 @@ def test_every_plan_comes_back(path, changes):
 def test_reopening_goes_on_with_the_chain(whole):
     before = read_ledger(whole)
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
-    ledger.check_reaches(before.tail)
-    assert (ledger.updates, ledger.position) == (before.updates, before.position)
-    ledger.resume(before.position)
+    ledger.file.check_reaches(before.file.tail)
+    assert (ledger.updates, ledger.state.position) == (before.updates, before.state.position)
+    ledger.record(Resume(before.state.position))
     announced(ledger, 1)
     read = read_ledger(whole)
-    assert state_of(read) == state_of(ledger)
-    assert read.tail == ledger.tail and ledger.tail[0] == before.tail[0] + 2
-    read.check_reaches(list(before.tail))
+    assert read.state == ledger.state
+    assert read.file.tail == ledger.file.tail and ledger.file.tail[0] == before.file.tail[0] + 2
+    read.file.check_reaches(list(before.file.tail))
 
 
 def test_a_reopened_ledger_has_to_be_resumed_first(whole):
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     size = whole.stat().st_size
     for call in (
-        ledger.record_updates,
-        lambda: ledger.record_query("a", noise_multiplier=1.0, examples=1),
+        lambda: ledger.record(Updates()),
+        lambda: ledger.record(Query("a", noise_multiplier=1.0, examples=1)),
     ):
-        with pytest.raises(ValueError, match="Expected resume.* after reopen_ledger"):
+        with pytest.raises(ValueError, match="Expected Resume.* after reopen_ledger"):
             call()
     assert whole.stat().st_size == size
-    ledger.void("a reason")
-    ledger.resume(0)
-    ledger.record_updates()
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
+    ledger.record(Resume(0))
+    ledger.record(Updates())
 
 
 def test_each_call_is_on_the_disk_before_it_returns(path, monkeypatch):
@@ -96,8 +98,8 @@ def test_each_call_is_on_the_disk_before_it_returns(path, monkeypatch):
     monkeypatch.setattr(files, "_TO_DISK", lambda d: flushed.append(os.fstat(d).st_size))
     ledger = create_ledger(path, PLAN)
     assert flushed == [path.stat().st_size]
-    ledger.record_updates()
-    ledger.void("a reason")
+    ledger.record(Updates())
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
     assert len(flushed) == 3 and flushed[-1] == path.stat().st_size
     assert path.read_bytes().endswith(b"}\n")
 
@@ -106,7 +108,7 @@ def test_an_update_is_refused_before_it_is_written(path):
     ledger = create_ledger(path, PLAN)
     size = path.stat().st_size
     with pytest.raises(BudgetExhaustedError):
-        ledger.record_updates(101)
+        ledger.record(Updates(101))
     assert path.stat().st_size == size
 
 
@@ -180,9 +182,9 @@ def test_what_was_only_read_or_closed_records_nothing(whole):
     closed.close()
     for ledger in (read_ledger(whole), closed):
         with pytest.raises(io.UnsupportedOperation, match="Open it with reopen_ledger"):
-            ledger.record_updates()
+            ledger.record(Updates())
         with pytest.raises(io.UnsupportedOperation):
-            ledger.void("a reason")
+            ledger.record(caveat("no_guarantee", sentence="a reason"))
         assert ledger.guarantee_holds
     assert whole.read_bytes() == before
 
@@ -200,15 +202,15 @@ def test_random_runs_are_read_as_they_were(path):
     ledger = create_ledger(path, PLAN)
     for _ in range(400):
         act = rng.random()
-        if act < 0.4 and ledger.remaining_updates:
-            ledger.record_updates(min(rng.choice([1, 2, 3]), ledger.remaining_updates))
+        if act < 0.4 and ledger.state.remaining_updates:
+            ledger.record(Updates(min(rng.choice([1, 2, 3]), ledger.state.remaining_updates)))
         elif act < 0.6:
-            ledger.record_query("q", noise_multiplier=rng.choice([1.0, 2.5]), examples=3)
-            ledger.record_answer("q", rng.gauss(0, 1))
+            ledger.record(Query("q", noise_multiplier=rng.choice([1.0, 2.5]), examples=3))
+            ledger.record(Answer("q", rng.gauss(0, 1)))
         elif act < 0.9:
             position = rng.randrange(ledger.updates + 1)
             ledger.close()
             ledger = reopen_ledger(path, PLAN)
-            ledger.resume(position)
-    assert state_of(read_ledger(path)) == state_of(ledger)
-    assert ledger.lost_updates > 0 and ledger.resumes > 20
+            ledger.record(Resume(position))
+    assert read_ledger(path).state == ledger.state
+    assert ledger.state.lost_updates > 0 and ledger.state.resumes > 20

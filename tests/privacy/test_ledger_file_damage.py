@@ -6,14 +6,15 @@ import random
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced, state_of
+from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced
 from tfdpnorm.privacy import (
     LedgerCorruptError,
     create_ledger,
-    ledger_format,
+    journal,
     read_ledger,
     reopen_ledger,
 )
+from tfdpnorm.privacy.entries import Resume, Updates
 
 
 def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
@@ -29,16 +30,15 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
                 read_ledger(cut)
             continue
         ledger = read_ledger(cut)
-        assert ledger.torn == (size not in ends)
-        assert ledger.tail == (kept, full._checksums[kept - 1])
-        if last is None or kept > last.tail[0]:
+        assert ledger.file.torn == (size not in ends)
+        assert ledger.file.tail == (kept, full.file._checksums[kept - 1])
+        if last is None or kept > last.file.tail[0]:
             assert ledger.epsilon() <= full.epsilon() and ledger.updates <= full.updates
             assert last is None or last.updates <= ledger.updates
             last = ledger
-        assert state_of(ledger).keys() == state_of(last).keys()
-        assert (ledger.updates, ledger.position) == (last.updates, last.position)
+        assert ledger.state == last.state
         with pytest.raises(LedgerCorruptError, match=f"got only {kept} lines"):
-            ledger.check_reaches(full.tail)
+            ledger.file.check_reaches(full.file.tail)
 
 
 @pytest.mark.parametrize("size", [0, 1, 30, -1])
@@ -46,15 +46,15 @@ def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
 def test_a_torn_line_is_cut_off_when_reopened(whole, size, zeros):
     data = whole.read_bytes()
     before = read_ledger(whole)
-    next_line = ledger_format.encode_line(
-        before.tail[0] + 1, {"kind": "updates", "count": 3}, "0" * 32
+    next_line = journal.encode_line(
+        before.file.tail[0] + 1, {"kind": "updates", "count": 3}, "0" * 32
     )
     whole.write_bytes(data + next_line[:size] + b"\0" * zeros)
-    assert read_ledger(whole).torn == bool(size or zeros)
+    assert read_ledger(whole).file.torn == bool(size or zeros)
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     assert whole.read_bytes() == data
-    assert ledger.torn == bool(size or zeros) and ledger.tail == before.tail
-    ledger.resume(ledger.position)
+    assert ledger.file.torn == bool(size or zeros) and ledger.file.tail == before.file.tail
+    ledger.record(Resume(ledger.state.position))
     announced(ledger, 1)
     assert read_ledger(whole).updates == before.updates + 1
 
@@ -68,7 +68,7 @@ def test_any_changed_byte_is_refused(whole, tmp_path):
             continue
         changed.write_bytes(data[:at] + bytes([byte]) + data[at + 1 :])
         if at == len(data) - 1 and byte == 0:
-            assert read_ledger(changed).torn  # As after a power loss.
+            assert read_ledger(changed).file.torn  # As after a power loss.
             continue
         with pytest.raises(LedgerCorruptError, match="in line|to have version"):
             read_ledger(changed)
@@ -96,12 +96,12 @@ def test_lines_of_another_ledger_are_refused(tmp_path):
     for name, counts in (("one", (3, 40)), ("other", (1, 40))):
         ledger = create_ledger(tmp_path / name, PLAN)
         for count in counts:
-            ledger.record_updates(count)
+            ledger.record(Updates(count))
         ledger.close()
         written.append((tmp_path / name).read_bytes().splitlines(keepends=True))
     (header, _, last), (_, small, _) = written
     (tmp_path / "changed").write_bytes(header + small + last)
-    with pytest.raises(LedgerCorruptError, match="a wrong checksum: .* in line 3"):
+    with pytest.raises(LedgerCorruptError, match="a wrong checksum: .* in line 2"):
         read_ledger(tmp_path / "changed")
 
 
@@ -149,11 +149,12 @@ def forge(path, *entries):
     data = path.read_bytes()
     for number, entry in enumerate(entries, 2):
         before = json.loads(data.splitlines()[-1])["sum"]
-        data += ledger_format.encode_line(number, entry, before)
+        data += journal.encode_line(number, entry, before)
     path.write_bytes(data)
 
 
 UPDATES = {"kind": "updates", "count": 3}
+VOID = {"kind": "caveat", "code": "no_guarantee", "fields": {"sentence": "a"}}
 
 
 @pytest.mark.parametrize(
@@ -178,8 +179,14 @@ UPDATES = {"kind": "updates", "count": 3}
         [{"kind": "finish"}, UPDATES],
         [{"kind": "answer", "name": "accuracy", "value": 1.0}],
         [{"kind": "query", "name": "accuracy", "noise_multiplier": 1.0}],
-        [{"kind": "void", "reason": "a"}, {"kind": "void", "reason": "a"}],
-        [{"kind": "void", "reason": " a"}],
+        [VOID, VOID],
+        [{**VOID, "fields": {"sentence": " a"}}],
+        [{**VOID, "fields": {"reason": "a"}}],
+        [{**VOID, "fields": 3}],
+        [{**VOID, "code": "refund"}],
+        [{"kind": "void", "reason": "a"}],
+        [{"kind": "search", "plan": {"shape": 1.0}}],
+        [{"kind": "search", "plan": 3}],
     ],
 )  # fmt: skip
 def test_entries_that_contradict_each_other_are_refused(path, entries):
@@ -191,7 +198,7 @@ def test_entries_that_contradict_each_other_are_refused(path, entries):
 def test_a_wrong_number_under_a_right_checksum_is_refused(path):
     forge(path)
     header = path.read_bytes()
-    path.write_bytes(header + ledger_format.encode_line(3, UPDATES, json.loads(header)["sum"]))
+    path.write_bytes(header + journal.encode_line(3, UPDATES, json.loads(header)["sum"]))
     with pytest.raises(LedgerCorruptError, match="another line number"):
         read_ledger(path)
 
@@ -202,38 +209,39 @@ def test_a_wrong_number_under_a_right_checksum_is_refused(path):
         ({"kind": "updates"}, "no header"),
         ({"format": "csv"}, "no header"),
         (
-            {"version": 1},
-            "to have version 2 of the format, got 1. Read it, and resume its run, with",
+            {"version": 2},
+            "to have version 3 of the format, got 2. Read it, and resume its run, with",
         ),
         ({"plan": None}, "without a valid plan"),
         ({"plan": {"steps": 3}}, "without a valid plan"),
         ({"plan": {**SETTINGS, "delta": 2}}, "without a valid plan"),
         ({"plan": {**SETTINGS, "no": 2}}, "without a valid plan"),
         ({"settings": [1]}, "without a valid plan"),
+        ({"run": None}, "without a valid plan"),
     ],
 )
 def test_other_headers_are_refused(path, changes, what):
-    plan = ledger_format.plan_fields(PLAN)
-    header = {"kind": "header", "format": "tfdpnorm-ledger", "version": 2, "plan": plan}
-    path.write_bytes(ledger_format.encode_line(1, {**header, "settings": {}, **changes}, "0" * 32))
+    create_ledger(path, PLAN).close()
+    _, (header,) = journal.read_journal(path)
+    path.write_bytes(journal.encode_line(1, {**header, **changes}, "0" * 32))
     with pytest.raises(LedgerCorruptError, match=what):
         read_ledger(path)
 
 
 def test_a_ledger_that_was_cut_short_does_not_reach_its_tail(whole):
     lines = whole.read_bytes().splitlines(keepends=True)
-    tail = read_ledger(whole).tail
+    tail = read_ledger(whole).file.tail
     whole.write_bytes(b"".join(lines[:-1]))
     ledger = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     with pytest.raises(LedgerCorruptError, match="got only"):
-        ledger.check_reaches(tail)
-    ledger.resume(0)
+        ledger.file.check_reaches(tail)
+    ledger.record(Resume(0))
     with pytest.raises(LedgerCorruptError, match="another checksum there"):
-        ledger.check_reaches(tail)
-    ledger.check_reaches(ledger.tail)
+        ledger.file.check_reaches(tail)
+    ledger.file.check_reaches(ledger.file.tail)
     for bad in (None, 3, (1,), ("a", "b"), (1, 2, 3)):
         with pytest.raises(ValueError, match="Expected tail to be"):
-            ledger.check_reaches(bad)
+            ledger.file.check_reaches(bad)
     for never in ((0, ""), (-1, tail[1]), (10**9, tail[1])):
         with pytest.raises(LedgerCorruptError):
-            ledger.check_reaches(never)
+            ledger.file.check_reaches(never)

@@ -7,13 +7,15 @@ import sys
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, SETTINGS, announced, state_of
+from tests.privacy.ledger_doubles import PLAN, SETTINGS, announced
 from tfdpnorm import files
 from tfdpnorm.privacy import (
     create_ledger,
     read_ledger,
     reopen_ledger,
 )
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Resume, Updates
 
 
 def test_two_cannot_write_to_one_ledger(path):
@@ -35,27 +37,45 @@ def test_two_cannot_write_to_one_ledger(path):
     assert subprocess.run(other, timeout=60).returncode == 0
 
 
+@pytest.mark.parametrize("how", ["longer", "of the same size", "torn no longer"])
+def test_a_file_that_another_writes_to_between_reading_and_locking(path, monkeypatch, how):
+    announced(create_ledger(path, PLAN), 2)
+    data = path.read_bytes()
+    other = {"longer": data + b"\0", "torn no longer": data[:-1]}.get(how, data[:-2] + b"x\n")
+    real = files.lock
+
+    def late(descriptor):
+        path.write_bytes(other)
+        return real(descriptor)
+
+    monkeypatch.setattr(files, "lock", late)
+    with pytest.raises(BlockingIOError, match="two runs must not write to it"):
+        reopen_ledger(path, PLAN)
+    assert path.read_bytes() == other
+
+
 def test_a_process_that_is_killed_leaves_what_it_announced(path):
     code = (
         "import os, sys, tfdpnorm.privacy as p\n"
+        "from tfdpnorm.privacy.entries import Updates\n"
         f"plan = p.make_plan(**{SETTINGS!r})\n"
         "ledger = p.create_ledger(sys.argv[1], plan)\n"
-        "ledger.record_updates(); ledger.record_updates()\n"
+        "ledger.record(Updates()); ledger.record(Updates())\n"
         "os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], timeout=60)
     ledger = reopen_ledger(path, PLAN)
-    assert ledger.updates == 2 and not ledger.torn
-    ledger.resume(1)
+    assert ledger.updates == 2 and not ledger.file.torn
+    ledger.record(Resume(1))
     announced(ledger, 1)
-    assert (ledger.updates, ledger.position) == (3, 2)
+    assert (ledger.updates, ledger.state.position) == (3, 2)
 
 
 @pytest.mark.parametrize("fails_in", ["write", "flush", "half"])
 def test_a_full_disk_records_nothing(path, monkeypatch, fails_in):
     ledger = create_ledger(path, PLAN)
     announced(ledger, 1)
-    before, state, tail = path.read_bytes(), state_of(ledger), ledger.tail
+    before, state, tail = path.read_bytes(), ledger.state, ledger.file.tail
     real = os.write
 
     def full(*arguments):
@@ -71,11 +91,14 @@ def test_a_full_disk_records_nothing(path, monkeypatch, fails_in):
             patch.setattr(files, "_TO_DISK", full)
         else:
             patch.setattr(os, "write", half if fails_in == "half" else full)
-        for call in (ledger.record_updates, lambda: ledger.void("a reason")):
+        for call in (
+            lambda: ledger.record(Updates()),
+            lambda: ledger.record(caveat("no_guarantee", sentence="a reason")),
+        ):
             with pytest.raises(OSError, match="No space left.*Nothing was recorded") as failed:
                 call()
             assert failed.value.errno == errno.ENOSPC
-    assert path.read_bytes() == before and state_of(ledger) == state and ledger.tail == tail
+    assert path.read_bytes() == before and ledger.state == state and ledger.file.tail == tail
     announced(ledger, 1)
     assert read_ledger(path).updates == 2
 
@@ -94,10 +117,10 @@ def test_a_write_that_cannot_be_undone_is_the_last_one(path, monkeypatch):
         patch.setattr(os, "write", broken)
         patch.setattr(os, "ftruncate", broken)
         with pytest.raises(OSError, match="Input/output error"):
-            ledger.record_updates()
+            ledger.record(Updates())
     with pytest.raises(OSError, match="an earlier failed write could not be undone"):
-        ledger.record_updates()
-    assert ledger.updates == 1 and read_ledger(path).torn
+        ledger.record(Updates())
+    assert ledger.updates == 1 and read_ledger(path).file.torn
     ledger.close()
     assert reopen_ledger(path, PLAN).updates == 1
 
@@ -112,7 +135,7 @@ def test_an_interrupted_write_is_undone(path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(files, "_TO_DISK", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            ledger.record_updates()
+            ledger.record(Updates())
     assert path.read_bytes() == before and ledger.updates == 0
 
 
@@ -126,7 +149,7 @@ def test_a_file_that_was_changed_meanwhile_is_noticed(path, how):
         data = path.read_bytes()
         path.write_bytes(data + b"\n" if how == "append" else data[:-10])
     with pytest.raises(OSError, match="changed or removed the file"):
-        ledger.record_updates()
+        ledger.record(Updates())
     assert ledger.updates == 1
 
 
@@ -165,10 +188,10 @@ def test_a_device_without_space(path):
     ledger = create_ledger(path, PLAN)
     full = os.open("/dev/full", os.O_WRONLY)
     try:
-        os.dup2(full, ledger._descriptor)
+        os.dup2(full, ledger.file._descriptor)
     finally:
         os.close(full)
-    ledger._size = 0  # The device has no size.
+    ledger.file._size = 0  # The device has no size.
     with pytest.raises(OSError, match="No space left"):
-        ledger.record_updates()
+        ledger.record(Updates())
     assert ledger.updates == 0

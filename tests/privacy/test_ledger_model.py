@@ -11,6 +11,7 @@ import pytest
 
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, dp_sgd_event, make_plan
 from tfdpnorm.privacy.accountants import rdp_of, rdp_to_epsilon
+from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
 
 LONG, SHORT = (
     make_plan(
@@ -63,12 +64,12 @@ class Model:
 def seen(ledger):
     return {
         "updates": ledger.updates,
-        "position": ledger.position,
-        "lost": ledger.lost_updates,
-        "remaining": ledger.remaining_updates,
-        "resumes": ledger.resumes,
-        "queries": (ledger.queries_of(disjoint=True), ledger.queries_of(disjoint=False)),
-        "answer": ledger.answer("accuracy"),
+        "position": ledger.state.position,
+        "lost": ledger.state.lost_updates,
+        "remaining": ledger.state.remaining_updates,
+        "resumes": ledger.state.resumes,
+        "queries": (ledger.state.queries(disjoint=True), ledger.state.queries(disjoint=False)),
+        "answer": ledger.state.answer("accuracy"),
     }
 
 
@@ -92,27 +93,27 @@ def call_at_random(rng, ledger, model, blocks):
         count = rng.choice(blocks)
         if count > model.plan.steps - len(model.announced):
             with pytest.raises(BudgetExhaustedError):
-                ledger.record_updates(count)
+                ledger.record(Updates(count))
         else:
-            ledger.record_updates(count)
+            ledger.record(Updates(count))
             model.record_updates(count)
     elif act < 0.65:
         disjoint = rng.random() < 0.7
-        ledger.record_query("accuracy", noise_multiplier=20.0, examples=9, disjoint=disjoint)
+        ledger.record(Query("accuracy", noise_multiplier=20.0, examples=9, disjoint=disjoint))
         model.record_query(disjoint)
     elif act < 0.75:
         value = rng.gauss(0, 1)
         if not model.open_question:
             with pytest.raises(ValueError, match="without answer"):
-                ledger.record_answer("accuracy", value)
+                ledger.record(Answer("accuracy", value))
         else:
-            ledger.record_answer("accuracy", value)
+            ledger.record(Answer("accuracy", value))
             model.record_answer(value)
     else:
         # Near the present end mostly; else anywhere, as from an old copy of a checkpoint.
         position = max(0, len(model.history) - rng.randrange(8))
         position = position if rng.random() < 0.8 else rng.randrange(len(model.announced) + 1)
-        ledger.resume(position)
+        ledger.record(Resume(position))
         model.resume(position)
 
 
@@ -127,5 +128,5 @@ def test_the_ledger_follows_its_rules(blocks):
             call_at_random(rng, ledger, model, blocks)
             assert seen(ledger) == expected(model)
         assert ledger.epsilon() == pytest.approx(model.epsilon(), rel=1e-9)
-        lost.append(ledger.lost_updates)
+        lost.append(ledger.state.lost_updates)
     assert sum(count > 3 for count in lost) > 4, "hardly anything was lost"

@@ -7,6 +7,8 @@ import dp_accounting
 import pytest
 
 from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, PrivacyLedger, dp_sgd_event, make_plan
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
 
 PLAN = make_plan(
     num_examples=1000,
@@ -37,28 +39,28 @@ def gaussians(noise, count):
 def test_validation_examples_have_an_epsilon_of_their_own(accountant):
     ledger = PrivacyLedger(PLAN)
     assert ledger.validation_epsilon(accountant) == 0
-    ledger.record_updates(100)
+    ledger.record(Updates(100))
     trained = ledger.epsilon(accountant)
     for _ in range(7):
-        ledger.record_query("accuracy", **ASKED)
-    ledger.record_query("top 5", noise_multiplier=10.0, examples=500)
+        ledger.record(Query("accuracy", **ASKED))
+    ledger.record(Query("top 5", noise_multiplier=10.0, examples=500))
     expected = reference(accountant, gaussians(20.0, 7), gaussians(10.0, 1))
     assert ledger.validation_epsilon(accountant) == pytest.approx(expected, rel=0.01)
     assert ledger.validation_epsilon("rdp") == pytest.approx(
         reference("rdp", gaussians(20.0, 7), gaussians(10.0, 1)), rel=1e-9
     )
     assert ledger.epsilon(accountant) == trained
-    assert ledger.queries == ledger.queries_of(disjoint=True) == 8
+    assert ledger.state.queries() == ledger.state.queries(disjoint=True) == 8
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_answers_about_training_examples_add_to_their_epsilon(accountant):
     ledger = PrivacyLedger(PLAN)
-    ledger.record_query("accuracy", **ASKED, disjoint=False)
+    ledger.record(Query("accuracy", **ASKED, disjoint=False))
     alone = reference(accountant, gaussians(20.0, 1))
     assert ledger.epsilon(accountant) == pytest.approx(alone, rel=0.01, abs=1e-6)
-    ledger.record_updates(100)
-    ledger.record_query("accuracy", **ASKED, disjoint=False)
+    ledger.record(Updates(100))
+    ledger.record(Query("accuracy", **ASKED, disjoint=False))
     trained = dp_sgd_event(0.05, 2.0, 100)
     expected = reference(accountant, trained, gaussians(20.0, 2))
     assert ledger.epsilon(accountant) == pytest.approx(expected, rel=0.01)
@@ -67,88 +69,88 @@ def test_answers_about_training_examples_add_to_their_epsilon(accountant):
     )
     without = dataclasses.replace(PLAN, accountant=accountant).epsilon_after(100)
     assert ledger.epsilon(accountant) > without
-    assert ledger.validation_epsilon() == 0 and ledger.queries_of(disjoint=False) == 2
+    assert ledger.validation_epsilon() == 0 and ledger.state.queries(disjoint=False) == 2
 
 
 def test_between_grid_points_pld_reports_the_next_one():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_query("accuracy", **ASKED, disjoint=False)
-    ledger.record_updates(90)
+    ledger.record(Query("accuracy", **ASKED, disjoint=False))
+    ledger.record(Updates(90))
     at = reference("pld", dp_sgd_event(0.05, 2.0, 90), gaussians(20.0, 1))
     assert at <= ledger.epsilon("pld") * 1.002
     between = ledger.epsilon("pld")
-    ledger.record_updates(10)
+    ledger.record(Updates(10))
     assert between <= ledger.epsilon("pld")
 
 
 def test_queries_planned_count_where_the_run_is_held_to_its_plan():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_query("accuracy", **ASKED, queries_planned=9)
-    ledger.record_query("overlap", **ASKED, disjoint=False, queries_planned=4)
+    ledger.record(Query("accuracy", **ASKED, queries_planned=9))
+    ledger.record(Query("overlap", **ASKED, disjoint=False, queries_planned=4))
     one = reference("rdp", gaussians(20.0, 1))
     assert ledger.validation_epsilon() == pytest.approx(one, rel=1e-9)
-    ledger.hold_to_plan("training stops when the noisy accuracy falls")
+    ledger.record(caveat("held_to_plan", sentence="training stops when the noisy accuracy falls"))
     nine = reference("rdp", gaussians(20.0, 9))
     assert ledger.validation_epsilon() == pytest.approx(nine, rel=1e-9)
     whole = reference("rdp", dp_sgd_event(0.05, 2.0, 100), gaussians(20.0, 4))
-    assert ledger.epsilon() == ledger.whole_plan_epsilon() == pytest.approx(whole, rel=1e-9)
+    assert ledger.epsilon() == ledger.epsilon(whole_plan=True) == pytest.approx(whole, rel=1e-9)
     for _ in range(10):
-        ledger.record_query("accuracy", **ASKED)
+        ledger.record(Query("accuracy", **ASKED))
     eleven = reference("rdp", gaussians(20.0, 11))
     assert ledger.validation_epsilon() == pytest.approx(eleven, rel=1e-9)
 
 
 def test_without_a_guarantee_there_is_none_for_validation():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_query("accuracy", **ASKED)
-    ledger.void("the seed is known")
+    ledger.record(Query("accuracy", **ASKED))
+    ledger.record(caveat("no_guarantee", sentence="the seed is known"))
     assert ledger.validation_epsilon() == ledger.epsilon() == math.inf
 
 
 def test_an_answer_is_given_again_at_its_position():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_updates()
-    assert ledger.answer("accuracy") is None
-    ledger.record_query("accuracy", **ASKED)
-    assert ledger.answer("accuracy") is None
-    ledger.record_answer("accuracy", 431.5)
-    assert ledger.answer("accuracy") == 431.5 and ledger.answer("loss") is None
-    ledger.record_updates()
-    assert ledger.answer("accuracy") is None
-    ledger.resume(1)
-    assert ledger.answer("accuracy") == 431.5 and ledger.queries == 1
+    ledger.record(Updates())
+    assert ledger.state.answer("accuracy") is None
+    ledger.record(Query("accuracy", **ASKED))
+    assert ledger.state.answer("accuracy") is None
+    ledger.record(Answer("accuracy", 431.5))
+    assert ledger.state.answer("accuracy") == 431.5 and ledger.state.answer("loss") is None
+    ledger.record(Updates())
+    assert ledger.state.answer("accuracy") is None
+    ledger.record(Resume(1))
+    assert ledger.state.answer("accuracy") == 431.5 and ledger.state.queries() == 1
 
 
 def test_an_answer_about_lost_weights_is_spent_and_not_given_again():
     ledger = PrivacyLedger(PLAN)
     for position in (1, 2, 3):
-        ledger.record_updates()
-        ledger.record_query("accuracy", **ASKED)
-        ledger.record_answer("accuracy", position)
-    ledger.resume(1)
-    assert ledger.answer("accuracy") == 1
-    ledger.record_updates()
-    assert ledger.answer("accuracy") is None
-    ledger.record_query("accuracy", **ASKED)
-    ledger.record_answer("accuracy", 50.0)
-    assert ledger.answer("accuracy") == 50.0 and ledger.queries == 4
+        ledger.record(Updates())
+        ledger.record(Query("accuracy", **ASKED))
+        ledger.record(Answer("accuracy", position))
+    ledger.record(Resume(1))
+    assert ledger.state.answer("accuracy") == 1
+    ledger.record(Updates())
+    assert ledger.state.answer("accuracy") is None
+    ledger.record(Query("accuracy", **ASKED))
+    ledger.record(Answer("accuracy", 50.0))
+    assert ledger.state.answer("accuracy") == 50.0 and ledger.state.queries() == 4
 
 
 def test_every_answer_needs_a_question():
     ledger = PrivacyLedger(PLAN)
-    ledger.record_query("accuracy", **ASKED)
+    ledger.record(Query("accuracy", **ASKED))
     with pytest.raises(ValueError, match="Expected a query named 'loss' without answer"):
-        ledger.record_answer("loss", 3.0)
+        ledger.record(Answer("loss", 3.0))
     for value in (math.nan, math.inf, "3", None, True):
         with pytest.raises(ValueError, match="Expected value to be"):
-            ledger.record_answer("accuracy", value)
-    ledger.record_answer("accuracy", 3)
+            ledger.record(Answer("accuracy", value))
+    ledger.record(Answer("accuracy", 3))
     with pytest.raises(ValueError, match="without answer"):
-        ledger.record_answer("accuracy", 3.0)
-    ledger.record_query("accuracy", **ASKED)
-    ledger.resume(0)
+        ledger.record(Answer("accuracy", 3.0))
+    ledger.record(Query("accuracy", **ASKED))
+    ledger.record(Resume(0))
     with pytest.raises(ValueError, match="without answer"):
-        ledger.record_answer("accuracy", 3.0)
+        ledger.record(Answer("accuracy", 3.0))
 
 
 @pytest.mark.parametrize(
@@ -174,5 +176,5 @@ def test_bad_queries_are_refused(name, value):
         said = f"Expected {name} .*got"
     ledger = PrivacyLedger(PLAN)
     with pytest.raises(ValueError, match=said):
-        ledger.record_query(**{"name": "accuracy", **ASKED, name: value})
-    assert ledger.queries == 0
+        ledger.record(Query(**{"name": "accuracy", **ASKED, name: value}))
+    assert ledger.state.queries() == 0

@@ -17,6 +17,8 @@ from tfdpnorm.privacy import (
     privacy_statement,
     read_ledger,
 )
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Query, Resume, Search, Trial, Updates
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 
@@ -220,43 +222,43 @@ SEARCH = SearchPlan(8, math.inf, (FULL,), score_noise_multiplier=7.0)
 
 def trial(search=SEARCH, **changes):
     ledger = PrivacyLedger(make_plan(**{**PLAN, "noise_multiplier": 6.0, "steps": 10, **changes}))
-    ledger.record_search(**search.entry())
+    ledger.record(Search(search))
     return ledger
 
 
 def test_every_epsilon_of_a_trial_is_that_of_the_search():
     ledger, epsilon = trial(), SEARCH.epsilon(DELTA)
     assert ledger.epsilon() == epsilon  # before the first update: the others may have been made
-    ledger.record_updates(4)
-    for found in (ledger.epsilon(), ledger.epsilon("pld"), ledger.whole_plan_epsilon()):
+    ledger.record(Updates(4))
+    for found in (ledger.epsilon(), ledger.epsilon("pld"), ledger.epsilon(whole_plan=True)):
         assert found == epsilon
     assert ledger.validation_epsilon() == SEARCH.score_epsilon(DELTA)
-    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    ledger.record(Query("score", noise_multiplier=7.0, examples=9, queries_planned=1))
     assert ledger.validation_epsilon() == SEARCH.score_epsilon(DELTA)
-    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    ledger.record(Query("score", noise_multiplier=7.0, examples=9, queries_planned=1))
     assert ledger.validation_epsilon() > SEARCH.score_epsilon(DELTA)
-    ledger.record_query("own", noise_multiplier=9.0, examples=9, disjoint=False)
+    ledger.record(Query("own", noise_multiplier=9.0, examples=9, disjoint=False))
     assert ledger.epsilon() > epsilon
-    ledger.void("a reason")
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
     assert ledger.epsilon() == ledger.validation_epsilon() == math.inf
 
 
 def test_lost_updates_are_of_those_that_the_search_has_planned():
     ledger = trial()
-    ledger.record_updates(3)
-    ledger.resume(0)
-    ledger.record_updates(ledger.remaining_updates)
+    ledger.record(Updates(3))
+    ledger.record(Resume(0))
+    ledger.record(Updates(ledger.state.remaining_updates))
     assert ledger.epsilon() == SEARCH.epsilon(DELTA)
     with pytest.raises(BudgetExhaustedError):
-        ledger.record_updates()
+        ledger.record(Updates())
 
 
 def test_a_search_is_recorded_once_and_not_replaced():
     ledger = trial()
-    ledger.record_search(**SEARCH.entry())
+    ledger.record(Search(SEARCH))
     with pytest.raises(ValueError, match="Expected the search that the run is of"):
-        ledger.record_search(**dataclasses.replace(SEARCH, expected_trials=4).entry())
-    assert ledger.search == SEARCH
+        ledger.record(Search(dataclasses.replace(SEARCH, expected_trials=4)))
+    assert ledger.state.search == SEARCH
 
 
 @pytest.mark.parametrize(
@@ -275,28 +277,28 @@ def test_runs_that_are_no_trials_of_it(changes, message):
 def test_the_file_has_it(tmp_path):
     path = tmp_path / "ledger.jsonl"
     with pytest.raises(ValueError, match="ledger of a search"):
-        PrivacyLedger(make_plan(**PLAN, noise_multiplier=6.0, steps=10)).record_trial(0)
+        PrivacyLedger(make_plan(**PLAN, noise_multiplier=6.0, steps=10)).record(Trial(0))
     for search in (SEARCH, SearchPlan(2, None, (FULL,))):
         path.unlink(missing_ok=True)
         ledger = create_ledger(path, make_plan(**PLAN, noise_multiplier=6.0, steps=10))
-        ledger.record_search(**search.entry())
+        ledger.record(Search(search))
         for number in (0, 1, 1, 0):
-            ledger.record_trial(number)
+            ledger.record(Trial(number))
         read = read_ledger(path)
-        assert read.search == search and read.trials == (0, 1)
+        assert read.state.search == search and read.state.trials == (0, 1)
         assert read.epsilon() == search.epsilon(DELTA)
         if search.is_composed:
             with pytest.raises(BudgetExhaustedError, match="at most 2 trials"):
-                ledger.record_trial(2)
+                ledger.record(Trial(2))
         else:
-            ledger.record_trial(2)
+            ledger.record(Trial(2))
         ledger.close()
 
 
 def test_the_statement_says_what_was_searched():
     ledger = trial()
-    ledger.record_updates(10)
-    ledger.record_query("score", noise_multiplier=7.0, examples=9, queries_planned=1)
+    ledger.record(Updates(10))
+    ledger.record(Query("score", noise_multiplier=7.0, examples=9, queries_planned=1))
     text = privacy_statement(ledger)
     stated = float(re.search(r"epsilon = ([\d.]+) \(rounded up\)", text)[1])
     assert stated >= SEARCH.epsilon(DELTA) and stated < 1.001 * SEARCH.epsilon(DELTA)

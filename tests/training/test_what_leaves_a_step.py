@@ -193,7 +193,7 @@ class TestStepsByHand:
         iterator = iter(lots)
         more = keras.callbacks.LambdaCallback(
             on_train_batch_end=lambda *_: (
-                fresh.ledger.position < 6 and fresh.train_function(iterator)
+                fresh.ledger.state.position < 6 and fresh.train_function(iterator)
             )
         )
         with pytest.warns(UserWarning, match="not Poisson-sampled"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfdpnorm.privacy import PrivacyBudget, create_ledger, make_plan, reopen_ledger
+from tfdpnorm.privacy.entries import Resume, Updates
 from tfdpnorm.privacy.selection import NumberOfRuns
 from tfdpnorm.tuning import PrivateHyperModel, PrivateRandomSearch
 
@@ -18,7 +19,7 @@ class FakePrivate:
 
     def __init__(self, ledger, right):
         self.ledger, self._right = ledger, right
-        self.weights_of_run = self
+        self.provenance = self
 
     def digest(self):
         return repr(self._right).encode()
@@ -61,8 +62,8 @@ class FakeHyperModel(PrivateHyperModel):
         except BaseException:
             private.ledger.close()
             raise
-        if private.ledger.remaining_updates:
-            private.ledger.record_updates(private.ledger.remaining_updates)
+        if private.ledger.state.remaining_updates:
+            private.ledger.record(Updates(private.ledger.state.remaining_updates))
         return private
 
     def restore(self, hp, trial):
@@ -74,7 +75,7 @@ class FakeHyperModel(PrivateHyperModel):
         path = trial.run_dir / "ledger.jsonl"
         if path.exists():
             ledger = reopen_ledger(path, plan)
-            ledger.resume(ledger.updates)
+            ledger.record(Resume(ledger.updates))
         else:
             ledger = create_ledger(path, plan)
         trial.declare(ledger)

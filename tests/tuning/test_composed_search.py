@@ -32,7 +32,7 @@ def test_all_trials_are_paid_for(composed, run, oracle, tmp_path):
         assert 2.9 < model.ledger.epsilon() <= 3 and 2.9 < model.ledger.validation_epsilon() <= 3
         assert "at most 3 trials" in privacy_statement(model.ledger)
     ledger = read_ledger(tmp_path / "composed_search" / "ledger.jsonl")
-    assert ledger.trials == (0, 1, 2) and ledger.epsilon() == models[0].ledger.epsilon()
+    assert ledger.state.trials == (0, 1, 2) and ledger.epsilon() == models[0].ledger.epsilon()
 
 
 @pytest.mark.filterwarnings("ignore:A trial has failed")

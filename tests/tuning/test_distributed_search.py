@@ -56,7 +56,7 @@ def check_search(folder, tuner, draw):
     """That all trials are in one ledger and were scored once, and that one process has the rest."""
     search = folder / "private_search"
     ledger = read_ledger(search / "ledger.jsonl")
-    assert ledger.trials == tuple(range(TRIALS)) and ledger.is_finished
+    assert ledger.state.trials == tuple(range(TRIALS)) and ledger.state.is_finished
     assert not (search / "secret.key").exists()
     runs = [search / "winner", *search.glob("trial_*/run")]
     assert len(runs) == TRIALS
@@ -87,7 +87,7 @@ def test_the_chief_may_die(tmp_path, start, tuner, draw):
     chief, worker = start("chief"), start("a", "--slow")
     ledger = tmp_path / "private_search" / "ledger.jsonl"
     deadline = time.monotonic() + 120
-    while not (ledger.exists() and read_ledger(ledger).trials):
+    while not (ledger.exists() and read_ledger(ledger).state.trials):
         assert chief.poll() is None and worker.poll() is None, (
             "a process has ended before the first trial"
         )
@@ -115,7 +115,7 @@ def test_one_process_goes_on_with_what_a_chief_began(run, tuner, data, draw, mon
     with chief._folder.opened(rows_of_search(data.x, data.y, data.other, {})):
         chief.save()
         begun = chief.oracle.create_trial("a")
-        assert read_ledger(chief._folder.path / "ledger.jsonl").trials == (0,)
+        assert read_ledger(chief._folder.path / "ledger.jsonl").state.trials == (0,)
     monkeypatch.delenv("KERASTUNER_ORACLE_IP")
     monkeypatch.delenv("KERASTUNER_TUNER_ID")
     alone = run(tuner())
@@ -141,7 +141,7 @@ def test_a_trial_is_in_the_ledger_before_it_is_handed_out(tuner, draw, monkeypat
     draw(TRIALS)
     made = tuner()
     with made._folder.opened(()):
-        monkeypatch.setattr(made._folder.ledger, "record_trial", _full_disk)
+        monkeypatch.setattr(made._folder.ledger, "record", _full_disk)
         with pytest.raises(OSError, match="full"):
             made.oracle.create_trial("a")
     assert made.oracle.create_trial.__self__ is made
@@ -149,7 +149,7 @@ def test_a_trial_is_in_the_ledger_before_it_is_handed_out(tuner, draw, monkeypat
     assert isinstance(keras_tuner_chief, keras_tuner.Oracle)
 
 
-def _full_disk(number):
+def _full_disk(entry):
     raise OSError("full")
 
 

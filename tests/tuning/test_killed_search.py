@@ -9,7 +9,7 @@ from keras_tuner.src import utils as keras_tuner_files
 
 from tests.tuning.killed_search import NAME, POINTS, STEPS, Killed, kill_at, real_search
 from tfdpnorm.privacy import read_ledger
-from tfdpnorm.privacy.ledger_file import LedgerFile
+from tfdpnorm.training.callbacks import private_validation
 
 TRIALS = 3
 
@@ -17,7 +17,7 @@ TRIALS = 3
 def check_whole(folder, tuner, before):
     """That all trials were made, each was scored once, and the best of these scores has won."""
     ledger = read_ledger(folder / "ledger.jsonl")
-    assert ledger.is_finished and ledger.trials == tuple(range(TRIALS))
+    assert ledger.state.is_finished and ledger.state.trials == tuple(range(TRIALS))
     assert ledger.settings == before.settings and ledger.epsilon() == before.epsilon() <= 3
     assert not (folder / "secret.key").exists()
     runs = [folder / "winner", *folder.glob("trial_*/run")]
@@ -26,8 +26,8 @@ def check_whole(folder, tuner, before):
     for run in runs:
         assert (run / "ledger.jsonl").read_text().count('"kind":"query"') == 1
         own = read_ledger(run / "ledger.jsonl")
-        assert own.updates == own.plan.steps and own.is_finished
-        answers[run.name if run.name == "winner" else run.parent.name] = own.answer(
+        assert own.updates == own.plan.steps and own.state.is_finished
+        answers[run.name if run.name == "winner" else run.parent.name] = own.state.answer(
             "private_val_score"
         )
     assert answers["winner"] == max(answers.values())
@@ -53,7 +53,7 @@ def test_nothing_is_lost_or_made_twice(tuner, run, tmp_path, point):
             setattr(owner, name, original)
     before = read_ledger(folder / "ledger.jsonl")
     settings = [path.read_text() for path in sorted(folder.glob("trial_*/trial.json"))]
-    assert before.is_finished == (point == "finished")
+    assert before.state.is_finished == (point == "finished")
     assert (folder / "secret.key").exists()
     made = run(tuner(**options))
     check_whole(folder, made, before)
@@ -70,12 +70,12 @@ def _values(text):
 def test_a_score_that_was_asked_for_and_lost_is_not_asked_for_again(
     tuner, run, draw, tmp_path, monkeypatch
 ):
-    def killed(self, name, value):
+    def killed(name, value):
         raise Killed
 
     draw(2)
     with monkeypatch.context() as patched:
-        patched.setattr(LedgerFile, "record_answer", killed)
+        patched.setattr(private_validation, "Answer", killed)
         with pytest.raises(Killed):
             run(tuner())
     made = run(tuner())

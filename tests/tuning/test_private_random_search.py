@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
 from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.resume.run_folder import note_place
 
@@ -23,7 +24,7 @@ def ledger_of(tmp_path):
 def test_the_winner_has_the_epsilon_of_the_search(tuner, run, draw, tmp_path):
     draw(5)
     made = run(tuner())
-    assert len(made.hypermodel.trained) == 5 and ledger_of(tmp_path).trials == (0, 1, 2, 3, 4)
+    assert len(made.hypermodel.trained) == 5 and ledger_of(tmp_path).state.trials == (0, 1, 2, 3, 4)
     (best,) = made.get_best_models()
     ledger = best.ledger
     assert 2.9 < ledger.epsilon() <= 3 and 2.9 < ledger.validation_epsilon() <= 3
@@ -47,9 +48,17 @@ def test_the_winner_says_the_same_whatever_the_number_of_trials(tuner, run, draw
         draw(count)
         (best,) = run(tuner(project_name=f"search{count}")).get_best_models()
         of = best.ledger
-        lines = [json.loads(line) for line in pathlib.Path(of.path).read_text().splitlines()]
+        lines = [json.loads(line) for line in pathlib.Path(of.file.path).read_text().splitlines()]
         kinds = [line["kind"] for line in lines]
-        said.append((kinds, of.excluded, of.foreign, of.established, of.no_guarantee_because))
+        said.append(
+            (
+                kinds,
+                of.state.sentences("not_covered"),
+                of.state.sentences("foreign_weights"),
+                of.state.sentences("established"),
+                of.state.sentences("no_guarantee"),
+            )
+        )
     assert said[0] == said[1]
 
 
@@ -63,7 +72,7 @@ def test_the_score_is_noised_and_paid_for(tuner, run, draw, data):
     assert 0.4 * noise < np.std(off) < 1.9 * noise
     for trial in trials:
         ledger = read_ledger(made.run_dir_of(trial) / "ledger.jsonl")
-        assert ledger.queries_of(disjoint=True) == 1
+        assert ledger.state.queries(disjoint=True) == 1
 
 
 def test_public_scores_are_exact_and_free(tuner, run, draw):
@@ -183,7 +192,7 @@ def test_a_search_without_its_secret_is_refused(tuner, run, draw, tmp_path):
 def test_no_trial_at_all(tuner, run, draw, tmp_path):
     draw(0)
     made = run(tuner())
-    assert made.hypermodel.trained == [] and ledger_of(tmp_path).trials == ()
+    assert made.hypermodel.trained == [] and ledger_of(tmp_path).state.trials == ()
     with pytest.raises(ValueError, match="no trial was drawn"):
         made.get_best_models()
     assert ledger_of(tmp_path).epsilon() == made.search_plan.epsilon(1e-5)
@@ -202,11 +211,13 @@ def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path
     with pytest.raises(KeyboardInterrupt):
         run(tuner(FakeHyperModel(killed)))
     first = ledger_of(tmp_path)
-    assert first.trials == (0, 1, 2) and not first.is_finished
+    assert first.state.trials == (0, 1, 2) and not first.state.is_finished
     with pytest.raises(ValueError, match="it goes on"):
         tuner().get_best_models()
     made = run(tuner())
-    assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and ledger_of(tmp_path).is_finished
+    assert (
+        ledger_of(tmp_path).state.trials == (0, 1, 2, 3) and ledger_of(tmp_path).state.is_finished
+    )
     assert ledger_of(tmp_path).settings == first.settings
     assert [path.parent.name for path, _ in made.hypermodel.trained] == ["trial_0002", "trial_0003"]
     assert len(made.get_best_trials(None)) == 4
@@ -241,7 +252,7 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
 
     with pytest.warns(UserWarning, match="A trial has failed, and counts .*: too large"):
         made = run(tuner(FakeHyperModel(fails)))
-    assert ledger_of(tmp_path).trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
+    assert ledger_of(tmp_path).state.trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 
 
 def test_a_full_disk_ends_the_search_and_no_trial(tuner, run, draw, tmp_path):
@@ -252,7 +263,7 @@ def test_a_full_disk_ends_the_search_and_no_trial(tuner, run, draw, tmp_path):
     with pytest.raises(RuntimeError, match="no space left"):
         run(tuner(FakeHyperModel(full)))
     made = run(tuner())
-    assert len(made.get_best_trials(None)) == 2 and ledger_of(tmp_path).trials == (0, 1)
+    assert len(made.get_best_trials(None)) == 2 and ledger_of(tmp_path).state.trials == (0, 1)
 
 
 @pytest.mark.filterwarnings("ignore:A trial has failed")
@@ -284,8 +295,8 @@ def test_what_voids_one_trial_voids_the_winner(tuner, run, draw):
             private = super().train(hp, trial, x, y, **more)
             if len(self.trained) == 1:
                 private._right = 0.0  # it loses
-                private.ledger.void("it leaks")
-                private.ledger.declare_foreign("Weights from elsewhere.")
+                private.ledger.record(caveat("no_guarantee", sentence="it leaks"))
+                private.ledger.record(caveat("foreign_weights", sentence="Weights from elsewhere."))
             return private
 
     draw(2)

@@ -69,17 +69,17 @@ def test_a_trial_that_was_cut_short_goes_on(search, tmp_path):
         search()
     folder = tmp_path / "search"
     second = read_ledger(folder / "trial_0001" / "run" / "ledger.jsonl")
-    assert second.updates >= 3 and second.search is not None and not second.is_finished
+    assert second.updates >= 3 and second.state.search is not None and not second.state.is_finished
     before = read_ledger(folder / "ledger.jsonl")
-    assert before.trials == (0, 1)
+    assert before.state.trials == (0, 1)
     tuner = search()
     after = read_ledger(folder / "ledger.jsonl")
-    assert after.trials == (0, 1, 2) and after.settings == before.settings
+    assert after.state.trials == (0, 1, 2) and after.settings == before.settings
     assert after.epsilon() == before.epsilon() <= 3
     assert len(tuner.get_best_trials(None)) == 3
     for trial in tuner.get_best_trials(None):
         ledger = read_ledger(tuner.run_dir_of(trial) / "ledger.jsonl")
-        assert ledger.updates == STEPS and ledger.is_finished
+        assert ledger.updates == STEPS and ledger.state.is_finished
     (best,) = tuner.get_best_models()
     assert best.ledger.epsilon() == after.epsilon() and best.ledger.guarantee_holds
     assert not list(folder.rglob("secret.key")) and not (folder / "winner" / "place").exists()

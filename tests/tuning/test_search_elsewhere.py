@@ -137,13 +137,15 @@ class TestCopies:
         shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
         copy = run(tuner(directory=str(tmp_path / "elsewhere")))
         assert len(copy.hypermodel.trained) == 2
-        assert COPIES in str(read_ledger(copy._folder.winner / LEDGER).excluded)
+        assert COPIES in str(
+            read_ledger(copy._folder.winner / LEDGER).state.sentences("not_covered")
+        )
         (best,) = copy.get_best_models()
         text = privacy_statement(best.ledger)
         assert text.count(COPIES) == 1 and "trial_" not in text
         # The first one lies where it did, and cannot know.
         (best,) = run(tuner()).get_best_models()
-        assert COPIES not in str(best.ledger.excluded)
+        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
 
     def test_a_winner_of_before_says_so(self, begun, tuner, run, tmp_path, monkeypatch):
         """Its ledger was complete when the folder was copied."""
@@ -151,7 +153,9 @@ class TestCopies:
         shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
         copy = run(tuner(directory=str(tmp_path / "elsewhere")))
         assert not copy._folder.run_dir("0000").exists()
-        assert COPIES in str(read_ledger(copy._folder.winner / LEDGER).excluded)
+        assert COPIES in str(
+            read_ledger(copy._folder.winner / LEDGER).state.sentences("not_covered")
+        )
 
     def test_a_copy_that_was_killed_again_still_says_so(self, begun, tuner, run, tmp_path):
         shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
@@ -159,13 +163,13 @@ class TestCopies:
         with pytest.raises(KeyboardInterrupt):
             run(tuner(killed_in(2), **where))
         (best,) = run(tuner(**where)).get_best_models()
-        assert str(best.ledger.excluded).count(COPIES) == 1
+        assert str(best.ledger.state.sentences("not_covered")).count(COPIES) == 1
 
     def test_a_folder_that_was_moved_is_no_copy(self, begun, tuner, run, tmp_path):
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / FOLDER).rename(tmp_path / "elsewhere" / FOLDER)
         (best,) = run(tuner(directory=str(tmp_path / "elsewhere"))).get_best_models()
-        assert COPIES not in str(best.ledger.excluded)
+        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
 
     def test_a_search_that_was_killed_before_it_knew_its_place(self, tuner, run, draw, monkeypatch):
         def dies(self):
@@ -177,7 +181,7 @@ class TestCopies:
             with pytest.raises(KeyboardInterrupt):
                 run(tuner())
         (best,) = run(tuner()).get_best_models()
-        assert COPIES not in str(best.ledger.excluded)
+        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
 
     def test_all_trials_of_a_composed_search_say_so(self, run, tmp_path):
         def composed(where, hypermodel):
@@ -198,5 +202,7 @@ class TestCopies:
         copy = run(composed(tmp_path / "elsewhere", FakeHyperModel()))
         for number in (1, 2):  # as they were left
             ledger = read_ledger(copy._folder.run_dir(number) / LEDGER)
-            assert COPIES in str(ledger.excluded)
-        assert all(COPIES in str(m.ledger.excluded) for m in copy.get_best_models(3))
+            assert COPIES in str(ledger.state.sentences("not_covered"))
+        assert all(
+            COPIES in str(m.ledger.state.sentences("not_covered")) for m in copy.get_best_models(3)
+        )

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.keras_compat.training import optimizer_variables, rate_variables
+from tfdpnorm.privacy.journal import read_journal
 
 _ELSEWHERE = 77
 
@@ -105,7 +106,9 @@ def kept_state(private, callbacks=(), run_dir=None):
     state["counted updates"] = private.ledger.updates
     if run_dir is not None:
         folder = pathlib.Path(run_dir)
-        state["ledger file"] = (folder / "ledger.jsonl").read_text()
+        _, (header, *entries) = read_journal(folder / "ledger.jsonl")
+        del header["run"]  # A random id, which the checksums are of as well.
+        state["ledger file"] = str((header, *entries))
         for index in sorted(folder.glob("checkpoint-*/variables.index")):
             saved = tf.train.load_checkpoint(str(index.with_suffix("")))
             for key in saved.get_variable_to_shape_map():

@@ -19,7 +19,7 @@ from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
 from tfdpnorm.keras_compat.saving import revived_classes
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
-from tfdpnorm.privacy.marks import read_mark
+from tfdpnorm.privacy.metadata import read_metadata
 
 
 def load_model(model, custom_objects=None):
@@ -69,7 +69,7 @@ def load_model(model, custom_objects=None):
             f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
             "not hold. Give them in custom_objects."
         )
-    read_mark(path)
+    read_metadata(path)
     return loaded
 
 

@@ -16,7 +16,7 @@ from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
 from tfdpnorm.layers import ScaleNorm
-from tfdpnorm.privacy.marks import write_mark
+from tfdpnorm.privacy.metadata import write_metadata
 
 # Largest change of an output, over the largest output: of formats that compute in float32, ...
 FLOAT_TOLERANCE = 1e-3
@@ -62,8 +62,8 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
         public_rows: [M, ...] rows that are not private, to compare predictions on, and for the
             ranges of int8.
         int8: Whether to write the int8 file too.
-        trained_by: The `PrivateModel` that trained a part of `model`, whose mark the Keras files
-            bear (`tfdpnorm.privacy.marks`); None for `model` itself, if it is one.
+        trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
+            Keras files bear (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
 
     Returns:
         List of `ExportedFile`.
@@ -80,9 +80,9 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
     rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
     if trained_by is None:
-        mark = model.mark() if hasattr(model, "mark") else None
+        metadata = model.privacy_metadata() if hasattr(model, "privacy_metadata") else None
     else:
-        mark = trained_by.mark(model)
+        metadata = trained_by.privacy_metadata(model)
     found = []
 
     def add(kind, path, outputs, tolerance, by):
@@ -99,15 +99,15 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
 
     path = folder / "model.keras"
     served.save(path)
-    if mark is not None:
-        write_mark(path, mark)
+    if metadata is not None:
+        write_metadata(path, metadata)
     loaded = keras.models.load_model(path, compile=False)
     add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
     path = folder / "saved_model"
     # With the batch of any size.
     served.save(path, save_format="tf", include_optimizer=False)
-    if mark is not None:
-        write_mark(path, mark)
+    if metadata is not None:
+        write_metadata(path, metadata)
     restored = tf.saved_model.load(os.fspath(path))
     (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")

@@ -21,7 +21,7 @@ from tfdpnorm import arguments, files
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
 from tfdpnorm.independence import rows_apart
-from tfdpnorm.privacy.marks import said_of
+from tfdpnorm.privacy.metadata import origins_of
 
 VIEWS = ("as it is", "mirrored")
 _ROWS = 2_000  # of a piece: what an interruption costs at most
@@ -55,8 +55,8 @@ class FeatureExtractor:
         self._folder = files.make_folder(folder, "cache_dir")
         self._model, self._pixels, self._echo = model, pixels, echo
         self._views = VIEWS[:views]
-        for sentence in said_of(model.get_weights()):
-            warnings.warn(f"Features of model {model.name!r}: {sentence}", stacklevel=2)
+        for known in origins_of(model.get_weights()):
+            warnings.warn(f"Features of model {model.name!r}: {known.sentence}", stacklevel=2)
         self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
         self._forwards = {}  # By the shape of an image: to convert a model takes a while.
 

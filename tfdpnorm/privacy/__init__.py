@@ -9,21 +9,21 @@ import importlib
 
 _NAMES = {
     "ACCOUNTANTS": "tfdpnorm.choices",
-    "BudgetExhaustedError": "tfdpnorm.privacy.ledger",
+    "BudgetExhaustedError": "tfdpnorm.privacy.state",
     "EpsilonCurve": "tfdpnorm.privacy.epsilon_curve",
-    "LedgerCorruptError": "tfdpnorm.privacy.ledger_file",
+    "LedgerCorruptError": "tfdpnorm.privacy.journal",
     "PrivacyBudget": "tfdpnorm.privacy.budget",
     "PrivacyLedger": "tfdpnorm.privacy.ledger",
     "PrivacyPlan": "tfdpnorm.privacy.plan",
     "RDP_ORDERS": "tfdpnorm.privacy.accountants",
     "calibrate_noise_multiplier": "tfdpnorm.privacy.calibration",
-    "create_ledger": "tfdpnorm.privacy.ledger_file",
+    "create_ledger": "tfdpnorm.privacy.ledger",
     "dp_sgd_event": "tfdpnorm.privacy.accountants",
     "epsilon_of": "tfdpnorm.privacy.accountants",
     "make_plan": "tfdpnorm.privacy.plan",
     "privacy_statement": "tfdpnorm.privacy.statement",
-    "read_ledger": "tfdpnorm.privacy.ledger_file",
-    "reopen_ledger": "tfdpnorm.privacy.ledger_file",
+    "read_ledger": "tfdpnorm.privacy.ledger",
+    "reopen_ledger": "tfdpnorm.privacy.ledger",
 }
 
 __all__ = [*_NAMES]

@@ -18,7 +18,7 @@ def added_to_delta(ledger):
     """
     plan, added = ledger.plan, {}
     if plan.sampling_rate < 1:  # otherwise all batches are of N examples, and there are slots for N
-        trials = 1 if ledger.search is None else ledger.search.expected_trials
+        trials = 1 if ledger.state.search is None else ledger.state.search.expected_trials
         of_a_run = SHARE_OF_DELTA * plan.delta
         added["batches that do not fit into their slots (docs/guarantee.md)"] = trials * of_a_run
     if ledger.settings.get("noise_grid"):

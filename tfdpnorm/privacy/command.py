@@ -122,7 +122,7 @@ def _of_ledger(flags):
             f"Expected --ledger without {', '.join(others)}, got both. The ledger brings its "
             "own settings: remove the others."
         )
-    from tfdpnorm.privacy.ledger_file import read_ledger
+    from tfdpnorm.privacy.ledger import read_ledger
 
     ledger = read_ledger(flags.ledger)
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
@@ -133,36 +133,36 @@ def _of_ledger(flags):
 
 
 def _ledger_record(ledger, accountant):
-    plan = ledger.plan
+    plan, state = ledger.plan, ledger.state
     return {
-        "ledger": ledger.path,
+        "ledger": ledger.file.path,
         "accountant": accountant,
         "guarantee_holds": ledger.guarantee_holds,
-        "no_guarantee_because": list(ledger.no_guarantee_because),
+        "no_guarantee_because": list(state.sentences("no_guarantee")),
         "epsilon": _json_number(ledger.epsilon(accountant)),
         "claimed_epsilon": _json_number(ledger.claimed_epsilon(accountant)),
-        "whole_plan_epsilon": _json_number(ledger.whole_plan_epsilon(accountant)),
+        "whole_plan_epsilon": _json_number(ledger.epsilon(accountant, whole_plan=True)),
         "validation_epsilon": _json_number(ledger.validation_epsilon(accountant)),
         "delta": plan.delta,
-        "updates": ledger.updates,
-        "position": ledger.position,
+        "updates": state.updates,
+        "position": state.position,
         "steps": plan.steps,
-        "lost_updates": ledger.lost_updates,
-        "resumes": ledger.resumes,
-        "queries": ledger.queries,
-        "torn": ledger.torn,
-        "lines": ledger.tail[0],
+        "lost_updates": state.lost_updates,
+        "resumes": state.resumes,
+        "queries": state.queries(),
+        "torn": ledger.file.torn,
+        "lines": ledger.file.tail[0],
         "noise_multiplier": plan.noise_multiplier,
         "l2_norm_clip": _json_number(plan.l2_norm_clip),
         "sampling_rate": plan.sampling_rate,
         "num_examples": plan.num_examples,
         "adjacency": "add_or_remove_one",
         "sampling": plan.sampling,
-        "held_to_plan_because": list(ledger.held_to_plan_because),
-        "excluded": list(ledger.excluded),
-        "foreign": list(ledger.foreign),
-        "finished": ledger.is_finished,
-        "search": None if ledger.search is None else ledger.search.entry(),
+        "held_to_plan_because": list(state.sentences("held_to_plan")),
+        "excluded": list(state.sentences("not_covered")),
+        "foreign": list(state.sentences("foreign_weights")),
+        "finished": state.is_finished,
+        "search": None if state.search is None else state.search.entry(),
         "settings": ledger.settings,  # As in the header of the ledger.
     }
 
@@ -182,9 +182,10 @@ def _ledger_sentence(record):
 def _ledger_remarks(ledger):
     from tfdpnorm.privacy.statement import privacy_statement
 
-    state = "the last line is torn: what it announces has not happened and is not counted"
-    state = state if ledger.torn else "none of them torn"
-    return [f"Ledger: {ledger.tail[0]} lines; {state}.", *privacy_statement(ledger).splitlines()]
+    lines, state = ledger.file.tail[0], "none of them torn"
+    if ledger.file.torn:
+        state = "the last line is torn: what it announces has not happened and is not counted"
+    return [f"Ledger: {lines} lines; {state}.", *privacy_statement(ledger).splitlines()]
 
 
 def _of_settings(flags, program):

@@ -92,6 +92,12 @@ class SearchPlan:
             "score_noise_multiplier": self.score_noise_multiplier,
         }
 
+    @classmethod
+    def of_entry(cls, fields):
+        """Returns the `SearchPlan` of a dict that `entry` gave."""
+        shape = math.inf if fields["shape"] == "inf" else fields["shape"]
+        return cls(**{**fields, "shape": shape, "trials": tuple(map(tuple, fields["trials"]))})
+
     def covers(self, plan):
         """Whether a run with that `PrivacyPlan` costs at most what a trial may."""
         return any(

@@ -14,8 +14,9 @@ _ACCOUNTANT_NAMES = {
 }
 
 _LEFT_OUT = (
-    "Hyperparameter search: every further run on the same data, kept or thrown away, adds to the "
-    "epsilon, and so does choosing the best of several runs.",
+    "Hyperparameter search: every further run or trial on the same data, kept or thrown away, adds "
+    "to the epsilon, and so does choosing the best of several. Only searches by tfdpnorm.tuning "
+    "are counted, in the runs that are their trials (docs/searches.md).",
     "The training loss and every metric computed on private data during training, wherever they "
     "were printed or logged, and whatever was chosen by them: a stopping time, a checkpoint, a "
     "learning rate.",
@@ -63,15 +64,11 @@ _ATTACKER = (
 )
 
 
-def privacy_statement(ledger, *, excluded=(), foreign=()):
+def privacy_statement(ledger):
     """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:
         ledger: The `PrivacyLedger` of the run.
-        excluded: Collection of further sentences on what the guarantee does not cover in this run,
-            besides those of the ledger.
-        foreign: Collection of further sentences on weights that come from elsewhere, besides those
-            of the ledger.
 
     Returns:
         Several lines of English, a string, one line for each point. Epsilon is rounded upwards.
@@ -79,14 +76,11 @@ def privacy_statement(ledger, *, excluded=(), foreign=()):
         gives an epsilon at most as "claimed ... not a guarantee".
 
     Raises:
-        ValueError: if `ledger` is not a `PrivacyLedger`, or `excluded` or `foreign` is not a
-            collection of sentences.
+        ValueError: if `ledger` is not a `PrivacyLedger`.
     """
     arguments.instance("ledger", ledger, PrivacyLedger)
-    excluded = arguments.sentences("excluded", excluded)
-    excluded = tuple(dict.fromkeys((*ledger.excluded, *excluded)))
-    foreign = arguments.sentences("foreign", foreign)
-    foreign = tuple(dict.fromkeys((*ledger.foreign, *foreign)))
+    excluded = ledger.state.sentences("not_covered")
+    foreign = ledger.state.sentences("foreign_weights")
     if ledger.guarantee_holds:
         paragraphs = [*_guaranteed(ledger, foreign), *_settings(ledger)]
         left_out = (*_left_out(ledger), *excluded)
@@ -101,11 +95,11 @@ def privacy_statement(ledger, *, excluded=(), foreign=()):
 
 def _left_out(ledger):
     generator = ledger.settings.get("noise_generator")
-    first = _LEFT_OUT[0] if ledger.search is None else _OTHER_SEARCHES
+    first = _LEFT_OUT[0] if ledger.state.search is None else _OTHER_SEARCHES
     return [
         first,
         *_LEFT_OUT[1:],
-        _OTHER_VALIDATION_LEFT_OUT if ledger.queries else _VALIDATION_LEFT_OUT,
+        _OTHER_VALIDATION_LEFT_OUT if ledger.state.queries() else _VALIDATION_LEFT_OUT,
         *_floating_point(ledger),
         _GENERATORS.get(generator, _GENERATORS[None]),
         _SECRETS,
@@ -143,7 +137,7 @@ def _guaranteed(ledger, foreign):
                 "began with have seen is not known to it."
             )
     else:
-        of_search = "" if ledger.search is None else ", with the search that it is part of,"
+        of_search = "" if ledger.state.search is None else ", with the search that it is part of,"
         first = (
             f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
             f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."
@@ -167,11 +161,11 @@ def _guaranteed(ledger, foreign):
             "function of them that does not use the private data again (predictions, averages, "
             "exported models)."
         ),
-        *map(_item, ledger.established),
+        *map(_item, ledger.state.sentences("established")),
         *map(_item, _search(ledger)),
         *map(_item, _validation(ledger)),
     ]
-    if ledger.search is None:  # The epsilon of a search is that of all updates planned.
+    if ledger.state.search is None:  # The epsilon of a search is that of all updates planned.
         lines += map(_item, _stopped_early(ledger))
     if plan.delta >= 1 / plan.num_examples:
         lines.append(
@@ -196,26 +190,26 @@ def _added(ledger):
 
 def _stopped_early(ledger):
     """What the plan has to do with the epsilon of a run that did not reach its end."""
-    steps = ledger.plan.steps
-    if ledger.held_to_plan_because:
+    state, steps = ledger.state, ledger.plan.steps
+    if state.is_held_to_plan:
         return [
             f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
-            f"because: {'; '.join(ledger.held_to_plan_because)}."
+            f"because: {'; '.join(state.sentences('held_to_plan'))}."
         ]
-    answers = ledger.queries_of(disjoint=False, whole_plan=True)
-    if 0 < ledger.updates < steps or ledger.queries_of(disjoint=False) < answers:
+    answers = state.queries(disjoint=False, whole_plan=True)
+    if 0 < state.updates < steps or state.queries(disjoint=False) < answers:
         planned = f"{steps} updates" + (f" and {answers} answers" if answers else "")
         return [
             f"The run was planned for {planned}. If the decision to stop earlier looked at "
             "the model or at private data, state the epsilon of the whole plan instead: "
-            f"{ceil_text(ledger.whole_plan_epsilon())} (rounded up)."
+            f"{ceil_text(ledger.epsilon(whole_plan=True))} (rounded up)."
         ]
     return []
 
 
 def _search(ledger):
     """What the search is that the run was part of, and what its epsilon presumes."""
-    search, delta = ledger.search, ledger.plan.delta
+    search, delta = ledger.state.search, ledger.plan.delta
     if search is None:
         return []
     alone = ceil_text(search.trial_epsilon(delta))
@@ -248,14 +242,14 @@ def _search(ledger):
 
 def _stopped_asking(ledger):
     """What the queries planned have to do with the epsilon of those that were asked."""
-    planned = ledger.queries_of(disjoint=True, whole_plan=True)
-    if ledger.held_to_plan_because:
+    planned = ledger.state.queries(disjoint=True, whole_plan=True)
+    if ledger.state.is_held_to_plan:
         return f" It is the epsilon of all {planned} answers that were planned."
-    if planned > ledger.queries_of(disjoint=True):
+    if planned > ledger.state.queries(disjoint=True):
         return (
             f" {planned} answers were planned. If the answers decided when to stop asking, state "
             "the epsilon of all of them instead: "
-            f"{ceil_text(ledger.whole_plan_validation_epsilon())} (rounded up)."
+            f"{ceil_text(ledger.validation_epsilon(whole_plan=True))} (rounded up)."
         )
     return (
         " If the answers decided how many were asked, and that number was not fixed before, state "
@@ -267,8 +261,8 @@ def _validation(ledger):
     """The second guarantee, for validation examples, and what they add to the first."""
     lines = []
     epsilon = ledger.validation_epsilon()
-    apart = ledger.queries_of(disjoint=True)
-    if apart and ledger.search is not None:
+    apart = ledger.state.queries(disjoint=True)
+    if apart and ledger.state.search is not None:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
             "noisy scores of the trials and the choice by them, with epsilon = "
@@ -283,7 +277,7 @@ def _validation(ledger):
             f"{ledger.plan.delta!r}. It assumes that no validation example is a training example; "
             f"to training examples the answers cost nothing.{_stopped_asking(ledger)}"
         )
-    overlapping = ledger.queries_of(disjoint=False)
+    overlapping = ledger.state.queries(disjoint=False)
     if overlapping:
         lines.append(
             f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
@@ -296,7 +290,7 @@ def _not_guaranteed(ledger):
     lines = [
         "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon "
         "may be stated for it, because:",
-        *map(_item, ledger.no_guarantee_because),
+        *map(_item, ledger.state.sentences("no_guarantee")),
     ]
     claimed = ledger.claimed_epsilon()
     if ledger.updates and not math.isinf(claimed):
@@ -363,20 +357,20 @@ def _statistics(plan):
 
 
 def _updates(ledger):
-    updates, planned = ledger.updates, ledger.plan.steps
-    if ledger.lost_updates:
+    state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps
+    if state.lost_updates:
         lines = [
             f"Updates: T = {updates} spent, of {planned} planned; the present weights have seen "
-            f"{ledger.position}."
+            f"{state.position}."
         ]
     else:
         lines = [f"Updates: T = {updates} done of {planned} planned."]
-    if ledger.is_finished:
+    if state.is_finished:
         lines.append("The run was ended: no further update can be made.")
-    if ledger.resumes:
-        times = "once" if ledger.resumes == 1 else f"{ledger.resumes} times"
+    if state.resumes:
+        times = "once" if state.resumes == 1 else f"{state.resumes} times"
         lines.append(
-            f"The run was resumed {times}; {ledger.lost_updates} updates were lost and are "
+            f"The run was resumed {times}; {state.lost_updates} updates were lost and are "
             "charged. Each resumption drew new noise and new batches."
         )
     return lines

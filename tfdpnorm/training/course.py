@@ -32,7 +32,7 @@ def course_of(ledger, take_start, *, epochs, steps_per_epoch, initial_epoch, sam
         initial_epoch: As in Keras; None if it was not given.
         sampled_here: Whether the lots are drawn by this library, so that an epoch has a length.
     """
-    first_step, left = 0, ledger.remaining_updates
+    first_step, left = 0, ledger.state.remaining_updates
     if sampled_here:
         if steps_per_epoch is None:
             steps_per_epoch = max(1, round(1 / ledger.plan.sampling_rate))

@@ -7,7 +7,8 @@ from tfdpnorm.data import PoissonBatches
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
-from tfdpnorm.training.checks.class_weights import PUBLIC_CLASS_WEIGHTS, weights_by_class
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.training.checks.class_weights import weights_by_class
 from tfdpnorm.training.checks.given import (
     check_batch_size,
     check_inputs,
@@ -57,7 +58,7 @@ def checked_batches(private, streams, x, y, arguments):
     check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
     streams.check_unchanged()
     if class_weight:
-        private.ledger.exclude(PUBLIC_CLASS_WEIGHTS)
+        private.ledger.record(caveat("class_weights"))
     private.refresh_public_statistics()
     if streams.public_batch is not None:
         tf.nest.map_structure(warn_of_other_scale, streams.public_batch, batches.x)

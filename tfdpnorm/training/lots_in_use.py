@@ -13,15 +13,14 @@ class LotsInUse:
     not: a training function or a training step that is called by hand, on whatever it is given.
 
     Args:
-        void: Function of a reason; declares that no guarantee holds.
+        void: Function of the code of a caveat; declares that no guarantee holds.
 
     Attributes:
         is_training: Whether `fit` is running.
         executes: Whether an execution of the training function is running.
     """
 
-    UNKNOWN = "the lots were not Poisson-sampled by this library"
-    BY_HAND = "a training step was called by hand, outside of the ledger"
+    UNKNOWN, BY_HAND = "unknown_sampling", "step_by_hand"
 
     def __init__(self, void):
         self._void = void

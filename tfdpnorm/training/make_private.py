@@ -22,6 +22,7 @@ from tfdpnorm.keras_compat.models import (
 )
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
 from tfdpnorm.training.checks.own_steps import check_no_own_steps
@@ -250,9 +251,9 @@ def make_private(
     )
     private.conversion = conversion
     if convert is not None and isinstance(given, keras.Model) and not private.ledger.updates:
-        private.weights_of_run.declare_earlier_training(given)
-    if checked.said_of_public_rows is not None:
-        private.ledger.establish(checked.said_of_public_rows)
+        private.provenance.begin(given)
+    if checked.synthetic_rows is not None:
+        private.ledger.record(caveat("synthetic_public_rows", kinds=checked.synthetic_rows))
     if checked.engine.said is not None:
         warnings.warn(checked.engine.said, stacklevel=2)
     unlike = layers_unlike_configs(model)
@@ -312,7 +313,7 @@ class _Checked(NamedTuple):
         views: `Views`.
         noised_layers: The number of layers whose running averages are released with noise.
         statistics_budget_share: Their share of the budget; 0 without any.
-        said_of_public_rows: What the statement says of the public rows, or None.
+        synthetic_rows: The kinds of synthetic public rows in words, or None.
     """
 
     streams: Streams
@@ -321,7 +322,7 @@ class _Checked(NamedTuple):
     views: Views
     noised_layers: int
     statistics_budget_share: float
-    said_of_public_rows: str | None
+    synthetic_rows: str | None
 
 
 def _check(
@@ -344,9 +345,9 @@ def _check(
     """Returns the `_Checked` of a model; refuses what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
-    said_of_public_rows = None
+    synthetic_rows = None
     if isinstance(public_batch, (str, SyntheticRows)):
-        public_batch, said_of_public_rows = synthetic_batch(model, public_batch)
+        public_batch, synthetic_rows = synthetic_batch(model, public_batch)
         public_batch = arrays_of_public_batch(public_batch, model)
     if public_batch is not None:
         tf.nest.map_structure(check_public_rows, public_batch)
@@ -371,7 +372,7 @@ def _check(
         views,
         len(noised),
         statistics_budget_share or 0.0,
-        said_of_public_rows if streams.layers else None,
+        synthetic_rows if streams.layers else None,
     )
 
 

@@ -13,7 +13,8 @@ from tfdpnorm.keras_compat.models import check_made_by_configs
 from tfdpnorm.keras_compat.saving import UnsavedModel, compiled_state_at_zero, has_deferred_weights
 from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_fit, shown_loss
 from tfdpnorm.privacy import privacy_statement
-from tfdpnorm.privacy.marks import mark_of, write_mark
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
@@ -46,20 +47,15 @@ from tfdpnorm.training.fit_data import (
     prepared_lots,
 )
 from tfdpnorm.training.lots_in_use import LotsInUse
-from tfdpnorm.training.noticed_searches import (
-    declare_earlier_searches,
-    noticed_trial,
-    trial_with_file,
-)
-from tfdpnorm.training.optimizer_of_run import OptimizerOfRun, settings_of
+from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.public_rows_model import PublicRowsModel
+from tfdpnorm.training.resume.checkpointing import optimizer_settings
 from tfdpnorm.training.rows_of_run import RowsOfRun
 from tfdpnorm.training.shows_wrapped import ShowsWrapped
 from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
 from tfdpnorm.training.step.losses import PerExampleLoss
 from tfdpnorm.training.step.shown import show_update
 from tfdpnorm.training.step.update_metrics import UpdateMetrics
-from tfdpnorm.training.weights_of_run import WeightsOfRun
 
 
 class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
@@ -121,15 +117,14 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self._names_of_metrics = ()
         self._trained_since_compile = None
         self.lots_in_use = LotsInUse(self._void)
-        self.weights_of_run = WeightsOfRun(model, ledger)
-        self._optimizer_of_run = OptimizerOfRun()
+        self.provenance = Provenance(model, ledger)
         self.conversion = None
         self._rows_of_run = RowsOfRun(streams.public_batch)
         self._process = os.getpid()
         if not kept.restores:
-            self.weights_of_run.declare_earlier_training()
+            self.provenance.begin()
         kept.restore_weights(model)
-        self.weights_of_run.note()
+        self.provenance.note()
 
     # What Keras asks of a model
 
@@ -168,9 +163,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         all_metrics = [metrics, kwargs.get("weighted_metrics")]
         check_metrics_are_outside(all_metrics, self.model)
         names_of_metrics = checked_names(all_metrics, self.output_names)
-        self._optimizer_of_run.check(optimizer)
+        self.provenance.check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
-        self.optimizer_settings = settings_of(optimizer)
+        self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
         self.row_checks.forget()
@@ -190,7 +185,6 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def train_step(self, data):
         self.lots_in_use.check_step()
-        self.weights_of_run.mark_trained()
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
@@ -308,17 +302,11 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         )
         if batches is None or not is_sampled_by_this_library(batches):
             self._void(LotsInUse.UNKNOWN)
-        trial = noticed_trial(callbacks)
-        if trial is not None:
-            is_public = validation_is_public or kwargs.get("validation_data") is None
-            trial.declare(self.ledger, validation_is_public=is_public)
-        else:
-            declare_earlier_searches(self.ledger)
-        self.weights_of_run.of_trial(trial)
         if not self.restore_run(callbacks):
             if not was_built:
-                self.weights_of_run.begin(loaded_early=loaded_early)
-            self.weights_of_run.check()
+                self.provenance.begin(loaded_early=loaded_early)
+                self.provenance.note()
+            self.provenance.check()
         saving = self._kept.callbacks(self, callbacks)
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._per_example_loss)
@@ -359,7 +347,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
-        self.weights_of_run.check()
+        self.provenance.check()
         before = int(self.update_count)
         try:
             with self.lots_in_use.given():
@@ -369,9 +357,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 self._note_trained()
 
     def save(self, filepath, overwrite=True, **kwargs):
-        """Saves the trained Keras model, without anything of the private training but a mark.
+        """Saves the trained Keras model, and of the private training what was spent alone.
 
-        The mark (`tfdpnorm.privacy.marks`) says what was spent, should it be trained further.
+        Further training of the file says so: see `tfdpnorm.privacy.metadata`.
 
         `keras.models.load_model(filepath)` loads it, after `import tfdpnorm` if it holds layers of
         this library, and in a process that has no private rows. It comes back uncompiled: the
@@ -387,7 +375,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         with compiled_state_at_zero(self.model):
             self.servable().save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):
-            write_mark(filepath, self.mark())
+            write_metadata(filepath, self.privacy_metadata())
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights, and nothing of what `model.compile` made."""
@@ -402,7 +390,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         If they are not known to be of this run, the statement says that they come from elsewhere.
         """
         status = self.model.load_weights(filepath, **kwargs)
-        self.weights_of_run.check(replaced=True, trial=trial_with_file(filepath))
+        self.provenance.check(replaced=True)
         return status
 
     def get_weights(self):
@@ -413,7 +401,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def set_weights(self, weights):
         """Sets the weights of the wrapped model; as `load_weights`."""
         self.model.set_weights(weights)
-        self.weights_of_run.check(replaced=True)
+        self.provenance.check(replaced=True)
 
     @property
     def metrics(self):
@@ -437,22 +425,15 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         It is about the present weights: if these are not known to be of this run, it says so.
         """
         self.look_at_weights()
-        return privacy_statement(self.ledger, foreign=self.weights_of_run.unrecorded)
+        return privacy_statement(self.provenance.stated_ledger)
 
-    def mark(self, saved=None):
-        """Returns the mark that files of this model bear, a dict: see `tfdpnorm.privacy.marks`.
+    def privacy_metadata(self, saved=None):
+        """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.
 
         Args:
             saved: The Keras model in the file, if this one is a part of it.
         """
-        weights = self.weights_of_run
-        saved = self.model if saved is None else saved
-        return mark_of(
-            self.ledger,
-            weights.trained(),
-            saved=[v.numpy() for v in saved.weights] if saved.built else (),
-            foreign=weights.unrecorded,
-        )
+        return self.provenance.metadata(self.model if saved is None else saved)
 
     def refresh_public_statistics(self):
         """Computes the public moments for the present weights and stores them in the layers.
@@ -549,9 +530,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         """Checks, before weights are used or stated, whether they are counted and of this run."""
         self._check_counted()
         if self.lots_in_use.is_training:
-            self.weights_of_run.note()
+            self.provenance.note()
         else:
-            self.weights_of_run.check()
+            self.provenance.check()
 
     # Details
 
@@ -560,19 +541,18 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return variable_names(self.model) if self.model.built else None
 
     def _note_trained(self):
-        self.weights_of_run.note()
-        self.weights_of_run.remember()
-        self._optimizer_of_run.note(self.optimizer)
+        self.provenance.note(self.optimizer)
 
     @as_written
-    def _void(self, reason):
-        if reason not in self.ledger.no_guarantee_because:
+    def _void(self, code):
+        reason = caveat(code)
+        if reason not in self.ledger.state.caveats:
             warnings.warn(
-                f"No privacy guarantee holds: {reason}. Pass arrays or "
+                f"No privacy guarantee holds: {reason.sentence}. Pass arrays or "
                 "tfdpnorm.data.poisson_batches(...) to fit().",
                 stacklevel=3,
             )
-            self.ledger.void(reason)
+            self.ledger.record(reason)
 
     def _check_ready_for_training(self):
         check_ready(
@@ -581,7 +561,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             is_compiled=self._per_example_loss is not None,
         )
         self._check_counted()
-        self._optimizer_of_run.check(self.optimizer)
+        self.provenance.check_optimizer(self.optimizer)
 
     def _check_counted(self):
         if not self.lots_in_use.executes:
@@ -589,5 +569,5 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs
-        if self.ledger.remaining_updates < 1:
+        if self.ledger.state.remaining_updates < 1:
             self.stop_training = True

@@ -20,7 +20,7 @@ def synthetic_batch(model, asked):
         asked: `SyntheticRows`, or its name.
 
     Returns:
-        Pair (structure of arrays [M, ...] like the inputs, what a statement says of them).
+        Pair (structure of arrays [M, ...] like the inputs, what kinds of rows they are in words).
 
     Raises:
         ValueError: if the shapes of the inputs are not known, or no rows can be made for them.
@@ -35,11 +35,7 @@ def synthetic_batch(model, asked):
     inputs = [(spec, _num_tokens(model, spec)) for spec in tf.nest.flatten(specs)]
     rows = [asked.rows(tuple(spec.shape[1:]), count) for spec, count in inputs]
     kinds = dict.fromkeys(str(asked.settled(spec.shape[1:], count)) for spec, count in inputs)
-    sentence = (
-        f"Public rows: {', '.join(kinds)}, made from the shape and the range of the inputs alone. "
-        "They are nobody's data."
-    )
-    return tf.nest.pack_sequence_as(specs, rows), sentence
+    return tf.nest.pack_sequence_as(specs, rows), ", ".join(kinds)
 
 
 def _num_tokens(model, spec):

@@ -12,7 +12,9 @@ import tensorflow as tf
 from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
-from tfdpnorm.privacy.ledger_file import check_same_run
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Finish, Search
+from tfdpnorm.privacy.ledger import check_same_run
 from tfdpnorm.training.resume.run_folder import LEDGER, forget_place, may_be_copy, note_place
 
 # --- the secret key: a file that only its owner can read ---
@@ -112,11 +114,6 @@ _NOTICE = (
     "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
     f"Release what is in {WINNER}/, and nothing besides.\n"
 )
-_COPY = (
-    "What other copies of the search that made this run release: the folder of the search was in "
-    "another place before, and from there it may go on as well. What this and the others release "
-    "adds up, and no ledger counts all of it."
-)
 
 
 class SearchFolder:
@@ -180,7 +177,7 @@ class SearchFolder:
         try:
             self._check_rows(self.ledger, rows)
             self._note_place()
-            self.ledger.record_search(**self._search.entry())
+            self.ledger.record(Search(self._search))
             if not self._search.is_composed:
                 files.write_whole(self.path / NOTICE, _NOTICE)
             yield self
@@ -203,9 +200,9 @@ class SearchFolder:
         self._key = read_key(self.path)
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
-        if ledger.search != self._search:
+        if ledger.state.search != self._search:
             raise ValueError(
-                f"Expected the search that the chief has opened, {ledger.search}, got "
+                f"Expected the search that the chief has opened, {ledger.state.search}, got "
                 f"{self._search}. Give all processes the same program."
             )
 
@@ -213,13 +210,13 @@ class SearchFolder:
     def has_ended(self):
         """Whether all trials were made, and the winner is known."""
         ledger = self.path / LEDGER
-        return ledger.exists() and read_ledger(ledger).is_finished
+        return ledger.exists() and read_ledger(ledger).state.is_finished
 
     @property
-    def excluded(self):
-        """What the guarantee of each trial does not cover on account of the search: a tuple."""
+    def caveats(self):
+        """What is known of the search, and holds for each trial: a tuple of `Caveat`."""
         ledger = self.path / LEDGER
-        return read_ledger(ledger).excluded if ledger.exists() else ()
+        return read_ledger(ledger).state.caveats if ledger.exists() else ()
 
     def finish(self, best):
         """Ends the search for good, and deletes its secret.
@@ -229,7 +226,7 @@ class SearchFolder:
         """
         if best is not None:
             self._crown(best)
-        self.ledger.finish()
+        self.ledger.record(Finish())
         self.forget_secret()
 
     def forget_secret(self):
@@ -271,12 +268,12 @@ class SearchFolder:
         own = reopen_ledger(run / LEDGER, own.plan, own.settings)
         try:
             for other in map(read_ledger, others):
-                for reason in other.no_guarantee_because:
-                    own.void(f"of another trial of its search, {reason}")
-                for sentence in other.foreign:
-                    own.declare_foreign(f"In another trial of its search. {sentence}")
-            for sentence in self.ledger.excluded:
-                own.exclude(sentence)
+                for reason in other.state.sentences("no_guarantee"):
+                    own.record(caveat("no_guarantee_of_other_trial", reason=reason))
+                for remark in other.state.sentences("foreign_weights"):
+                    own.record(caveat("foreign_weights_of_other_trial", remark=remark))
+            for known in self.ledger.state.caveats:
+                own.record(known)
         finally:
             own.close()
         forget_place(run)
@@ -300,8 +297,8 @@ class SearchFolder:
     def _note_place(self):
         """Says that there may be copies, if the ledger is not where it was."""
         if may_be_copy(self.ledger):
-            if self.ledger.trials:
-                self.ledger.exclude(_COPY)
+            if self.ledger.state.trials:
+                self.ledger.record(caveat("copies_of_search"))
             note_place(self.ledger)
 
     def _check_no_trials(self):

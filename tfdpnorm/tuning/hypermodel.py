@@ -7,6 +7,7 @@ from typing import NamedTuple
 import keras_tuner
 from tensorflow import keras
 
+from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.training import PrivateValidation, make_private
 
@@ -36,14 +37,14 @@ class SearchTrial(NamedTuple):
         delta: Of its guarantee.
         run_dir: Folder of the trial's run, from which it is resumed.
         callbacks: List of Keras callbacks, this trial's own.
-        excluded: Sentences on what the guarantee does not cover on account of the search.
+        caveats: What is known of the search, a tuple of `tfdpnorm.privacy.caveats.Caveat`.
     """
 
     search: SearchPlan
     delta: float
     run_dir: object
     callbacks: list
-    excluded: tuple = ()
+    caveats: tuple = ()
 
     def noise_multiplier(self, settings):
         """The noise multiplier for the lots in `settings`, arguments of `make_private`."""
@@ -52,9 +53,8 @@ class SearchTrial(NamedTuple):
 
     def declare(self, ledger):
         """Tells the ledger of the trial's run of the search."""
-        ledger.record_search(**self.search.entry())
-        for sentence in self.excluded:
-            ledger.exclude(sentence)
+        for entry in (Search(self.search), *self.caveats):
+            ledger.record(entry)
 
 
 class PrivateHyperModel(keras_tuner.HyperModel):
@@ -122,7 +122,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         private = self.private_model(hp, trial)
         with closed_on_failure(private):
             private.restore_run(trial.callbacks)
-            if private.ledger.remaining_updates:
+            if private.ledger.state.remaining_updates:
                 private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
         return private
 

@@ -14,6 +14,7 @@ from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches, SyntheticRows
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
+from tfdpnorm.privacy.entries import Finish, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.checks.callbacks import validations_first
@@ -166,7 +167,7 @@ class PrivateTuner(keras_tuner.Tuner):
         """The next trial of the oracle, in the ledger of the search before anybody trains it."""
         trial = self._create_trial(tuner_id)
         if trial.status == "RUNNING":
-            self._folder.ledger.record_trial(int(trial.trial_id))
+            self._folder.ledger.record(Trial(int(trial.trial_id)))
         return trial
 
     def _get_tuner_fname(self):
@@ -195,7 +196,7 @@ class PrivateTuner(keras_tuner.Tuner):
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
         try:
-            private.ledger.finish()
+            private.ledger.record(Finish())
             return self._score.measure(private)
         finally:
             private.ledger.close()
@@ -235,8 +236,8 @@ class PrivateTuner(keras_tuner.Tuner):
         if _EPOCHS in trial.hyperparameters.values:
             callbacks.append(StopAfterEpochs(trial.hyperparameters.values[_EPOCHS]))
         run_dir = self.run_dir_of(trial)
-        delta, excluded = self.budget.delta, self._folder.excluded
-        return SearchTrial(self.search_plan, delta, run_dir, callbacks, excluded)
+        delta, caveats = self.budget.delta, self._folder.caveats
+        return SearchTrial(self.search_plan, delta, run_dir, callbacks, caveats)
 
     def _end(self):
         """After the last trial."""

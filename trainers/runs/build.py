@@ -8,6 +8,7 @@ from tfdpnorm import models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
 from trainers.knobs import make_private_arguments
@@ -62,9 +63,9 @@ def build_private(spec, data, *, steps, network=build_network, **more):
         },
     )
     for reason in data.no_guarantee_because:
-        private.ledger.void(reason)
-    for sentence in data.foreign:
-        private.ledger.declare_foreign(sentence)
+        private.ledger.record(caveat("no_guarantee", sentence=reason))
+    for known in data.foreign:
+        private.ledger.record(known)
     return private
 
 

@@ -48,7 +48,7 @@ class ExperimentData:
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
-        foreign: Tuple of sentences on what imported weights have seen.
+        foreign: Tuple of `Caveat` on what imported weights have seen.
     """
 
     train_x: np.ndarray

@@ -57,7 +57,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     model = deployed_model(spec, result.model, shape)
     exported = export(model, folder, rows, trained_by=result.model)
     imported = "which are taken for public"
-    if result.model.ledger.foreign:
+    if result.model.ledger.state.has("foreign_weights"):
         imported = f"{imported} but for what the statement says of them"
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "

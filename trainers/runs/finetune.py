@@ -30,7 +30,7 @@ from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.models import weight_owners
-from tfdpnorm.privacy.marks import said_of
+from tfdpnorm.privacy.metadata import origins_of
 from trainers.parts import CACHE_DIR
 from trainers.runs.data import load_experiment_data
 from trainers.runs.private import PrivateRun
@@ -241,7 +241,7 @@ class ImportedParts(NamedTuple):
         features: F, the number of features.
         classifier: The imported last layer that the new one begins with; None to begin with zeros.
         said: Name and digest of the whole, in words.
-        foreign: What an earlier private run has spent on these weights: a tuple of sentences.
+        foreign: What an earlier private run has spent on these weights: a tuple of `Caveat`.
     """
 
     frozen: keras.Model | None
@@ -271,7 +271,7 @@ def imported_parts(spec):
         features=trunk.output_shape[-1],
         classifier=classifier,
         said=f"imported, {trunk.name} {model_digest(trunk)}",
-        foreign=said_of((trunk if classifier is None else model).get_weights()),
+        foreign=origins_of((trunk if classifier is None else model).get_weights()),
     )
     if spec.trainable == "all":
         freeze(trunk, "all")

@@ -5,6 +5,7 @@ import time
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
+from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import WeightAverage
 from trainers.runs.augmentation import augmentations
@@ -63,7 +64,7 @@ class PrivateRun(Run):
     def describe(self):
         """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
-        plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
+        plan, reasons = self.model.plan, self.model.ledger.state.sentences("no_guarantee")
         views = spec.augmentation_multiplicity
         viewed = views > 1 or spec.views == "random"
         halved = in_words(spec, data)
@@ -101,14 +102,14 @@ class PrivateRun(Run):
         )
         self.model.restore_run(self.callbacks)
         ledger = self.model.ledger
-        if ledger.position:
-            self.echo(f"  resumed after update {ledger.position} of {self.model.plan.steps}")
+        if ledger.state.position:
+            self.echo(f"  resumed after update {ledger.state.position} of {self.model.plan.steps}")
 
     def train(self):
         """Trains to the last planned update; returns the expected number of examples."""
         ledger = self.model.ledger
-        before = ledger.position
-        if ledger.remaining_updates:
+        before = ledger.state.position
+        if ledger.state.remaining_updates:
             batches = poisson_batches(
                 self.data.train_x,
                 self.data.train_y,
@@ -116,13 +117,13 @@ class PrivateRun(Run):
             )
             options = fit_options(self.spec, self.data)
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
-            if ledger.remaining_updates:  # A callback stopped it; nothing may train it further.
-                ledger.finish()
-        return (ledger.position - before) * self.model.plan.expected_batch_size
+            if ledger.state.remaining_updates:  # A callback stopped it: nothing may follow.
+                ledger.record(Finish())
+        return (ledger.state.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):
         """Returns what the run reached, and what it spent."""
-        spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
+        spec, plan, ledger = self.spec, self.model.plan, self.model.provenance.stated_ledger
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         accuracy_ema = top5_ema = None
         if self._average is not None:
@@ -144,9 +145,9 @@ class PrivateRun(Run):
             "accountant": plan.accountant,
             "delta": plan.delta,
             "guarantee_holds": ledger.guarantee_holds,
-            "no_guarantee_because": list(ledger.no_guarantee_because),
-            "not_covered": list(ledger.excluded),
-            "weights_from_elsewhere": [*ledger.foreign, *self.model.weights_of_run.unrecorded],
+            "no_guarantee_because": list(ledger.state.sentences("no_guarantee")),
+            "not_covered": list(ledger.state.sentences("not_covered")),
+            "weights_from_elsewhere": list(ledger.state.sentences("foreign_weights")),
             "num_examples": plan.num_examples,
             "expected_batch_size": plan.expected_batch_size,
             "sampling_rate": plan.sampling_rate,
@@ -158,7 +159,7 @@ class PrivateRun(Run):
             "engine": self.model.engine,
             "noise_generator": spec.noise_generator,
             "insecure_seed": spec.insecure_seed,
-            "resumes": ledger.resumes,
+            "resumes": ledger.state.resumes,
             "curve": [
                 {"updates": updates, "epsilon": epsilon, "test_accuracy": round(value, 4)}
                 for updates, epsilon, value in self.curve
@@ -228,7 +229,7 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         ledger = self._private.ledger
-        if ledger.updates % self._every and ledger.remaining_updates:
+        if ledger.updates % self._every and ledger.state.remaining_updates:
             return
         accuracy = test_accuracy(self._private, self._data)
         self.curve.append((ledger.updates, ledger.epsilon(), accuracy))

@@ -88,7 +88,7 @@ class SearchRun(Run):
         self.search()
         (self.model,) = self._tuner.get_best_models()
         plan = self.model.plan
-        return self.model.ledger.position * plan.expected_batch_size
+        return self.model.ledger.state.position * plan.expected_batch_size
 
     def shown_seconds(self, seconds):
         """Those of the winner's training: the others' would tell how many there were."""
@@ -104,12 +104,12 @@ class SearchRun(Run):
             "epsilon_rdp": ledger.epsilon(),
             "epsilon_pld": None,  # Only Renyi DP knows what a choice costs.
             "epsilon_validation": ledger.validation_epsilon(),
-            "epsilon_of_a_trial": ledger.search.trial_epsilon(ledger.plan.delta),
-            "epsilon_of_trials_composed": ledger.search.composed_epsilon(ledger.plan.delta),
+            "epsilon_of_a_trial": ledger.state.search.trial_epsilon(ledger.plan.delta),
+            "epsilon_of_trials_composed": ledger.state.search.composed_epsilon(ledger.plan.delta),
             "guarantee_holds": ledger.guarantee_holds,
-            "no_guarantee_because": list(ledger.no_guarantee_because),
-            "not_covered": list(ledger.excluded),
-            "weights_from_elsewhere": list(ledger.foreign),
+            "no_guarantee_because": list(ledger.state.sentences("no_guarantee")),
+            "not_covered": list(ledger.state.sentences("not_covered")),
+            "weights_from_elsewhere": list(ledger.state.sentences("foreign_weights")),
             "trials": self.trials(),
         }
 

@@ -8,7 +8,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.data import Examples, load_examples
-from tfdpnorm.privacy import marks
+from tfdpnorm.privacy import metadata
 from tfdpnorm.privacy.selection import NumberOfRuns
 from trainers import registry
 from trainers.ours import finetune_cells as cells
@@ -249,11 +249,11 @@ def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     second = run(dataclasses.replace(spec, learning_rate=1e-9), tmp_path)
     # Next to nothing is learned: the second stage begins where the first ended.
     assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
-    (said,) = second.model.ledger.foreign
+    (said,) = second.model.ledger.state.sentences("foreign_weights")
     assert "they are of model.keras" in said and "the two epsilons add up" in said
     # A new head on the trunk that was frozen owes nothing to the first stage.
     spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
-    assert run(spec, tmp_path / "new").model.ledger.foreign == ()
+    assert run(spec, tmp_path / "new").model.ledger.state.sentences("foreign_weights") == ()
 
 
 def test_what_was_trained_before_and_is_frozen_now_is_named(
@@ -262,13 +262,12 @@ def test_what_was_trained_before_and_is_frozen_now_is_named(
     path, _ = exported_head(tmp_path, model_path, trainable="last:3")
     new_head = dict(trainable="head", image_size=None, steps=1)
     path, second = exported_head(tmp_path / "second", path, **new_head)
-    (said,) = second.model.ledger.foreign
+    (said,) = second.model.ledger.state.sentences("foreign_weights")
     assert "they are of model.keras" in said
     # As in another process, by what the second file says of the trunk.
-    monkeypatch.setattr(marks, "_said", {})
-    monkeypatch.setattr(marks, "_met", {})
+    monkeypatch.setattr(metadata, "_origins", {})
     third = run(small_spec(path, **new_head), tmp_path / "third")
-    assert third.model.ledger.foreign == (said,)
+    assert third.model.ledger.state.sentences("foreign_weights") == (said,)
 
 
 def test_heads_that_cannot_be_begun_with(tmp_path, model_path):

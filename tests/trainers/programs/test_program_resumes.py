@@ -27,7 +27,7 @@ def dying_after_three(monkeypatch):
 
     def fail(self, batch, logs=None):
         real(self, batch, logs)
-        if self._private.ledger.position == 3:
+        if self._private.ledger.state.position == 3:
             self._private.ledger.close()
             raise OSError("the disk is gone")
 

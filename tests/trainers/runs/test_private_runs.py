@@ -306,7 +306,7 @@ def test_a_run_that_is_kept_is_saved_within_its_epochs(tiny_spec, tiny_data, tmp
         stopped.train()
     again = PrivateRun(spec, tiny_data, run_dir=tmp_path, resume=True)
     again.restore()
-    assert (again.model.ledger.position, again.model.ledger.updates) == (2, 3)
+    assert (again.model.ledger.state.position, again.model.ledger.updates) == (2, 3)
     again.train()
     assert again.measured()["updates"] == 4
 
@@ -320,7 +320,7 @@ def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
     stopped = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, callbacks=[callback])
     stopped.restore()
     stopped.train()
-    assert stopped.model.ledger.is_finished and 0 < stopped.model.ledger.updates
+    assert stopped.model.ledger.state.is_finished and 0 < stopped.model.ledger.updates
     stopped.close()
     # The record can still be made, after a crash for instance.
     again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)

@@ -76,7 +76,7 @@ def test_clipped_by_layers_the_norm_is_the_total(data, private, cross_entropy):
         built.layers[1].log_alpha(), np.log(expected**2 / kernel**2), rtol=1e-4
     )
     assert sparsity_report(built)["total"].weights == 32
-    assert not model.ledger.no_guarantee_because
+    assert not model.ledger.state.sentences("no_guarantee")
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
+from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import WeightAverage
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
@@ -26,7 +27,7 @@ def ledger():
         delta=1e-5,
     )
     ledger = PrivacyLedger(plan)
-    ledger.record_updates(5)
+    ledger.record(Updates(5))
     return ledger
 
 
@@ -98,7 +99,7 @@ class TestRefused:
         callbacks = [validation(), EarlyStopping("private_val_accuracy"), EarlyStopping("loss")]
         with pytest.raises(ValueError):
             check([keras.callbacks.CSVLogger("log.csv"), *callbacks])
-        assert ledger.excluded == ledger.held_to_plan_because == ()
+        assert ledger.state.sentences("not_covered") == ledger.state.sentences("held_to_plan") == ()
 
 
 class TestAllowed:
@@ -129,7 +130,7 @@ class TestAllowed:
     )
     def test_nothing_is_recorded(self, callbacks, check):
         ledger = check(callbacks, validation_data_given=True)
-        assert ledger.excluded == ledger.held_to_plan_because == ()
+        assert ledger.state.sentences("not_covered") == ledger.state.sentences("held_to_plan") == ()
 
     def test_a_metric_under_the_name_of_a_validation(self, check):
         check([validation()], names_of_metrics=("accuracy", "val_accuracy"))
@@ -144,10 +145,10 @@ class TestRecorded:
         ledger = check(
             [make(monitor), validation()], validation_data_given=True, validation_is_public=True
         )
-        (reason,) = ledger.held_to_plan_because
+        (reason,) = ledger.state.sentences("held_to_plan")
         assert reason == f"{make.__name__} may end training early, by {monitor}"
         assert ledger.epsilon() == pytest.approx(ledger.plan.epsilon_after(50))
-        assert ledger.excluded == ()
+        assert ledger.state.sentences("not_covered") == ()
 
     def test_validation_data_that_somebody_owns(self, check):
         callbacks = [
@@ -156,7 +157,7 @@ class TestRecorded:
             ModelCheckpoint("best", monitor="val_loss", save_best_only=True),
         ]
         ledger = check(callbacks, validation_data_given=True)
-        assert len(ledger.excluded) == 3
+        assert len(ledger.state.sentences("not_covered")) == 3
         statement = privacy_statement(ledger)
         assert "whose val_loss EarlyStopping acted on without noise" in statement
         assert "whose val_accuracy ReduceLROnPlateau acted on without noise" in statement
@@ -174,14 +175,16 @@ class TestRecorded:
     def test_logs_in_files(self, make, given, check, tmp_path):
         callback = make(str(tmp_path / "log"))
         ledger = check([callback], validation_data_given=given)
-        (sentence,) = ledger.excluded
+        (sentence,) = ledger.state.sentences("not_covered")
         assert sentence.startswith(f"What {type(callback).__name__} wrote down: the loss")
         assert ("validation data" in sentence) == given
 
     def test_names_of_files(self, check):
         checkpoint = ModelCheckpoint("{epoch}-{loss:.2f}-{val_loss:.2f}-{lr}")
         ledger = check([checkpoint], validation_data_given=True)
-        assert [sentence.split(" in ")[0] for sentence in ledger.excluded] == [
+        assert [
+            sentence.split(" in ")[0] for sentence in ledger.state.sentences("not_covered")
+        ] == [
             "The loss",
             "The val_loss",
         ]
@@ -189,7 +192,7 @@ class TestRecorded:
     def test_names_of_files_with_public_validation(self, check):
         checkpoint = ModelCheckpoint("{epoch}-{val_loss:.2f}")
         ledger = check([checkpoint], validation_data_given=True, validation_is_public=True)
-        assert ledger.excluded == ()
+        assert ledger.state.sentences("not_covered") == ()
 
 
 class TestOrder:

@@ -217,7 +217,7 @@ class TestTheOneJudge:
         private = private(build("functional"))
         private.compile("sgd", cross_entropy)
         private.row_checks.judge(None, None)
-        (reason,) = private.ledger.no_guarantee_because
+        (reason,) = private.ledger.state.sentences("no_guarantee")
         assert self.NOTHING + "the rows of a physical batch were not known" in reason
 
     @pytest.mark.needs_tensorflow_privacy

@@ -59,7 +59,7 @@ class CopyAfter(keras.callbacks.Callback):
         self._update, self._folders = update, (run, copy)
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self.model.ledger.position == self._update:
+        if self.model.ledger.state.position == self._update:
             shutil.copytree(*self._folders)
 
 
@@ -102,8 +102,8 @@ def check_resumes_to_the_bit(tmp_path, data, loss, build=dense, optimizer="adam"
     whole = run(tmp_path / "whole", data, build, make(), loss, [copying, average], **settings)
     again_average = WeightAverage(0.9)
     again = run(tmp_path / "again", data, build, make(), loss, [again_average], **settings)
-    assert again.ledger.resumes == 1
-    assert (again.ledger.updates, again.ledger.lost_updates) == (12, 0)
+    assert again.ledger.state.resumes == 1
+    assert (again.ledger.updates, again.ledger.state.lost_updates) == (12, 0)
     check_equal(whole, again)
     with average.applied(), again_average.applied():
         check_equal(whole, again)
@@ -147,4 +147,4 @@ def test_noise_in_the_place_of_dropout_follows_the_updates(tmp_path, data, cross
         callbacks = [*callbacks, PrivacyNoiseAsDropout()]
         private = run(tmp_path / name, data, build, sgd, cross_entropy, callbacks)
         assert float(private.model.layers[0].noise_stddev) == pytest.approx(0.4 / 12 / 10)
-    assert private.ledger.resumes == 1
+    assert private.ledger.state.resumes == 1

@@ -11,6 +11,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
+from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.training.resume import run_folder
 
 STEPS, AFTER = 12, 8  # checkpoints every 3 updates: the last one before a stop after 8 is of 6
@@ -32,7 +33,7 @@ def stopped(start, data, tmp_path):
     private = start(tmp_path / "run")
 
     def stop(batch, logs):
-        if private.ledger.position == AFTER:
+        if private.ledger.state.position == AFTER:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -51,7 +52,7 @@ def go_on(start, folder, data):
 
 
 def copies_in(private):
-    return str(private.ledger.excluded).count("other copies of this run")
+    return str(private.ledger.state.sentences("not_covered")).count("other copies of this run")
 
 
 def test_a_copy_goes_on_as_a_run_of_its_own_and_says_so(start, stopped, data, tmp_path):
@@ -59,7 +60,7 @@ def test_a_copy_goes_on_as_a_run_of_its_own_and_says_so(start, stopped, data, tm
     copy = go_on(start, tmp_path / "copy", data)
     original = go_on(start, stopped, data)
     for run in (copy, original):
-        assert (run.ledger.updates, run.ledger.position) == (STEPS, STEPS - 2)
+        assert (run.ledger.updates, run.ledger.state.position) == (STEPS, STEPS - 2)
     sentence = f"when the run was resumed after {AFTER} spent updates"
     assert sentence in copy.privacy_statement() and copies_in(copy) == 1
     assert sentence not in original.privacy_statement() and not copies_in(original)
@@ -108,7 +109,7 @@ def test_a_folder_that_does_not_say_where_it_was_may_be_a_copy(start, stopped, h
         place.write_bytes(b"\xff\x00" if harm == "bytes" else b"")
     again = start(stopped, resume=True)
     assert copies_in(again) == 1 and "other copies of this run" in again.privacy_statement()
-    assert again.ledger.remaining_updates == STEPS - AFTER
+    assert again.ledger.state.remaining_updates == STEPS - AFTER
 
 
 def test_the_ledger_says_it_before_the_place_is_noted(start, stopped, tmp_path, monkeypatch):
@@ -118,7 +119,8 @@ def test_the_ledger_says_it_before_the_place_is_noted(start, stopped, tmp_path, 
         patched.setattr(run_folder, "note_place", lambda ledger: (_ for _ in ()).throw(OSError()))
         with pytest.raises(OSError):
             start(tmp_path / "copy", resume=True)
-    assert "other copies" in str(read_ledger(tmp_path / "copy" / "ledger.jsonl").excluded)
+    copied = read_ledger(tmp_path / "copy" / "ledger.jsonl")
+    assert "other copies" in str(copied.state.sentences("not_covered"))
     assert copies_in(start(tmp_path / "copy", resume=True)) == 1
 
 
@@ -131,8 +133,8 @@ def test_a_copy_of_what_was_never_trained_is_another_run(start, data, tmp_path):
 def test_a_run_that_was_ended_makes_no_update(start, data, tmp_path):
     private = start(tmp_path)
     private.fit(*data, verbose=0, epochs=1)
-    private.ledger.finish()
-    private.ledger.finish()
+    private.ledger.record(Finish())
+    private.ledger.record(Finish())
     with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):
         private.fit(*data, verbose=0)
     with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):

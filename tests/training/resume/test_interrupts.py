@@ -91,7 +91,7 @@ def begun(start, tmp_path, seen):
 def interrupt(private, data):
     with pytest.raises((KeyboardInterrupt, tf.errors.OpError)):
         private.fit(*data, verbose=0)
-    assert private.ledger.position >= int(private.update_count)
+    assert private.ledger.state.position >= int(private.update_count)
 
 
 def check_no_noise_is_shared(releases):
@@ -117,7 +117,7 @@ def test_no_two_releases_share_noise(begun, data, seen, tmp_path, where):
     private.model.save_weights(tmp_path / "kept.weights.h5")
     private.fit(*data, verbose=0, epochs=1, steps_per_epoch=1 if where == "eager" else 2)
     private.load_weights(tmp_path / "kept.weights.h5")
-    left = private.ledger.remaining_updates
+    left = private.ledger.state.remaining_updates
     private.fit(*data, verbose=0, epochs=1, steps_per_epoch=max(1, left - 1))
     assert FAILS_AT < len(seen) <= private.ledger.updates
     private.ledger.close()
@@ -135,7 +135,7 @@ def test_both_sides_of_a_crash_together_are_what_the_ledger_counts(begun, data, 
     before = len(seen)
     private.ledger.close()
     again = begun(resume=True, fails=False)
-    assert (again.ledger.position, again.ledger.updates) == (AT_ONCE, 2 * AT_ONCE)
+    assert (again.ledger.state.position, again.ledger.updates) == (AT_ONCE, 2 * AT_ONCE)
     again.fit(*data, verbose=0)
     assert len(seen) - before == AT_ONCE == int(again.optimizer.iterations) - AT_ONCE
     assert len(seen) <= again.ledger.updates == STEPS
@@ -203,7 +203,7 @@ def test_a_callback_that_fails_leaves_nothing_uncounted(begun, data, seen, when)
     with pytest.raises(KeyboardInterrupt):
         private.fit(*data, verbose=0, callbacks=[callback])
     ledger = private.ledger
-    assert ledger.updates == ledger.position == int(private.update_count) == len(seen) > 0
+    assert ledger.updates == ledger.state.position == int(private.update_count) == len(seen) > 0
     private.fit(*data, verbose=0)
     assert ledger.updates == len(seen) == STEPS
 

@@ -42,7 +42,7 @@ class FailsAt(keras.callbacks.Callback):
         self._fails_at, self._error = fails_at, error
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._fails_at is not None and self.model.ledger.position >= self._fails_at:
+        if self._fails_at is not None and self.model.ledger.state.position >= self._fails_at:
             raise self._error
 
 
@@ -58,7 +58,7 @@ def session(start, folder, data, rng, releases, steps):
     keras.utils.set_random_seed(3)  # the same in each process: no noise may come from it
     ledger = private.ledger
     for _ in range(rng.choice([1, 2, 3])):  # a process that survives may call fit again
-        if not ledger.remaining_updates:
+        if not ledger.state.remaining_updates:
             break
         error = rng.choice([KeyboardInterrupt, ValueError, Killed])
         in_callback = rng.random() < 0.3
@@ -70,7 +70,7 @@ def session(start, folder, data, rng, releases, steps):
             run_eagerly=True,
             steps_per_execution=rng.choice([1, 3]),
         )
-        at = ledger.position + fails_at if in_callback else None
+        at = ledger.state.position + fails_at if in_callback else None
         try:
             private.fit(*data, verbose=0, callbacks=[FailsAt(at, error)])
         except Killed:
@@ -91,6 +91,6 @@ def test_every_noise_is_counted_and_used_once(start, data, tmp_path, seed):
         ledger = session(start, tmp_path, data, rng, releases, steps)
         assert len(releases) <= ledger.updates <= steps
         assert ledger.plan.epsilon_after(len(releases)) <= ledger.epsilon()
-        assert ledger.epsilon() <= ledger.planned_epsilon
+        assert ledger.epsilon() <= ledger.epsilon(whole_plan=True)
     correlations = np.corrcoef(releases) - np.eye(len(releases))
     assert len(releases) > 5 and np.abs(correlations).max() < 6 / np.sqrt(releases[0].size)

@@ -17,6 +17,7 @@ from tensorflow import keras
 from tests.halting import Halt, HaltAfter
 from tfdpnorm import files
 from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
+from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import PrivateValidation, WeightAverage
 from tfdpnorm.training.resume import run_folder
 
@@ -71,10 +72,14 @@ def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tm
 def test_a_resumed_run_charges_what_was_lost(start, data, tmp_path):
     crash(start(tmp_path), data, 8)
     again = start(tmp_path, resume=True)
-    assert (again.ledger.position, again.ledger.updates, again.ledger.lost_updates) == (6, 8, 2)
+    assert (again.ledger.state.position, again.ledger.updates, again.ledger.state.lost_updates) == (
+        6,
+        8,
+        2,
+    )
     assert int(again.update_count) == 8
     again.fit(*data, verbose=0)
-    assert (again.ledger.position, again.ledger.updates) == (10, 12)
+    assert (again.ledger.state.position, again.ledger.updates) == (10, 12)
     assert again.ledger.epsilon() == again.plan.epsilon_after(12)
     assert int(again.optimizer.iterations) == 10
     assert "once; 2 updates were lost and are charged" in again.privacy_statement()
@@ -110,13 +115,13 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     settings = {"steps": 24, "insecure_seed": 1, "checkpoint_every": None}
     whole = start(tmp_path / "whole", **settings)
     history = whole.fit(*data, verbose=0, callbacks=callbacks()).history
-    assert history["lr"][-1] < history["lr"][0] and whole.ledger.position < 24
+    assert history["lr"][-1] < history["lr"][0] and whole.ledger.state.position < 24
     crash(start(tmp_path / "run", **settings), data, 14, callbacks())
     again = start(tmp_path / "run", resume=True, **settings)
     rest = again.fit(*data, verbose=0, callbacks=callbacks()).history
     assert rest["lr"] == history["lr"][3:]
-    assert again.ledger.position == whole.ledger.position
-    assert again.ledger.asked("private_val_accuracy") == len(history["lr"])
+    assert again.ledger.state.position == whole.ledger.state.position
+    assert again.ledger.state.times_asked("private_val_accuracy") == len(history["lr"])
 
 
 @pytest.mark.parametrize("generator", ["philox", "shake256"])
@@ -163,7 +168,7 @@ def test_weights_are_there_before_training_goes_on(start, data, tmp_path):
 def test_resume_begins_where_there_is_nothing(start, data, tmp_path):
     private = start(tmp_path / "new", resume=True)
     private.fit(*data, verbose=0)
-    assert (private.ledger.updates, private.ledger.resumes) == (12, 0)
+    assert (private.ledger.updates, private.ledger.state.resumes) == (12, 0)
 
 
 def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
@@ -220,7 +225,7 @@ def test_what_no_guarantee_rests_on_may_change(start, crashed, data, tmp_path, s
         again.fit(*data, verbose=0)
     if fresh:
         assert "without what was saved of the optimizer, the learning rate. The" in str(caught[0])
-    assert (again.ledger.updates, again.ledger.position) == (12, 10)
+    assert (again.ledger.updates, again.ledger.state.position) == (12, 10)
     assert int(again.optimizer.iterations) == (4 if fresh else 10)
     assert again.ledger.guarantee_holds
 
@@ -305,9 +310,9 @@ def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, nam
         file.write_bytes(content)
     with pytest.warns(UserWarning, match="damaged ones: checkpoint-00000006"):
         again = start(tmp_path, resume=True, insecure_seed=1)
-    assert again.ledger.position == 3
+    assert again.ledger.state.position == 3
     again.fit(*data, verbose=0)
-    assert (again.ledger.updates, again.ledger.position) == (12, 7)
+    assert (again.ledger.updates, again.ledger.state.position) == (12, 7)
 
 
 def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, crashed, tmp_path):
@@ -449,7 +454,7 @@ def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkey
     )
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     first, calls = run_folder.RunFolder(tmp_path, plan, {}), []
-    first.ledger.record_updates(3)
+    first.ledger.record(Updates(3))
     first.save(model, {})
 
     def dying(real):

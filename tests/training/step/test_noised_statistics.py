@@ -20,6 +20,7 @@ from tfdpnorm.privacy import (
     privacy_statement,
     read_ledger,
 )
+from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import make_private
 from tfdpnorm.training.step.noised_statistics import NoisedStatistics
 
@@ -169,7 +170,7 @@ def _plan(**settings):
 def test_ledgers_and_statements_tell_of_the_statistics(tmp_path):
     plan = _plan(statistics_queries=4, statistics_budget_share=0.2)
     ledger = create_ledger(tmp_path / "ledger.jsonl", plan)
-    ledger.record_updates(1)
+    ledger.record(Updates(1))
     ledger.close()
     read = read_ledger(tmp_path / "ledger.jsonl")
     assert read.plan == plan
@@ -423,7 +424,7 @@ def test_averages_are_brought_back(compiled, data, tmp_path):
 
     class Trace(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            trace.append((self.model.ledger.position, averages(self.model.model)))
+            trace.append((self.model.ledger.state.position, averages(self.model.model)))
 
     first = start()
     with pytest.raises(Halt):
@@ -435,7 +436,7 @@ def test_averages_are_brought_back(compiled, data, tmp_path):
     assert again.restore_run()
     np.testing.assert_array_equal(averages(again.model), dict(trace)[3])
     again.fit(*data, verbose=0, callbacks=[Trace()])
-    assert (again.ledger.updates, again.ledger.position) == (8, 6)
+    assert (again.ledger.updates, again.ledger.state.position) == (8, 6)
     assert (averages(again.model) != dict(trace)[3]).any()
 
 

@@ -106,8 +106,10 @@ def test_independence_of_examples_is_proved(kind, rows, data, cross_entropy):
     model.compile("sgd", cross_entropy)
     model.fit(*data, verbose=0)
     assert model.engine == "book_keeping"
-    assert any("proved from the graph" in said for said in model.ledger.established)
-    assert not model.ledger.no_guarantee_because
+    assert any(
+        "proved from the graph" in said for said in model.ledger.state.sentences("established")
+    )
+    assert not model.ledger.state.sentences("no_guarantee")
 
 
 def test_one_row_at_a_time_each_has_numbers_of_its_own():

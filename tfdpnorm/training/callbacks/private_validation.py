@@ -20,14 +20,12 @@ from tfdpnorm.privacy import (
     PrivacyLedger,
     calibrate_noise_multiplier,
 )
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Answer, Query
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.rows_of_run import check_no_training_rows
 
 NAME_PREFIX = "private_val_"
-_OTHER_RUNS = (
-    "What other runs were told of the validation examples: {name} answered about the same examples "
-    "there, and for them the epsilons and the deltas add up."
-)
 _NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
 # By ledger, what the answers of this process were about, by name and update.
 _asked_of = weakref.WeakKeyDictionary()
@@ -173,7 +171,7 @@ class PrivateValidation(keras.callbacks.Callback):
         ledger = private.ledger
         answer = self._answer(ledger)
         if answer is None:
-            asked = ledger.asked(self.name)
+            asked = ledger.state.times_asked(self.name)
             if self.queries is not None and asked >= self.queries:
                 raise BudgetExhaustedError(
                     f"Expected at most {self.queries} queries of {self.name}, got another one. "
@@ -201,7 +199,7 @@ class PrivateValidation(keras.callbacks.Callback):
                     "Expected noise_multiplier > 0 in a run that has a guarantee, got 0. Give a "
                     "noise_multiplier, or a finite budget and queries."
                 )
-            ledger.void(f"{self.name} was computed on private examples without noise")
+            ledger.record(caveat("validation_without_noise", name=self.name))
         self._rows_at_once = self.model.rows_to_predict_at_once(self.x, self._batch_size)
         self._try_correct()
         self._planned = None
@@ -216,7 +214,7 @@ class PrivateValidation(keras.callbacks.Callback):
         ledger = self.model.ledger
         answer = self._answer(ledger)
         if answer is None:
-            if self.queries is not None and ledger.asked(self.name) >= self.queries:
+            if self.queries is not None and ledger.state.times_asked(self.name) >= self.queries:
                 # An error would lose the epoch, and with it every attempt to resume the run.
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
@@ -232,14 +230,14 @@ class PrivateValidation(keras.callbacks.Callback):
     def _plan(self, epoch):
         """How many answers there will be after a fit from `epoch` on; refused if too many."""
         ledger = self.model.ledger
-        epochs = math.ceil(ledger.remaining_updates / (self.params["steps"] or 1))
+        epochs = math.ceil(ledger.state.remaining_updates / (self.params["steps"] or 1))
         last = min(self.params["epochs"], epoch + epochs)
-        asked = ledger.asked(self.name)
+        asked = ledger.state.times_asked(self.name)
         coming = last // self.every - epoch // self.every
         if self.queries is None:
             return asked + coming
         # After a resumption, lost epochs are asked about again, as long as there are queries left.
-        before = 0 if ledger.resumes else asked
+        before = 0 if ledger.state.resumes else asked
         if before + coming > self.queries:
             raise BudgetExhaustedError(
                 f"Expected at most {self.queries} queries of {self.name}, got {coming} to come in "
@@ -254,11 +252,11 @@ class PrivateValidation(keras.callbacks.Callback):
         Of an answer that another process got there is no more than the update: a resumed run has
         the same weights there.
         """
-        of = _asked_of.get(ledger, {}).get((self.name, ledger.position))
-        return ledger.answer(self.name) if of in (None, self._is_about()) else None
+        of = _asked_of.get(ledger, {}).get((self.name, ledger.state.position))
+        return ledger.state.answer(self.name) if of in (None, self._is_about()) else None
 
     def _is_about(self):
-        return self.model.weights_of_run.digest(), self._digest_of_rows
+        return self.model.provenance.digest(), self._digest_of_rows
 
     def _ask(self, ledger):
         count = int(self._judge(self.x, self.y).sum())
@@ -266,16 +264,18 @@ class PrivateValidation(keras.callbacks.Callback):
             return count
         if self.disjoint:
             self._declare_other_runs(ledger)
-        _asked_of.setdefault(ledger, {})[self.name, ledger.position] = self._is_about()
-        ledger.record_query(
-            self.name,
-            noise_multiplier=self.noise_multiplier,
-            examples=self.examples,
-            disjoint=self.disjoint,
-            queries_planned=self._planned,
+        _asked_of.setdefault(ledger, {})[self.name, ledger.state.position] = self._is_about()
+        ledger.record(
+            Query(
+                self.name,
+                noise_multiplier=self.noise_multiplier,
+                examples=self.examples,
+                disjoint=self.disjoint,
+                queries_planned=self._planned,
+            )
         )
         answer = count + _whole_noise(self.noise_multiplier)
-        ledger.record_answer(self.name, answer)
+        ledger.record(Answer(self.name, answer))
         return answer
 
     def _declare_other_runs(self, ledger):
@@ -284,9 +284,9 @@ class PrivateValidation(keras.callbacks.Callback):
         Not of the trials of a search, which counts them all: from what the winner's says, nobody
         may learn how many there were.
         """
-        if ledger.search is not None:
+        if ledger.state.search is not None:
             return
-        path = getattr(ledger, "path", None)
+        path = None if ledger.file is None else ledger.file.path
         if self._first_ledger is None:
             self._first_ledger = weakref.ref(ledger), path
         of, file = self._first_ledger
@@ -296,7 +296,7 @@ class PrivateValidation(keras.callbacks.Callback):
         for either in (first, ledger):
             if either is not None:
                 with contextlib.suppress(io.UnsupportedOperation):  # closed
-                    either.exclude(_OTHER_RUNS.format(name=self.name))
+                    either.record(caveat("validation_by_other_runs", name=self.name))
 
     def _judge(self, x, y):
         """Whether the model is right, bool [rows]."""

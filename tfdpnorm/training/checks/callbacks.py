@@ -6,6 +6,7 @@ from collections import Counter
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 # Functions of what is public or released anyway. A learning rate that was reduced by a released
@@ -130,27 +131,17 @@ def _refuse(callback, free, validation_data_given):
 def _record(callback, ledger, free, public_validation):
     name, monitor = type(callback).__name__, _monitored(callback)
     if monitor is not None and monitor != "epsilon" and not isinstance(callback, _NEVER_STOP):
-        ledger.hold_to_plan(f"{name} may end training early, by {monitor}")
+        ledger.record(caveat("may_stop_early", callback=name, monitor=monitor))
     if monitor is not None and monitor not in free:
-        if public_validation:
-            ledger.establish(
-                f"That the validation data, whose {monitor} {name} acted on, are public was said "
-                "to fit(). If they are not, this epsilon does not protect them."
-            )
-        else:
-            ledger.exclude(
-                f"The validation data, whose {monitor} {name} acted on without noise: its examples "
-                "are not protected. None of them was found among the training examples."
-            )
+        code = "acted_on_public_validation" if public_validation else "acted_on_validation"
+        ledger.record(caveat(code, callback=name, monitor=monitor))
     if isinstance(callback, _LOGGERS):
         whose = "training examples" + ("" if public_validation else " and validation data")
-        ledger.exclude(
-            f"What {name} wrote down: the loss and the metrics of {whose}, without noise."
-        )
+        ledger.record(caveat("metrics_written", callback=name, examples=whose))
     if isinstance(callback, keras.callbacks.ModelCheckpoint):
         for field in sorted(_file_name_fields(callback) - free - {"epoch", "batch"}):
             if not (public_validation and field.startswith("val_")):
-                ledger.exclude(f"The {field} in the names of the files of {name}, without noise.")
+                ledger.record(caveat("metric_in_file_names", callback=name, metric=field))
 
 
 def _monitored(callback):

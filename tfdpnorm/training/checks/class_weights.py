@@ -5,11 +5,6 @@ import numbers
 import numpy as np
 import tensorflow as tf
 
-PUBLIC_CLASS_WEIGHTS = (
-    "What class_weight was chosen by. It is presumed not to be computed from the private labels, "
-    'whose counts it would show ("balanced" weights are).'
-)
-
 
 def weights_by_class(class_weight, y, sample_weight):
     """Returns the weight of each example, as Keras makes it from those of classes.

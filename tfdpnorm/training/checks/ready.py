@@ -23,9 +23,10 @@ def check_ready(ledger, *, process, is_compiled):
             "draw the same noise, and each count its own updates. Call make_private() in the "
             "process that trains."
         )
-    if ledger.remaining_updates < 1:
-        ended = "a run that was ended, with " if ledger.is_finished else ""
-        lost = f", {ledger.lost_updates} of them lost by crashes" if ledger.lost_updates else ""
+    state = ledger.state
+    if state.remaining_updates < 1:
+        ended = "a run that was ended, with " if state.is_finished else ""
+        lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
         raise BudgetExhaustedError(
             f"Expected updates to be left, got {ended}{ledger.updates} spent of "
             f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; a new plan on the "

@@ -10,22 +10,9 @@ from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
 from tfdpnorm.independence.examples import integer_bound, synthetic_examples
 from tfdpnorm.independence.randomized_check import Checked, randomized_check
 from tfdpnorm.keras_compat.graphs import captures_symbols
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.errors import own_words
 
-_RESTS = "Per-example independence, which clipping rests on: "
-_PROVED = (
-    _RESTS + "proved from the graph that the step runs, for physical batches of {rows} rows. Taken "
-    "for granted are this library's gradient rules and the kernels of TensorFlow."
-)
-_APART = (
-    _RESTS + "each example's gradient is computed by itself, by the engine {engine!r}, in a "
-    "graph in which no example changes a variable."
-)
-_PROBED = (
-    "Per-example independence, beyond what the randomized check tries, on which this guarantee "
-    "rests: {why}."
-)
-_UNVERIFIED = "per-example independence, which clipping rests on, was not verified: {why}"
 _SWITCHED_OFF = "its checks were switched off (validate=False)"
 _EAGER = "eager steps are not verified (run_eagerly=True, or tf.config.run_functions_eagerly(True))"
 _UNKNOWN_SIZE = "the rows of a physical batch were not known before the step"
@@ -177,9 +164,9 @@ class RowChecks:
         elif proof is None:
             self._rest_on_probe(_UNKNOWN_SIZE)
         elif engine.one_pass:
-            ledger.establish(_PROVED.format(rows=rows))
+            ledger.record(caveat("verified_from_graph", rows=rows))
         elif engine.runs_rows_apart:
-            ledger.establish(_APART.format(engine=engine.name))
+            ledger.record(caveat("computed_per_example", engine=engine.name))
         else:
             self._rest_on_probe(_FOREIGN.format(engine=engine.name))
         return stopped
@@ -191,14 +178,14 @@ class RowChecks:
             not_run = _NOT_RUN if self._checked is None else self._checked.not_run
             self._void(f"{why}, and the randomized check did not run to its end: {not_run}")
         else:
-            self._private.ledger.exclude(_PROBED.format(why=why))
+            self._private.ledger.record(caveat("randomized_check_only", why=why))
 
     def _void(self, why):
-        ledger, reason = self._private.ledger, _UNVERIFIED.format(why=why)
-        if self._private.statistics == "lot" or reason in ledger.no_guarantee_because:
+        ledger, reason = self._private.ledger, caveat("not_verified", why=why)
+        if self._private.statistics == "lot" or reason in ledger.state.caveats:
             return
-        warnings.warn(f"No privacy guarantee holds: {reason}.", stacklevel=2)
-        ledger.void(reason)
+        warnings.warn(f"No privacy guarantee holds: {reason.sentence}.", stacklevel=2)
+        ledger.record(reason)
 
 
 def _check_keeps_nothing(function):

@@ -1,5 +1,6 @@
 """The Keras side of a run that can be resumed: what is saved, and when."""
 
+import json
 import warnings
 
 from tensorflow import keras
@@ -68,7 +69,8 @@ class Checkpointing(keras.callbacks.Callback):
             # Here, since Keras' callbacks forget all when training begins.
             for callback, memory in zip(self._with_memory(), self._memories() or (), strict=False):
                 vars(callback).update({n: x for n, x in memory.items() if n != "class"})
-            if self.params.get("steps") and self._private.ledger.position % self.params["steps"]:
+            steps = self.params.get("steps")
+            if steps and self._private.ledger.state.position % steps:
                 self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
         self._save()
 
@@ -81,11 +83,11 @@ class Checkpointing(keras.callbacks.Callback):
             self._rates = []
 
     def on_train_batch_end(self, batch, logs=None):
-        if self._private.ledger.position - self._saved_at >= self._every:
+        if self._private.ledger.state.position - self._saved_at >= self._every:
             self._save()
 
     def on_epoch_end(self, epoch, logs=None):
-        if self._saved_at == self._private.ledger.position:
+        if self._saved_at == self._private.ledger.state.position:
             self._saved_at = None  # The callbacks have acted since.
             self._save()
 
@@ -95,10 +97,10 @@ class Checkpointing(keras.callbacks.Callback):
         self._save()
 
     def _save(self):
-        if self._saved_at != self._private.ledger.position:
+        if self._saved_at != self._private.ledger.state.position:
             memories = [_memory(callback) for callback in self._with_memory()]
             self._folder.save(self._private.model, self._variables(), memories)
-            self._saved_at = self._private.ledger.position
+            self._saved_at = self._private.ledger.state.position
 
     def _variables(self):
         """The groups of variables for `save_checkpoint`, besides the weights."""
@@ -121,6 +123,26 @@ class Checkpointing(keras.callbacks.Callback):
         memories = self._folder.checkpoint["callbacks"]
         names = [_name(callback) for callback in self._with_memory()]
         return memories if names == [memory["class"] for memory in memories] else None
+
+
+def optimizer_settings(optimizer):
+    """Returns the settings of an optimizer as it is now, learning rate included, as JSON text.
+
+    None for one that cannot say them.
+    """
+    try:
+        config = optimizer.get_config()
+    except Exception:  # whatever a class of the user's raises
+        return None
+    config.pop("name", None)
+    return json.dumps(config, sort_keys=True, default=_plain)
+
+
+def _plain(value):
+    """A number of NumPy's or TensorFlow's as Python has it; of anything else the class."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    return value.item() if getattr(value, "size", 0) == 1 else type(value).__name__
 
 
 def _memory(callback):

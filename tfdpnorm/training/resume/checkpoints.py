@@ -29,7 +29,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
     Args:
         path: Folder of the run.
         updates: The updates that the weights have seen.
-        tail: Where the ledger is, see `LedgerFile.tail`.
+        tail: Where the ledger is, see `tfdpnorm.privacy.journal.Journal.tail`.
         model: The Keras model.
         variables: Dict of groups of variables by name, each a pair: what it is of, anything that
             JSON can hold, and the list of variables. The weights of the model are a group besides.

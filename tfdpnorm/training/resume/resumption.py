@@ -85,7 +85,7 @@ class Resumption(NotKept):
         if not self._is_resumed:
             return None
         self._is_resumed = False
-        return divmod(self._folder.ledger.position, steps_per_epoch)
+        return divmod(self._folder.ledger.state.position, steps_per_epoch)
 
     def _checkpointing(self, private, callbacks):
         return Checkpointing(private, self._folder, callbacks, self._every, self._is_resumed)

@@ -5,22 +5,18 @@ import pathlib
 
 from tfdpnorm import files
 from tfdpnorm.privacy import create_ledger, reopen_ledger
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Resume
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints
 
 LEDGER, PLACE = "ledger.jsonl", "place"
 
-_COPY = (
-    "What other copies of this run release: its folder was in another place when the run was "
-    "resumed after {updates} spent updates, and from there it may go on as well. What this and the "
-    "others release beyond these updates adds up, and no ledger counts all of it."
-)
-
 
 class RunFolder:
     """Opens the folder of a run, and keeps it.
 
-    What is in it: `ledger.jsonl` (see `tfdpnorm.privacy.ledger_file`) and `checkpoint-<updates>/`
+    What is in it: `ledger.jsonl` (see `tfdpnorm.privacy.journal`) and `checkpoint-<updates>/`
     folders, of which the last two are kept. A checkpoint appears whole or not at all. No secret is
     in it.
 
@@ -66,11 +62,11 @@ class RunFolder:
         else:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
         if self.checkpoint is not None:
-            self.ledger.check_reaches(tuple(self.checkpoint["ledger"]))
-        if self.ledger.remaining_updates:  # Copies of a run that has ended release nothing new.
+            self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))
+        if self.ledger.state.remaining_updates:  # Copies of an ended run release nothing new.
             self._look_for_copies()
         if self.checkpoint is not None:
-            self.ledger.resume(self.checkpoint["updates"])
+            self.ledger.record(Resume(self.checkpoint["updates"]))
 
     def save(self, model, variables, callbacks=()):
         """Writes a checkpoint, whole or not at all, and removes old ones.
@@ -85,8 +81,8 @@ class RunFolder:
         """
         self.checkpoint = checkpoints.save_checkpoint(
             self.path,
-            self.ledger.position,
-            self.ledger.tail,
+            self.ledger.state.position,
+            self.ledger.file.tail,
             model,
             variables,
             callbacks=callbacks,
@@ -136,13 +132,13 @@ class RunFolder:
     def _look_for_copies(self):
         if may_be_copy(self.ledger):
             if self.ledger.updates:
-                self.ledger.exclude(_COPY.format(updates=self.ledger.updates))
+                self.ledger.record(caveat("copies_of_run", updates=self.ledger.updates))
             # Last: a process that dies before this leaves what the next one takes for a copy.
             note_place(self.ledger)
 
 
 def may_be_copy(ledger):
-    """Whether a `LedgerFile` is not where it was last: its folder may have been copied."""
+    """Whether a ledger file is not where it was last: its folder may have been copied."""
     try:
         known = _place_file(ledger).read_text()
     except (OSError, ValueError):
@@ -151,7 +147,7 @@ def may_be_copy(ledger):
 
 
 def note_place(ledger):
-    """Notes where a `LedgerFile` is, for `may_be_copy`, in a file beside it.
+    """Notes where a ledger file is, for `may_be_copy`, in a file beside it.
 
     Not in the ledger itself, which is released: numbers of files are given in order, and that of a
     search's winner would tell how many trials there may have been before it.
@@ -176,9 +172,9 @@ def check_no_ledger(path):
 
 def _place(ledger):
     """The file system and the inode of a ledger, which no copy shares with it."""
-    state = os.stat(ledger.path)
+    state = os.stat(ledger.file.path)
     return f"{state.st_dev} {state.st_ino}\n"
 
 
 def _place_file(ledger):
-    return pathlib.Path(ledger.path).with_name(PLACE)
+    return pathlib.Path(ledger.file.path).with_name(PLACE)

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.training import exchanged_steps_per_execution, steps_per_execution
+from tfdpnorm.privacy.entries import Updates
 
 
 def recorded_in_ledger(train_function, private, epsilon_metric):
@@ -25,8 +26,8 @@ def recorded_in_ledger(train_function, private, epsilon_metric):
             # A model that is rejected here has spent nothing.
             private.row_checks.trace(train_function, iterator)
             # The plan may end within an execution of several steps.
-            count = max(1, min(steps_per_execution(private), ledger.remaining_updates))
-            ledger.record_updates(count)
+            count = max(1, min(steps_per_execution(private), ledger.state.remaining_updates))
+            ledger.record(Updates(count))
             epsilon_metric.show(ledger.epsilon())
             try:
                 with exchanged_steps_per_execution(private, count):

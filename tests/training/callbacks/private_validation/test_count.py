@@ -161,4 +161,4 @@ class TestRowsThatMeet:
         trained = private(network)
         with pytest.raises(ValueError, match="Expected inference that changes no variable"):
             PrivateValidation(*validation, noise_multiplier=1.0).measure(trained)
-        assert trained.ledger.queries == 0
+        assert trained.ledger.state.queries() == 0

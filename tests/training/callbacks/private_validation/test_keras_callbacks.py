@@ -48,7 +48,7 @@ class TestWithKerasCallbacks:
         )
         assert history[NAME] == pytest.approx([20 / 30, 9 / 30, 8 / 30, 7 / 30])
         assert history["lr"] == [0.5, 0.5, 0.5, 0.25]  # as of before each reduction
-        assert trained.ledger.updates == 16 and trained.ledger.queries == 4
+        assert trained.ledger.updates == 16 and trained.ledger.state.queries() == 4
         assert all(map(np.array_equal, values(model), weights[0]))  # restored by EarlyStopping
         assert not np.array_equal(weights[0][0], weights[2][0])
         trained.load_weights(saved)

@@ -39,14 +39,14 @@ class TestLedger:
         seen = []
 
         def draw(stddev):
-            seen.append((stddev, trained.ledger.queries, trained.ledger.answer(NAME)))
+            seen.append((stddev, trained.ledger.state.queries(), trained.ledger.state.answer(NAME)))
             return -100  # far below 0, to see that nothing is clipped
 
         monkeypatch.setattr(private_validation, "_whole_noise", draw)
         history = fit(trained, [PrivateValidation(*validation, noise_multiplier=3.0)])
         assert seen == [(3.0, 1, None)]
-        assert history[NAME][0] * 30 == pytest.approx(trained.ledger.answer(NAME))
-        assert -100 <= trained.ledger.answer(NAME) <= -70
+        assert history[NAME][0] * 30 == pytest.approx(trained.ledger.state.answer(NAME))
+        assert -100 <= trained.ledger.state.answer(NAME) <= -70
 
     @pytest.mark.slow_cases("pld")
     @pytest.mark.parametrize("accountant", ["rdp", "pld"])
@@ -67,7 +67,7 @@ class TestLedger:
         spent = trained.ledger.validation_epsilon()
         assert spent == pytest.approx(expected, rel=5e-3) and spent <= 1.5
         assert trained.ledger.epsilon() == pytest.approx(training_alone)
-        assert trained.ledger.queries == 3
+        assert trained.ledger.state.queries() == 3
 
     def test_examples_of_both_sets_pay_for_both(self, build, private, data, fit):
         trained = private(build(), steps=8)
@@ -76,7 +76,9 @@ class TestLedger:
         assert trained.ledger.epsilon() > trained.plan.epsilon_after(8)
         assert trained.ledger.validation_epsilon() == 0
         assert history["epsilon"][-1] == pytest.approx(trained.ledger.epsilon())
-        assert trained.ledger.queries == 2 and "noisy answers" in trained.privacy_statement()
+        assert (
+            trained.ledger.state.queries() == 2 and "noisy answers" in trained.privacy_statement()
+        )
 
     def test_an_answer_in_the_ledger_is_not_asked_for_again(
         self, build, private, fit, validation, tmp_path
@@ -89,9 +91,9 @@ class TestLedger:
         again = private(build(), **settings)
         again.compile("sgd", "sparse_categorical_crossentropy")
         again.restore_run()
-        assert (again.ledger.position, again.ledger.queries) == (8, 2)
+        assert (again.ledger.state.position, again.ledger.state.queries()) == (8, 2)
         asked = PrivateValidation(*validation, noise_multiplier=6.0, queries=3)
-        assert asked.measure(again) == answer and again.ledger.queries == 2
+        assert asked.measure(again) == answer and again.ledger.state.queries() == 2
 
     def test_answers_about_lost_weights_count_and_are_asked_for_again(
         self, build, private, fit, validation, tmp_path
@@ -102,12 +104,16 @@ class TestLedger:
         first = private(build(), **settings)
         answer = killed_after_an_answer(first, fit, PrivateValidation(*validation, **validate))
         again = private(build(), **settings)
-        assert (again.ledger.position, again.ledger.queries) == (6, 2)
+        assert (again.ledger.state.position, again.ledger.state.queries()) == (6, 2)
         with pytest.warns(UserWarning, match="3 times, as often as planned"):
             history = fit(again, [PrivateValidation(*validation, **validate)])
-        assert (again.ledger.updates, again.ledger.position, again.ledger.queries) == (12, 10, 3)
+        assert (
+            again.ledger.updates,
+            again.ledger.state.position,
+            again.ledger.state.queries(),
+        ) == (12, 10, 3)
         assert len(history["loss"]) == 2 and len(history[NAME]) == 1
-        assert again.ledger.answer(NAME) is None and answer is not None
+        assert again.ledger.state.answer(NAME) is None and answer is not None
         assert again.ledger.validation_epsilon() == pytest.approx(
             gaussian_rdp_epsilon(6.0, 3, 1e-5)
         )
@@ -120,7 +126,7 @@ class TestQueriesPlanned:
         trained = private(build(), steps=12)
         with pytest.raises(BudgetExhaustedError, match="3 to come.*queries=.*every="):
             fit(trained, [PrivateValidation(*validation, noise_multiplier=1.0, queries=2)])
-        assert (trained.ledger.updates, trained.ledger.queries) == (0, 0)
+        assert (trained.ledger.updates, trained.ledger.state.queries()) == (0, 0)
         assert trained.ledger.validation_epsilon() == 0
 
     @pytest.mark.slow
@@ -131,9 +137,9 @@ class TestQueriesPlanned:
         fit(trained, [validate], epochs=3, initial_epoch=2)
         with pytest.raises(BudgetExhaustedError, match="2 to come in this fit.* after 3 before"):
             fit(trained, [validate])
-        assert (trained.ledger.updates, trained.ledger.queries) == (12, 3)
+        assert (trained.ledger.updates, trained.ledger.state.queries()) == (12, 3)
         fit(trained, [validate], epochs=1)
-        assert trained.ledger.queries == 4
+        assert trained.ledger.state.queries() == 4
 
 
 class TestSeveralAnswers:
@@ -153,13 +159,13 @@ class TestSeveralAnswers:
         model, (x, y) = trained(), validation
         first = PrivateValidation(x, y, noise_multiplier=1.0)
         before = first.measure(model)
-        assert first.measure(model) == before and model.ledger.queries == 1
+        assert first.measure(model) == before and model.ledger.state.queries() == 1
         model.set_weights([0 * w for w in model.get_weights()])
         assert first.measure(model) == pytest.approx(np.mean(y == 0))
-        assert model.ledger.queries == 2
+        assert model.ledger.state.queries() == 2
         few = PrivateValidation(x[:5], y[:5], noise_multiplier=1.0)
         assert few.measure(model) == pytest.approx(np.mean(y[:5] == 0))
-        assert model.ledger.queries == 3
+        assert model.ledger.state.queries() == 3
 
     def test_answers_in_several_runs_are_said_to_add_up(self, trained, validation):
         first, second = trained(), trained()

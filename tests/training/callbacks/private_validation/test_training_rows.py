@@ -20,7 +20,7 @@ class TestTrainingData:
         trained.fit(*data, epochs=1, verbose=0)
         with pytest.raises(ValueError, match="got 40 of 40"):
             rows.measure(trained)
-        assert not trained.ledger.asked(rows.name)
+        assert not trained.ledger.state.times_asked(rows.name)
 
     def test_rows_of_earlier_and_later_fits_are_checked(self, build, private, data, cross_entropy):
         x, y = data
@@ -63,14 +63,14 @@ class TestTrainingData:
         trained = private(build())
         with pytest.raises(ValueError, match="got 40 of 40"):
             fit(trained, [PrivateValidation(*data, noise_multiplier=1)])
-        assert trained.ledger.updates == trained.ledger.queries == 0
+        assert trained.ledger.updates == trained.ledger.state.queries() == 0
 
     def test_fit_checks_public_rows_too(self, build, private, public, fit):
         trained = private(build(norm="public_batch"), public_batch=public)
         callback = PrivateValidation(public, np.zeros(8, int), noise_multiplier=1)
         with pytest.raises(ValueError, match="Expected public rows that are not private, got 8"):
             fit(trained, [callback])
-        assert trained.ledger.updates == trained.ledger.queries == 0
+        assert trained.ledger.updates == trained.ledger.state.queries() == 0
 
     def test_others_and_those_that_pay_are_not(self, data, validation):
         PrivateValidation(*validation, noise_multiplier=1).check_training_data(data[0])

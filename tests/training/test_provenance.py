@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm.privacy import read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
 
 ELSEWHERE = "Weights that come from elsewhere"
@@ -84,6 +85,31 @@ def test_weights_that_are_put_in_between_two_fits(trained, data):
     private.fit(*data, verbose=0)
     assert "after update 4, others" in statement(private)
     assert statement(private).count(ELSEWHERE) == 1
+
+
+def test_interventions_are_counted_in_one_sentence(trained, tmp_path):
+    private = trained(run_dir=tmp_path)
+    for count in (1, 2, 3):
+        private.set_weights(others(private))
+        (known,) = [c for c in private.ledger.state.caveats if c.kind == "foreign_weights"]
+        assert known.fields == {"position": 4, "interventions": count}
+    assert "after update 4, and 3 times in all, others than" in statement(private)
+    private.ledger.close()
+    assert read_ledger(private.ledger.file.path).state == private.ledger.state
+    private.model.set_weights(others(private))  # The ledger is closed.
+    assert "after update 4, and 4 times in all, others than" in statement(private)
+    again = trained(run_dir=tmp_path, resume=True, epochs=0)
+    again.set_weights(others(again))
+    assert "after update 4, and 4 times in all, others than" in statement(again)
+
+
+def test_weights_of_another_private_run_are_named_when_they_are_put_in(trained, tmp_path):
+    other, private = trained(), trained()
+    other.save_weights(str(tmp_path / "other.weights.h5"))
+    private.load_weights(str(tmp_path / "other.weights.h5"))
+    kinds = [c.code for c in private.ledger.state.caveats if c.kind == "foreign_weights"]
+    assert kinds == ["weights_replaced", "private_run"]
+    assert f"in the private run {other.ledger.run_id}, by 4 updates" in statement(private)
 
 
 def test_an_update_that_fails_makes_no_weights_known(trained, data):
@@ -296,11 +322,11 @@ class TestAtTheStart:
         text = statement(made(trained().model, convert="group"))
         assert "another private model had trained them" in text
 
-    def test_layers_that_were_frozen_after_training_are_in_the_mark(self, trained):
+    def test_layers_that_were_frozen_after_training_are_in_the_metadata(self, trained):
         private = trained()
-        before = private.mark()["weights"]
+        before = private.privacy_metadata()
         private.model.trainable = False
-        assert private.mark()["weights"] == before != []
+        assert private.privacy_metadata() == before and before["origins"][0]["weights"]
 
     @pytest.mark.parametrize("how", ["fit", "set_weights", "private"])
     def test_a_model_that_was_built_and_trained_before_fit(self, how, data, cross_entropy, plain):

@@ -1,0 +1,39 @@
+"""`PrivateValidation.measure`, by which trials are scored."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.training import PrivateValidation
+
+
+@pytest.fixture
+def trained(build, private, data, cross_entropy):
+    model = private(build())
+    model.compile(keras.optimizers.SGD(0.1), cross_entropy)
+    model.fit(*data, verbose=0, epochs=1)
+    return model
+
+
+def test_asks_once_and_is_charged(trained, data):
+    validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=5.0, queries=1)
+    first = validation.measure(trained)
+    assert first == validation.measure(trained)
+    ledger = trained.ledger
+    assert ledger.state.queries(disjoint=True) == 1 and ledger.validation_epsilon() > 0
+    right = np.mean(trained.predict(data[0] + 1, verbose=0).argmax(1) == data[1])
+    assert abs(first - right) < 5 * 5.0 / 40 and (40 * first) == pytest.approx(round(40 * first))
+
+
+def test_no_more_than_planned(trained, data):
+    validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=5.0, queries=1)
+    validation.measure(trained)
+    trained.fit(*data, verbose=0, epochs=1)
+    with pytest.raises(RuntimeError, match="at most 1 queries"):
+        validation.measure(trained)
+
+
+def test_without_noise_it_is_refused(trained, data):
+    validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=0.0)
+    with pytest.raises(ValueError, match="noise_multiplier > 0"):
+        validation.measure(trained)

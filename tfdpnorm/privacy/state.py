@@ -1,0 +1,250 @@
+"""What the entries of a ledger come to: a frozen state, and the one function that changes it.
+
+**Every announced update is spent**, whatever became of it: one that was interrupted, and one that a
+crash has lost. So a state counts exactly or too much, never too little, and at most `plan.steps`
+updates are ever announced. (Validation queries that look at training examples cost what was planned
+for them, on top.)
+"""
+
+import dataclasses
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy import entries
+from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
+from tfdpnorm.privacy.plan import PrivacyPlan
+from tfdpnorm.privacy.search import SearchPlan
+
+
+class BudgetExhaustedError(RuntimeError):
+    """An update was announced that the plan has no budget for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerState:
+    """What a run has spent, and what became known of it; `apply` makes the next one.
+
+    Attributes:
+        plan: The `PrivacyPlan` that is being followed.
+        updates: The updates that were announced. All of them are spent.
+        position: The updates that the present weights may have seen: at most `updates`.
+        resumes: How often the run was resumed.
+        is_finished: Whether the run was ended for good.
+        search: The `SearchPlan` of the search that this run is a trial of, or None.
+        trials: The numbers of the trials that were begun, in the ledger of a search.
+        caveats: Tuple of `Caveat`, those of the plan first.
+        asked: How often queries were asked, and planned: dict of pairs by (name, noise multiplier,
+            disjoint).
+        unanswered: Dict of the position at which a query waits for its answer, by name.
+        answers: Dict of answers by (name, position).
+    """
+
+    plan: PrivacyPlan
+    updates: int = 0
+    position: int = 0
+    resumes: int = 0
+    is_finished: bool = False
+    search: SearchPlan | None = None
+    trials: tuple = ()
+    caveats: tuple[Caveat, ...] = ()
+    asked: dict = dataclasses.field(default_factory=dict)
+    unanswered: dict = dataclasses.field(default_factory=dict)
+    answers: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def lost_updates(self):
+        """The updates that are spent but not in the present weights: `updates` - `position`."""
+        return self.updates - self.position
+
+    @property
+    def remaining_updates(self):
+        """Updates that training may still make: those of the plan that were not announced yet."""
+        return 0 if self.is_finished else self.plan.steps - self.updates
+
+    @property
+    def guarantee_holds(self):
+        """Whether nothing is known that would void the guarantee."""
+        return not self.has("no_guarantee")
+
+    @property
+    def is_held_to_plan(self):
+        """Whether epsilon is that of the whole plan, however early the run stops.
+
+        So it is where results decide when the run stops: there, the epsilon of the updates made so
+        far bounds nothing.
+        """
+        return self.has("held_to_plan")
+
+    def has(self, kind):
+        """Whether there is a caveat of a kind."""
+        return any(known.kind == kind for known in self.caveats)
+
+    def sentences(self, kind):
+        """Returns the words of the caveats of a kind, a tuple."""
+        arguments.choice("kind", kind, KINDS)
+        return tuple(known.sentence for known in self.caveats if known.kind == kind)
+
+    def answer(self, name):
+        """Returns the answer to the query of that name at the present `position`, or None.
+
+        To use it again, instead of asking again, costs nothing.
+        """
+        return self.answers.get((name, self.position))
+
+    def times_asked(self, name):
+        """Returns how often a query of that name was recorded, an int."""
+        return sum(asked for (known, *_), (asked, _) in self.asked.items() if known == name)
+
+    def queries(self, *, disjoint=None, whole_plan=False):
+        """Returns how many queries were recorded, an int; arguments as of `mechanisms`."""
+        asked = self.mechanisms(disjoint=disjoint, whole_plan=whole_plan)
+        return sum(count for _, _, count in asked)
+
+    def mechanisms(self, *, disjoint=None, whole_plan=False):
+        """Returns what the queries released, for `composed_epsilon`.
+
+        Args:
+            disjoint: About examples of which kind, a bool; None for both.
+            whole_plan: Whether to count those that were planned, where they are more.
+
+        Returns:
+            A list of (1.0, noise multiplier, count): every query looks at all of the examples.
+        """
+        return [
+            (1.0, noise_multiplier, max(asked, planned) if whole_plan else asked)
+            for (_, noise_multiplier, kind), (asked, planned) in self.asked.items()
+            if disjoint in (kind, None)
+        ]
+
+
+def first_state(plan):
+    """Returns the `LedgerState` of a run that has not begun."""
+    reasons = plan.no_guarantee_because
+    return LedgerState(plan, caveats=tuple(caveat("no_guarantee", sentence=r) for r in reasons))
+
+
+def apply(state, entry):
+    """Returns the `LedgerState` after an entry; `state` itself, if the entry changes nothing.
+
+    Raises:
+        ValueError: if the entry contradicts those before it.
+        BudgetExhaustedError: if it announces what the plan has no budget for.
+    """
+    if type(entry) not in _RULES:
+        raise ValueError(f"Expected an entry of a ledger, got {entry!r}.")
+    changes = _RULES[type(entry)](state, entry)
+    return dataclasses.replace(state, **changes) if changes else state
+
+
+def _updates(state, entry):
+    count, left = entry.count, state.remaining_updates
+    if state.is_finished:
+        raise BudgetExhaustedError(
+            f"The run was ended after {state.updates} updates. Evaluate or save the model; a new "
+            "plan on the same data adds to what this one has cost."
+        )
+    if count > left:
+        lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
+        raise BudgetExhaustedError(
+            f"Expected at most {left} more updates, got {count}: {state.updates} of the "
+            f"{state.plan.steps} planned are spent{lost}. Stop training here, or start again with "
+            "a plan of more steps, whose noise is calibrated to them."
+        )
+    return {"updates": state.updates + count, "position": state.position + count}
+
+
+def _resume(state, entry):
+    position = entry.position
+    if position > state.updates:
+        raise ValueError(
+            f"Expected position to be at most {state.updates}, the updates announced, got "
+            f"{position}. The checkpoint belongs to another ledger, or to a newer copy of this "
+            "one: bring that back."
+        )
+    # The process that asked what has no answer has ended; answers about lost weights are those
+    # after the position.
+    answers = {key: value for key, value in state.answers.items() if key[1] <= position}
+    resumes = state.resumes + 1
+    return {"position": position, "resumes": resumes, "unanswered": {}, "answers": answers}
+
+
+def _query(state, entry):
+    key = (entry.name, entry.noise_multiplier, entry.disjoint)
+    asked, planned = state.asked.get(key, (0, 0))
+    counted = (asked + 1, max(planned, entry.queries_planned or 0))
+    return {
+        "asked": {**state.asked, key: counted},
+        "unanswered": {**state.unanswered, entry.name: state.position},
+    }
+
+
+def _answer(state, entry):
+    if entry.name not in state.unanswered:
+        raise ValueError(
+            f"Expected a query named {entry.name!r} without answer, got none. Record a Query "
+            "before each answer."
+        )
+    left = dict(state.unanswered)
+    position = left.pop(entry.name)
+    return {"unanswered": left, "answers": {**state.answers, (entry.name, position): entry.value}}
+
+
+def _caveat(state, entry):
+    if entry in state.caveats or entry.sentence in state.sentences(entry.kind):
+        return {}
+    known = state.caveats
+    if "interventions" in entry.fields:  # One caveat has the count, the last one.
+        known = tuple(each for each in known if each.code != entry.code)
+    return {"caveats": (*known, entry)}
+
+
+def _search(state, entry):
+    search, plan = entry.plan, state.plan
+    if state.search is not None:
+        if search != state.search:
+            raise ValueError(
+                f"Expected the search that the run is of, {state.search}, got {search}. Restore "
+                "its settings, or name another folder."
+            )
+        return {}
+    if plan.accountant != "rdp":
+        raise ValueError(
+            f'Expected accountant="rdp" in a search, got {plan.accountant!r}: what a search costs '
+            "is known in terms of Renyi DP. Leave the accountant out."
+        )
+    if not search.covers(plan):
+        raise ValueError(
+            "Expected a run that costs at most what a trial of the search may, one of (sampling "
+            f"rate, noise multiplier, updates) {search.trials}, got "
+            f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its batch among "
+            "those that are searched."
+        )
+    return {"search": search}
+
+
+def _trial(state, entry):
+    if state.search is None:
+        raise ValueError("Expected the ledger of a search, got that of a run.")
+    if entry.number in state.trials:
+        return {}
+    if state.search.is_composed and len(state.trials) >= state.search.expected_trials:
+        raise BudgetExhaustedError(
+            f"Expected at most {state.search.in_words}, got another one: the budget is spent. "
+            "Release the best of those that were made."
+        )
+    return {"trials": (*state.trials, entry.number)}
+
+
+def _finish(state, entry):
+    return {} if state.is_finished else {"is_finished": True}
+
+
+_RULES = {
+    entries.Updates: _updates,
+    entries.Resume: _resume,
+    entries.Query: _query,
+    entries.Answer: _answer,
+    Caveat: _caveat,
+    entries.Search: _search,
+    entries.Trial: _trial,
+    entries.Finish: _finish,
+}

@@ -1,0 +1,174 @@
+"""Where the weights and the optimizer of a run come from: the run itself, or elsewhere."""
+
+import hashlib
+import io
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import own_weights, sublayers
+from tfdpnorm.layers import PublicMomentsLayer
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.metadata import (
+    metadata_of,
+    origins_by_run,
+    origins_of,
+    remember,
+    weight_digests,
+)
+
+
+class Provenance:
+    """Compares the weights of a model with those that its run left, by digests of their bytes.
+
+    Known are the weights that the run began with, those after each `fit`, those that it restored
+    from a checkpoint of its own, and those that callbacks took from it. Others were put in by an
+    intervention: the ledger says how many there were. A digest is one pass over the weights; none
+    is made during a step.
+
+    **It guards against mistakes.** Weights that code of the user's writes to the variables while
+    `fit` runs are not noticed.
+
+    Args:
+        model: The wrapped Keras model.
+        ledger: `PrivacyLedger` of the run.
+    """
+
+    def __init__(self, model, ledger):
+        self._model, self._ledger = model, ledger
+        self._left = set()
+        self._begun = set()  # digests of the single weights before the first update
+        self._optimizer = None, 0  # the one that the run left, and its steps then
+        self._unrecorded = ()
+
+    @property
+    def stated_ledger(self):
+        """The ledger, with the caveats that it did not take since it is closed."""
+        return self._ledger.with_caveats(self._unrecorded) if self._unrecorded else self._ledger
+
+    def begin(self, model=None, *, loaded_early=False):
+        """Declares what is known of the weights that the run begins with.
+
+        Args:
+            model: What they are copies of; None for the run's own model.
+            loaded_early: Whether weights waited in the model, to be put in as soon as it was built.
+        """
+        for known in earlier_training(self._model if model is None else model):
+            self._record(known)
+        if loaded_early:
+            self._record(caveat("loaded_before_built"))
+
+    def note(self, optimizer=None):
+        """Notes that the present weights are of this run, and what the optimizer keeps, too."""
+        if optimizer is not None:
+            self._optimizer = optimizer, _steps(optimizer)
+        if not self._model.built:
+            return
+        self._left.add(self.digest())
+        if not self._ledger.updates:
+            self._begun = set(weight_digests(self._arrays()))
+            return
+        remember(self._trained() - self._begun, origins_by_run(self.stated_ledger))
+
+    def check(self, *, replaced=False):
+        """Counts an intervention if the present weights are not known to be of this run.
+
+        Args:
+            replaced: Whether they were just put in. Otherwise the first ones that are seen are
+                those that the run begins with: the model may have been built since.
+        """
+        if self._model.built and self.digest() in self._left:
+            return
+        if self._model.built and not self._left and not replaced:
+            # Built by other code since: what was loaded or trained then was not seen.
+            self.begin()
+            self._record(caveat("first_weights_unseen"))
+        elif self._model.built or replaced:
+            self._count_intervention()
+        if self._model.built:
+            self._left.add(self.digest())
+
+    def check_optimizer(self, optimizer):
+        """Rejects an optimizer that has made steps outside of this run.
+
+        What an optimizer keeps of gradients, such as momentum, moves the weights of the first
+        private update. If it comes from gradients without noise, that update releases them.
+
+        Args:
+            optimizer: A Keras optimizer, or None before `compile`.
+
+        Raises:
+            ValueError: with the number of its steps.
+        """
+        steps, (known, left) = _steps(optimizer), self._optimizer
+        if steps != (left if optimizer is known else 0):
+            raise ValueError(
+                "Expected an optimizer that nothing but this private training uses, got "
+                f"{type(optimizer).__name__} after {steps} steps. What it keeps of their gradients "
+                "has no noise, and would be released by the next update. Compile again, with a new "
+                "optimizer."
+            )
+
+    def metadata(self, saved):
+        """Returns the privacy metadata for the file of a Keras model that the run trained."""
+        arrays = [v.numpy() for v in saved.weights] if saved.built else ()
+        return metadata_of(self.stated_ledger, self._trained(), arrays)
+
+    def digest(self):
+        """Returns what the present weights are known by, bytes.
+
+        Public moments are left out: they are computed from the other weights and from public rows,
+        whenever these are used.
+        """
+        layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
+        left_out = {id(v) for layer in layers for v in layer.moments_variables}
+        state = hashlib.sha256()
+        for variable in self._model.weights if self._model.built else ():
+            if id(variable) not in left_out:
+                value = np.ascontiguousarray(variable.numpy())
+                state.update(f"{value.dtype.str}{value.shape}".encode())
+                state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
+        return state.digest()
+
+    def _trained(self):
+        """Digests of the weights that were trained or may be: no layers that were always frozen."""
+        layers = [x for x in (self._model, *sublayers(self._model)) if x.trainable]
+        free = weight_digests([v.numpy() for layer in layers for v in own_weights(layer)])
+        # A run that began in another process does not know what it began with.
+        changed = set(weight_digests(self._arrays())) - self._begun if self._begun else ()
+        return {*free, *changed}
+
+    def _count_intervention(self):
+        state = self.stated_ledger.state
+        before = [c.fields for c in state.caveats if c.code == "weights_replaced"]
+        first, count = state.position, 1
+        if before:
+            first, count = before[-1]["position"], before[-1]["interventions"] + 1
+        self._record(caveat("weights_replaced", position=first, interventions=count))
+        for known in origins_of(self._arrays()):
+            self._record(known)
+
+    def _record(self, known):
+        try:
+            self._ledger.record(known)
+        except io.UnsupportedOperation:  # closed
+            self._unrecorded = (*self._unrecorded, known)
+
+    def _arrays(self):
+        return [v.numpy() for v in self._model.weights] if self._model.built else []
+
+
+def earlier_training(model):
+    """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`.
+
+    Args:
+        model: A Keras model.
+    """
+    models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
+    steps = max(_steps(getattr(x, "optimizer", None)) for x in models)
+    known = origins_of([v.numpy() for v in model.weights] if model.built else ())
+    return (caveat("trained_before", steps=steps), *known) if steps else known
+
+
+def _steps(optimizer):
+    return 0 if optimizer is None else int(optimizer.iterations)
