@@ -180,13 +180,13 @@ def measure(side, name, batch_size):
 def _private(model, name, settings, x, y, batch_size):
     from benchmarks.workloads import random_rows
     from tfdpnorm.independence.verification import book_keeping as training
-    from tfdpnorm.training.checks.rows import RowChecks
+    from tfdpnorm.training.checks.independence import IndependenceChecks
 
     module = importlib.import_module("tfdpnorm.training.make_private")
     spent = {}
     timed = (
         ("rehearsal", module, "rehearse"),
-        ("trace", RowChecks, "trace"),
+        ("trace", IndependenceChecks, "trace"),
         ("proof", training, "prove_pass"),
     )
     public, rows = None, WORKLOADS[name].public_rows if name in WORKLOADS else 0

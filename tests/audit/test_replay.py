@@ -10,8 +10,7 @@ from tensorflow import keras
 from tfdpnorm.audit.replay import differences, kept_state, other_lots, pinned_sums
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
-from tfdpnorm.training import WeightAverage, make_private, update
-from tfdpnorm.training.step import noised_statistics
+from tfdpnorm.training import WeightAverage, make_private, noised_statistics, update
 
 ROWS, LOT, FEATURES, CLASSES, UPDATES = 40, 12, 6, 3, 3
 

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.independence.examples import input_specs, integer_bound, synthetic_examples
 from tfdpnorm.independence.randomized_check import randomized_check
-from tfdpnorm.training.step.losses import PerExampleLoss
+from tfdpnorm.training.losses import PerExampleLoss
 
 FEATURES, CLASSES, COUNT = 5, 3, 8
 

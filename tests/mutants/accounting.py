@@ -388,7 +388,7 @@ MUTANTS = (
     ),
     Mutant(
         "train-on-batch-guaranteed",
-        "tfdpnorm/training/lots_in_use.py",
+        "tfdpnorm/training/accounted_steps.py",
         (("if self.is_training and self._iterator is None", "if self._iterator is None"),),
         "Rows that were not sampled are accounted as Poisson-sampled.",
         tests_in(
@@ -397,14 +397,14 @@ MUTANTS = (
     ),
     Mutant(
         "other-iterator-guaranteed",
-        "tfdpnorm/training/lots_in_use.py",
+        "tfdpnorm/training/accounted_steps.py",
         (("if self._are_given or self._iterator is not iterator:", "if self._are_given:"),),
         "A training function that is called by hand on one lot keeps the guarantee.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
     Mutant(
         "step-by-hand-guaranteed",
-        "tfdpnorm/training/lots_in_use.py",
+        "tfdpnorm/training/accounted_steps.py",
         (("if not self.executes:", "if False:"),),
         "Updates that no ledger counts keep the guarantee.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand::test_train_step"),

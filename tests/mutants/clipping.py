@@ -9,7 +9,7 @@ _PER_EXAMPLE = "tfdpnorm/gradients/engines/per_example.py"
 MUTANTS = (
     Mutant(
         "valid-steps-of-the-batch",
-        "tfdpnorm/training/step/example_means.py",
+        "tfdpnorm/training/losses.py",
         (
             (
                 "count = tf.reduce_sum(tf.cast(valid, values.dtype), axis=steps)",
@@ -21,7 +21,7 @@ MUTANTS = (
     ),
     Mutant(
         "weights-of-steps-of-others",
-        "tfdpnorm/training/step/example_means.py",
+        "tfdpnorm/training/losses.py",
         (
             (
                 'weights = _of_first_axes("weights", tf.cast(weights, values.dtype), values)',

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_ENGINE = "tfdpnorm/training/step/engine_in_use.py"
+_ENGINE = "tfdpnorm/training/engine_choice.py"
 _MAP = "tfdpnorm/gradients/map_rows.py"
 _VECTORISING = tests_in(
     "tests/gradients/engines/test_per_example.py",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "tensors-of-other-graphs-are-no-refusal",
-        "tfdpnorm/training/checks/rows.py",
+        "tfdpnorm/training/checks/independence.py",
         (("    if captures_symbols(function):", "    if False:"),),
         "The ledger counts an update that fails before it has computed anything.",
         tests_in(

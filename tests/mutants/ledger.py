@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import Mutant, tests_in
 
-_ENTRIES = "tfdpnorm/training/step/ledger_entries.py"
+_ENTRIES = "tfdpnorm/training/accounted_steps.py"
 _LEDGER = "tfdpnorm/privacy/ledger.py"
 _STATE = "tfdpnorm/privacy/state.py"
 _SPENDING = "tfdpnorm/privacy/spending.py"

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _RELEASE = "tfdpnorm/training/update.py"
-_NOISED = "tfdpnorm/training/step/noised_statistics.py"
+_NOISED = "tfdpnorm/training/noised_statistics.py"
 _LAYER = "tfdpnorm/layers/batch_normalization.py"
 
 MUTANTS = (
@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "statistics-weights-not-undone",
-        "tfdpnorm/training/step/noised_statistics.py",
+        "tfdpnorm/training/noised_statistics.py",
         (("[*(w * of_gradient for w in weights), *factors]", "[*weights, *factors]"),),
         "The gradients come out too small by the statistics' share.",
         tests_in(
@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     Mutant(
         "statistics-of-frozen-layers",
-        "tfdpnorm/training/step/noised_statistics.py",
+        "tfdpnorm/training/noised_statistics.py",
         (("if layer.trainable]", "if layer.trainable or True]"),),
         "What was to stay as it is takes part of the budget.",
         tests_in(
@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "statistics-lose-a-physical-batch",
-        "tfdpnorm/training/step/noised_statistics.py",
+        "tfdpnorm/training/noised_statistics.py",
         (("(tf.constant(0), zeros),", "(tf.constant(1), zeros),"),),
         "The running averages leave out the first physical batch.",
         tests_in(
@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "statistics-divided-by-the-data",
-        "tfdpnorm/training/step/noised_statistics.py",
+        "tfdpnorm/training/noised_statistics.py",
         (("lot_size = self._plan.expected_batch_size", "lot_size = self._plan.num_examples"),),
         "The running averages are too small by q.",
         tests_in(

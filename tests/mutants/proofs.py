@@ -3,11 +3,11 @@
 from tests.mutants.mutant import Mutant, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
-_ROWS = "tfdpnorm/training/checks/rows.py"
+_ROWS = "tfdpnorm/training/checks/independence.py"
 _AT_RANDOM = "tfdpnorm/independence/randomized_check.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
-_INFERENCE = "tfdpnorm/training/checks/inference.py"
-_PHYSICAL = "tfdpnorm/training/step/physical.py"
+_INFERENCE = "tfdpnorm/training/checks/metrics.py"
+_PHYSICAL = "tfdpnorm/training/physical_batches.py"
 _PROOF = "tfdpnorm/independence/verification/outputs.py"
 _TRAINING = "tfdpnorm/independence/verification/book_keeping.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
@@ -48,8 +48,8 @@ MUTANTS = (
     ),
     Mutant(
         "a-refusal-counts-as-an-update",
-        "tfdpnorm/training/step/ledger_entries.py",
-        (("        private.row_checks.trace(train_function, iterator)\n", ""),),
+        "tfdpnorm/training/accounted_steps.py",
+        (("        private.independence_checks.trace(train_function, iterator)\n", ""),),
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
         _TESTS,
     ),
@@ -237,14 +237,14 @@ MUTANTS = (
     ),
     Mutant(
         "updates-that-nobody-counted",
-        "tfdpnorm/training/lots_in_use.py",
+        "tfdpnorm/training/accounted_steps.py",
         (("        if made > counted:", "        if False:"),),
         "Updates by the traced function itself are not in epsilon.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
     Mutant(
         "given-rows-within-fit",
-        "tfdpnorm/training/lots_in_use.py",
+        "tfdpnorm/training/accounted_steps.py",
         (
             ("self._iterator is None and not self._are_given:", "self._iterator is None:"),
             ("        if self._are_given or self._iterator", "        if self._iterator"),
@@ -383,7 +383,7 @@ MUTANTS = (
     ),
     Mutant(
         "examples-that-meet-are-run-apart",
-        "tfdpnorm/training/step/engine_in_use.py",
+        "tfdpnorm/training/engine_choice.py",
         ((" or is_of_coupling(refused):", ":"),),
         "A model that takes means over the batch trains as another model.",
         tests_in(

@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant, tests_in
 _STATE = "tfdpnorm/privacy/state.py"
 _SPENDING = "tfdpnorm/privacy/spending.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
-_CHECKPOINTING = "tfdpnorm/training/resume/checkpointing.py"
+_CHECKPOINTING = "tfdpnorm/training/resume/resumption.py"
 _RESUMED = ("tests/privacy/test_ledger_resume.py",)
 _FOLDER_TESTS = "tests/training/resume/test_run_folder.py"
 _COPY_TESTS = "tests/training/resume/test_copies.py"
@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "steps-by-hand-after-an-interrupt",
-        "tfdpnorm/training/step/ledger_entries.py",
+        "tfdpnorm/training/accounted_steps.py",
         (("                made.assign(tf.maximum(made, ledger.updates))\n", ""),),
         "Updates by hand pass for those that an interrupted execution had announced.",
         tests_in(

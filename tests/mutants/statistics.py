@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _RELEASE = "tfdpnorm/training/update.py"
 _LOT = "tfdpnorm/training/update.py"
-_STREAMS = "tfdpnorm/training/step/streams.py"
+_STREAMS = "tfdpnorm/training/public_rows.py"
 _MOMENTS = "tfdpnorm/layers/public_batch_normalization.py"
 _PULL_BACK = "tfdpnorm/layers/public_statistics.py"
 
@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "example-mode-joins-the-lot",
-        "tfdpnorm/training/step/streams.py",
+        "tfdpnorm/training/public_rows.py",
         (("if tf.nest.flatten(x)[0].shape[0] == 1:", "if True:"),),
         "What is predicted for a row depends on the rows beside it.",
         tests_in("tests/training/test_saving.py", "test_a_prediction_depends_on_no_row_beside_it"),

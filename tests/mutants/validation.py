@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
 _DATA = "tests/training/callbacks/test_validation_data.py"
-_ROWS = "tfdpnorm/training/rows_of_run.py"
+_ROWS = "tfdpnorm/training/validation_data.py"
 _STATE = "tfdpnorm/privacy/state.py"
 
 MUTANTS = (
@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "random-sequences-are-sampled",
-        "tfdpnorm/training/checks/given.py",
+        "tfdpnorm/training/checks/data.py",
         (("    if not _same(first, again) or not", "    if not"),),
         "Rows that a Sequence draws or mixes anew are taken for the examples.",
         tests_in(
@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "evaluations-of-callbacks-unchecked",
         "tfdpnorm/training/private_model.py",
-        (("        if self.lots_in_use.is_training and not", "        if False and not"),),
+        (("        if self.batches_in_use.is_training and not", "        if False and not"),),
         "A callback acts on the loss of training examples.",
         tests_in(_DATA, "test_what_callbacks_evaluate_is_checked_too"),
     ),

@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training.synthetic_batch import synthetic_batch
+from tfdpnorm.training.public_rows import synthetic_batch
 
 layers = keras.layers
 

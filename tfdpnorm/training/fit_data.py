@@ -8,19 +8,20 @@ from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.training.checks.class_weights import weights_by_class
-from tfdpnorm.training.checks.given import (
+from tfdpnorm.training.checks.data import (
+    as_poisson_batches,
     check_batch_size,
     check_inputs,
     check_sample_weight,
     is_sequence,
+    refuse_fit_arguments,
+    row_specs,
     rows_of_sequence,
     tuples_of_arrays,
+    warn_of_other_scale,
 )
-from tfdpnorm.training.checks.inputs import as_poisson_batches, refuse_fit_arguments, row_specs
-from tfdpnorm.training.checks.scales import warn_of_other_scale
 from tfdpnorm.training.checks.settings import check_private_data
-from tfdpnorm.training.checks.targets import check_targets, outputs_of
+from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
 
 
 def checked_batches(private, streams, x, y, arguments):
@@ -55,7 +56,7 @@ def checked_batches(private, streams, x, y, arguments):
     refuse_fit_arguments(arguments)
     if not private.model.built:
         private.model(tf.nest.map_structure(_blank, batches.x), training=False)
-    check_known_layers(private.model, will_be_proved=private.row_checks.demand_a_proof)
+    check_known_layers(private.model, will_be_proved=private.independence_checks.demand_a_proof)
     streams.check_unchanged()
     if class_weight:
         private.ledger.record(caveat("class_weights"))
@@ -111,7 +112,7 @@ def prepared_lots(private, batches, noise, loss):
         first_update=int(noise.update_count.numpy()),
     )
     x, y = row_specs(lots)
-    private.row_checks.check_at_random(loss, x, y)
+    private.independence_checks.check_at_random(loss, x, y)
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)

@@ -24,9 +24,7 @@ from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.slots import slots_of_plan
-from tfdpnorm.training.checks.graphs import check_no_dynamic_layers
-from tfdpnorm.training.checks.own_steps import check_no_own_steps
-from tfdpnorm.training.checks.rehearsal import rehearse
+from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
 from tfdpnorm.training.checks.settings import (
     arrays_of_public_batch,
     check_augmentation,
@@ -36,19 +34,18 @@ from tfdpnorm.training.checks.settings import (
     check_public_rows,
     check_validate,
 )
-from tfdpnorm.training.private_model import PrivateModel
-from tfdpnorm.training.resume.resumption import NotKept, Resumption
-from tfdpnorm.training.resume.run_folder import RunFolder
-from tfdpnorm.training.step.engine_in_use import EngineInUse
-from tfdpnorm.training.step.noised_statistics import (
+from tfdpnorm.training.engine_choice import EngineInUse, rehearse
+from tfdpnorm.training.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
     noised_layers,
 )
-from tfdpnorm.training.step.streams import Streams
-from tfdpnorm.training.step.views import Views
-from tfdpnorm.training.synthetic_batch import synthetic_batch
+from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.public_rows import Streams, synthetic_batch
+from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
+from tfdpnorm.training.resume.run_folder import RunFolder
 from tfdpnorm.training.update import Update
+from tfdpnorm.training.views import Views
 
 MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
@@ -128,8 +125,8 @@ def make_private(
             the clipping norm. The guarantee is the same for any factor.
         pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
             they are pulled back through the public statistics, each layer's by its own ratio of
-            signal to noise (`tfdpnorm.training.step.shrinkage`). It helps where lots are small or
-            the noise is large. The guarantee is the same.
+            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where
+            lots are small or the noise is large. The guarantee is the same.
         clipping: "flat": the gradient by all weights is clipped as one vector, to C. "per_layer":
             that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
         clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
@@ -391,7 +388,7 @@ def _assemble(
     """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
     insecure_seed = settings["insecure_seed"]
     if run_dir is None:
-        kept, ledger = NotKept(), PrivacyLedger(plan, settings)
+        kept, ledger = WithoutRunFolder(), PrivacyLedger(plan, settings)
     else:
         folder = RunFolder(run_dir, plan, settings, resume=resume)
         kept, ledger = Resumption(folder, checkpoint_every), folder.ledger

@@ -16,21 +16,22 @@ from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
+from tfdpnorm.training.accounted_steps import BatchesInUse, recorded_in_ledger
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     saves_whole_models,
     validations_first,
 )
-from tfdpnorm.training.checks.inference import changes_no_variable
-from tfdpnorm.training.checks.inputs import NO_TARGETS, one_physical_batch
+from tfdpnorm.training.checks.data import NO_TARGETS, one_physical_batch
+from tfdpnorm.training.checks.independence import IndependenceChecks
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
+    changes_no_variable,
     check_metrics_are_outside,
     checked_names,
 )
-from tfdpnorm.training.checks.ready import check_ready
-from tfdpnorm.training.checks.rows import RowChecks
+from tfdpnorm.training.checks.models import check_ready
 from tfdpnorm.training.checks.settings import (
     check_no_auto_clustering,
     check_no_strategy,
@@ -39,26 +40,23 @@ from tfdpnorm.training.checks.settings import (
     check_something_trains,
     variable_names,
 )
-from tfdpnorm.training.course import course_of
+from tfdpnorm.training.epochs import epochs_to_train
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     checked_batches,
     is_sampled_by_this_library,
     prepared_lots,
 )
-from tfdpnorm.training.lots_in_use import LotsInUse
+from tfdpnorm.training.losses import PerExampleLoss
+from tfdpnorm.training.metrics import UpdateMetrics, show_update
 from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.public_rows_model import PublicRowsModel
-from tfdpnorm.training.resume.checkpointing import optimizer_settings
-from tfdpnorm.training.rows_of_run import RowsOfRun
-from tfdpnorm.training.shows_wrapped import ShowsWrapped
-from tfdpnorm.training.step.ledger_entries import recorded_in_ledger
-from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.shown import show_update
-from tfdpnorm.training.step.update_metrics import UpdateMetrics
+from tfdpnorm.training.resume.resumption import optimizer_settings
+from tfdpnorm.training.validation_data import RowsOfRun
+from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
 
-class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
+class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
@@ -104,7 +102,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.slots = slots_of_plan(self.plan, physical_batch_size)
         # What probes and audits run at: the size that trains, which may be a little smaller.
         self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
-        self.row_checks = RowChecks(self, update.views, update.engine, validate)
+        self.independence_checks = IndependenceChecks(self, update.views, update.engine, validate)
         self._streams = streams
         self._update = update
         self._noise = noise
@@ -116,7 +114,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.optimizer_settings = None
         self._names_of_metrics = ()
         self._trained_since_compile = None
-        self.lots_in_use = LotsInUse(self._void)
+        self.batches_in_use = BatchesInUse(self._void)
         self.provenance = Provenance(model, ledger)
         self.conversion = None
         self._rows_of_run = RowsOfRun(streams.public_batch)
@@ -168,8 +166,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self._trained_since_compile = self._trained_variables()
-        self.row_checks.forget()
-        self._update.compile(optimizer, self._per_example_loss, self.row_checks.judge)
+        self.independence_checks.forget()
+        self._update.compile(optimizer, self._per_example_loss, self.independence_checks.judge)
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
@@ -184,7 +182,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         return self._streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data):
-        self.lots_in_use.check_step()
+        self.batches_in_use.check_step()
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
@@ -276,7 +274,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
                 Poisson-sampled lots, or for a callback that acts on private numbers.
         """
         check_no_strategy(self.model)
-        self.lots_in_use.check_free()
+        self.batches_in_use.check_free()
         self._check_ready_for_training()
         check_same_variables(self._trained_since_compile, self._trained_variables())
         was_built = self.model.built
@@ -301,7 +299,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             names_of_metrics=self._names_of_metrics,
         )
         if batches is None or not is_sampled_by_this_library(batches):
-            self._void(LotsInUse.UNKNOWN)
+            self._void(BatchesInUse.UNKNOWN)
         if not self.restore_run(callbacks):
             if not was_built:
                 self.provenance.begin(loaded_early=loaded_early)
@@ -311,9 +309,9 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         if batches is not None:
             x = prepared_lots(self, batches, self._noise, self._per_example_loss)
             y = None
-        course = course_of(
+        course = epochs_to_train(
             self.ledger,
-            self._kept.take_start,
+            self._kept.start_within_epoch,
             epochs=epochs,
             steps_per_epoch=steps_per_epoch,
             initial_epoch=kwargs.pop("initial_epoch", None),
@@ -323,7 +321,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
             self.begin_within_epoch(course.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.lots_in_use.of_fit(), without_private_values():
+            with self.batches_in_use.of_fit(), without_private_values():
                 return super().fit(
                     x,
                     y,
@@ -340,7 +338,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
-        if self.lots_in_use.is_training and not is_validation_of_fit(kwargs):
+        if self.batches_in_use.is_training and not is_validation_of_fit(kwargs):
             self._rows_of_run.check_evaluated(x, kwargs.get("steps"))
         return super().evaluate(x, y, *args, **kwargs)
 
@@ -350,7 +348,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.provenance.check()
         before = int(self.update_count)
         try:
-            with self.lots_in_use.given():
+            with self.batches_in_use.given():
                 return super().train_on_batch(*args, **kwargs)
         finally:
             if int(self.update_count) != before:
@@ -529,7 +527,7 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
     def look_at_weights(self):
         """Checks, before weights are used or stated, whether they are counted and of this run."""
         self._check_counted()
-        if self.lots_in_use.is_training:
+        if self.batches_in_use.is_training:
             self.provenance.note()
         else:
             self.provenance.check()
@@ -564,8 +562,8 @@ class PrivateModel(ShowsWrapped, BeginsWithinEpoch, UnsavedModel):
         self.provenance.check_optimizer(self.optimizer)
 
     def _check_counted(self):
-        if not self.lots_in_use.executes:
-            self.lots_in_use.check_counted(int(self.update_count), self.ledger.updates)
+        if not self.batches_in_use.executes:
+            self.batches_in_use.check_counted(int(self.update_count), self.ledger.updates)
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs

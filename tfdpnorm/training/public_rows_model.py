@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.layers import PublicStatistics, record_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
-from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.public_rows import Streams
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")

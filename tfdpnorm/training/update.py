@@ -12,7 +12,7 @@
     -> regularisers, optimizer  functions of weights and noisy gradients
 
 All that leaves an update is in one `Outputs`. A ledger that has the update written down before this
-runs is `tfdpnorm.training.step.ledger_entries`'s part.
+runs is `tfdpnorm.training.accounted_steps`'s part.
 """
 
 from typing import NamedTuple
@@ -24,15 +24,15 @@ from tfdpnorm.independence import check_no_added_losses
 from tfdpnorm.keras_compat.graphs import operation_count, tensors_since
 from tfdpnorm.keras_compat.models import layer_numbers, weights_are_in_the_graph_of_layers
 from tfdpnorm.layers import PublicStatistics, pull_back
-from tfdpnorm.training.step.noised_statistics import NoisedStatistics
-from tfdpnorm.training.step.physical import PhysicalBatches
-from tfdpnorm.training.step.regularization import (
+from tfdpnorm.training.metrics import Shown
+from tfdpnorm.training.noised_statistics import NoisedStatistics
+from tfdpnorm.training.physical_batches import PhysicalBatches
+from tfdpnorm.training.post_processing import (
     added_gradients,
     regularization_gradients,
     regularization_loss,
+    shrunk,
 )
-from tfdpnorm.training.step.shown import Shown
-from tfdpnorm.training.step.shrinkage import shrunk
 
 
 class ClippedBatch(NamedTuple):
@@ -86,10 +86,10 @@ class Update:
 
     Args:
         model: The Keras model that is trained.
-        streams: `tfdpnorm.training.step.streams.Streams` of the model.
-        views: `tfdpnorm.training.step.views.Views`.
+        streams: `tfdpnorm.training.public_rows.Streams` of the model.
+        views: `tfdpnorm.training.views.Views`.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse`.
+        engine: `tfdpnorm.training.engine_choice.EngineInUse`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
             `tfdpnorm.gradients.contributions.row_sums`).

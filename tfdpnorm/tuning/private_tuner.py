@@ -18,7 +18,7 @@ from tfdpnorm.privacy.entries import Finish, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.checks.callbacks import validations_first
-from tfdpnorm.training.rows_of_run import check_validation_rows
+from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder, rows_of_search
 from tfdpnorm.tuning.hypermodel import (

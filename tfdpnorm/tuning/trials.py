@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfdpnorm.data import arrays
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
-from tfdpnorm.training.rows_of_run import check_no_training_rows
+from tfdpnorm.training.validation_data import check_no_training_rows
 
 SCORE = "score"
 NOT_FOR_RELEASE = (

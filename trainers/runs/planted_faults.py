@@ -14,10 +14,10 @@ import tensorflow as tf
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.gradients import clipping
 from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.training import noised_statistics
 from tfdpnorm.training import update as update_of_training
-from tfdpnorm.training.step import noised_statistics
-from tfdpnorm.training.step.views import Views
 from tfdpnorm.training.update import Update
+from tfdpnorm.training.views import Views
 
 VIEWS = 2
 

@@ -6,8 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.independence.verification.book_keeping import prove_training
-from tfdpnorm.training.step.streams import Streams
-from tfdpnorm.training.synthetic_batch import synthetic_batch
+from tfdpnorm.training.public_rows import Streams, synthetic_batch
 
 PRIVATE = sorted(set(models.NORMS) - {"batch"})
 P = 8

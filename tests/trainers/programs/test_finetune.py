@@ -9,7 +9,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import run_tflite
-from tfdpnorm.training.resume.checkpointing import Checkpointing
+from tfdpnorm.training.resume.resumption import Checkpointing
 from trainers import common
 from trainers.records.store import read_records
 

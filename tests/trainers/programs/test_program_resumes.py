@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tfdpnorm.privacy.command import main as tfdpnorm_epsilon
-from tfdpnorm.training.resume.checkpointing import Checkpointing
+from tfdpnorm.training.resume.resumption import Checkpointing
 from trainers.records.store import read_records
 
 RUN = (

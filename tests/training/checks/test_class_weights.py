@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.training.checks.class_weights import weights_by_class
+from tfdpnorm.training.checks.targets import weights_by_class
 
 WEIGHTS = {0: 0.5, 1: 1.0, 2: 3.0}
 LABELS = np.array([2, 0, 1, 1])

@@ -95,7 +95,7 @@ def test_ids_are_checked_as_ids(words):
     private.compile("sgd", "mse")
     ids = np.random.default_rng(1).integers(0, 5, (40, 5))
     private.fit(ids, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
-    assert private.row_checks._checked == ([], None)
+    assert private.independence_checks._checked == ([], None)
     statement = private.privacy_statement()
     assert "proved from the graph" in " ".join(statement.split())
 

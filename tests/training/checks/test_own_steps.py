@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.training import make_private
-from tfdpnorm.training.checks import own_steps
+from tfdpnorm.training.checks import models
 
 
 def subclass(name):
@@ -20,7 +20,7 @@ def functional(cls=keras.Model):
     return cls(inputs, keras.layers.Dense(3)(inputs))
 
 
-@pytest.mark.parametrize("name", own_steps._METHODS)
+@pytest.mark.parametrize("name", models._METHODS)
 def test_are_refused_in_one_line_that_names_the_method(name, private, monkeypatch):
     def no_ledger(*_, **__):
         raise AssertionError("a ledger was made")

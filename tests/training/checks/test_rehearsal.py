@@ -216,7 +216,7 @@ def test_layers_of_keras_in_a_graph_are_not_rehearsed(monkeypatch):
     def refused(*_):
         raise AssertionError("a model of known layers was traced")
 
-    monkeypatch.setattr("tfdpnorm.training.checks.rehearsal._refused", refused)
+    monkeypatch.setattr("tfdpnorm.training.engine_choice._refused", refused)
     assert made(model_of(layers.LayerNormalization())).engine == "book_keeping"
     with pytest.raises(AssertionError):
         made(model_of(layers.Lambda(lambda x: x + 1)))

@@ -216,7 +216,7 @@ class TestTheOneJudge:
     def test_rows_of_unknown_number_are_no_guarantee(self, private, build, data, cross_entropy):
         private = private(build("functional"))
         private.compile("sgd", cross_entropy)
-        private.row_checks.judge(None, None)
+        private.independence_checks.judge(None, None)
         (reason,) = private.ledger.state.sentences("no_guarantee")
         assert self.NOTHING + "the rows of a physical batch were not known" in reason
 

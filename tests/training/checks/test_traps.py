@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training.checks.scales import warn_of_other_scale
+from tfdpnorm.training.checks.data import warn_of_other_scale
 
 layers = keras.layers
 SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training.step.example_means import example_means
-from tfdpnorm.training.step.losses import PerExampleLoss
+from tfdpnorm.training.losses import PerExampleLoss, example_means
 
 VALUES = np.arange(1.0, 13.0, dtype=np.float32).reshape(3, 4)
 MASK = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]], bool)

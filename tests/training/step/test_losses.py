@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import make_private
-from tfdpnorm.training.step.losses import PerExampleLoss
+from tfdpnorm.training.losses import PerExampleLoss
 
 RNG = np.random.default_rng(5)
 

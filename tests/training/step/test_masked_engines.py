@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training.step.example_means import MEANING
+from tfdpnorm.training.losses import MEANING
 
 ROWS, STEPS, WORDS, CLASSES, PADDING = 5, 4, 7, 3, 3
 LENGTHS = (1, 4, 2, 3, 4)

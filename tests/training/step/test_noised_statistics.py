@@ -22,7 +22,7 @@ from tfdpnorm.privacy import (
 )
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import make_private
-from tfdpnorm.training.step.noised_statistics import NoisedStatistics
+from tfdpnorm.training.noised_statistics import NoisedStatistics
 
 CLIP = 1.5
 LOT = 10
@@ -446,7 +446,7 @@ def test_averages_are_brought_back(compiled, data, tmp_path):
 def test_the_randomized_check_accepts_the_layer(compiled, data):
     trained = compiled(image_network(), validate="probe", steps=1)
     trained.fit(*data, verbose=0)
-    assert trained.row_checks._checked == ([], None)
+    assert trained.independence_checks._checked == ([], None)
 
 
 def test_a_share_without_layers_is_refused(build):

@@ -9,8 +9,8 @@ from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.engines.registry import available_engines
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import make_private
-from tfdpnorm.training.step.losses import PerExampleLoss
-from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.losses import PerExampleLoss
+from tfdpnorm.training.public_rows import Streams
 
 WEIGHT = 8.0
 

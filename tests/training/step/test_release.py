@@ -7,8 +7,8 @@ from tensorflow import keras
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
-from tfdpnorm.training.step.noised_statistics import NoisedStatistics
-from tfdpnorm.training.step.streams import Streams
+from tfdpnorm.training.noised_statistics import NoisedStatistics
+from tfdpnorm.training.public_rows import Streams
 from tfdpnorm.training.update import ClippedBatch, private_gradients
 
 UPDATE = 4

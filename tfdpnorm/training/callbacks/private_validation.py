@@ -23,7 +23,7 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Answer, Query
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
-from tfdpnorm.training.rows_of_run import check_no_training_rows
+from tfdpnorm.training.validation_data import check_no_training_rows
 
 NAME_PREFIX = "private_val_"
 _NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
@@ -140,7 +140,7 @@ class PrivateValidation(keras.callbacks.Callback):
     def check_training_data(self, x):
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
 
-        See `tfdpnorm.training.rows_of_run.check_no_training_rows`.
+        See `tfdpnorm.training.validation_data.check_no_training_rows`.
 
         Args:
             x: Structure of arrays [N, ...], the private training inputs.

@@ -118,7 +118,7 @@ def check_budget_share(share, layers, mode):
     Args:
         share: `statistics_budget_share`.
         layers: The `NoisedBatchNormalization` layers that it is for.
-        mode: The mode of `tfdpnorm.training.step.streams.Streams`.
+        mode: The mode of `tfdpnorm.training.public_rows.Streams`.
 
     Raises:
         ValueError: with what was expected.
@@ -147,7 +147,7 @@ def check_augmentation(multiplicity, augmentation, mode):
     Args:
         multiplicity: K, the number of views of an example.
         augmentation: What makes the views, or a list with one for each.
-        mode: The mode of `tfdpnorm.training.step.streams.Streams`.
+        mode: The mode of `tfdpnorm.training.public_rows.Streams`.
 
     Raises:
         ValueError: with what was expected.

@@ -1,4 +1,6 @@
-"""Targets that the cross entropies of Keras cannot read: refused without showing a label."""
+"""Targets, and weights of classes of them."""
+
+import numbers
 
 import numpy as np
 import tensorflow as tf
@@ -80,3 +82,72 @@ def _is(loss, kinds):
 def outputs_of(model):
     """The outputs of a functional model, a list; None for others, which do not know them."""
     return None if model.outputs is None else tf.nest.flatten(model.outputs)
+
+
+def weights_by_class(class_weight, y, sample_weight):
+    """Returns the weight of each example, as Keras makes it from those of classes.
+
+    An example's weight depends on its own label alone, so that its gradient is clipped as that of
+    any other example.
+
+    Args:
+        class_weight: Dict of a number for each class 0, 1, ... .
+        y: Class numbers [N] or [N, 1], or [N, classes], of which the largest is an example's.
+        sample_weight: None, or weights [N], which these are multiplied by.
+
+    Returns:
+        Array [N].
+
+    Raises:
+        ValueError: for other weights or targets, with nothing of the targets but their shape.
+    """
+    numbered = isinstance(class_weight, dict) and set(class_weight) == set(range(len(class_weight)))
+    if not numbered or not all(isinstance(w, numbers.Real) for w in class_weight.values()):
+        raise ValueError(
+            "Expected class_weight to be a dict of a number for each class 0, 1, ..., got "
+            f"{class_weight!r}. Or pass sample_weight, one number for each example."
+        )
+    _check_signs(class_weight)
+    if y is None:
+        raise ValueError(
+            "Expected targets beside class_weight, got none. Pass arrays x and y; or weigh the "
+            "examples, by sample_weight of poisson_batches()."
+        )
+    if tf.nest.is_nested(y) and not isinstance(y, list):
+        raise ValueError(
+            "Expected targets of one output with class_weight, got several. Pass sample_weight, "
+            "one number for each example."
+        )
+    y = np.asarray(y)
+    if y.ndim > 2:
+        raise ValueError(
+            f"Expected targets [N] or [N, classes] with class_weight, got shape {y.shape}. Pass "
+            "sample_weight, of the shape of the targets."
+        )
+    labels = y.argmax(1) if y.ndim == 2 and y.shape[1] > 1 else y.reshape(-1)
+    known = np.isin(labels, np.arange(len(class_weight)))
+    if not known.all():
+        raise ValueError(
+            f"Expected a weight for each class in the targets, got weights for {len(class_weight)} "
+            "classes and targets of others. Add those to class_weight."
+        )
+    weights = np.array([class_weight[i] for i in range(len(class_weight))], np.float32)
+    weights = weights[labels.astype(np.int64)]
+    if sample_weight is None:
+        return weights
+    sample_weight = np.asarray(sample_weight)
+    return weights.reshape(-1, *[1] * (sample_weight.ndim - 1)) * sample_weight
+
+
+def _check_signs(class_weight):
+    """Refuses weights below 0, and those that are not finite in float32, by class.
+
+    Not later, of examples: what is said of their weights tells their labels.
+    """
+    most = np.finfo(np.float32).max
+    wrong = {i: w for i, w in class_weight.items() if not 0 <= w <= most}
+    if wrong:
+        raise ValueError(
+            "Expected class_weight >= 0 and finite in float32 for each class, got "
+            f"{wrong}. With 0 the examples of a class count for nothing."
+        )

@@ -1,11 +1,20 @@
 """How a private model keeps its run on the disk, and resumes it."""
 
-from tfdpnorm.training.resume.checkpointing import Checkpointing
+import json
+import warnings
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.training import (
+    make_optimizer_variables,
+    optimizer_variables,
+    rate_variables,
+)
 
 _CHECKPOINTS = 50  # of a whole run, if nobody says how many
 
 
-class NotKept:
+class WithoutRunFolder:
     """A run that is kept in memory alone: nothing is saved, nothing is resumed."""
 
     restores = False
@@ -21,12 +30,12 @@ class NotKept:
         """Returns the callbacks that save the run: none."""
         return []
 
-    def take_start(self, steps_per_epoch):
+    def start_within_epoch(self, steps_per_epoch):
         """Returns the epoch and the step in it that `fit` begins with; None for its default."""
         return None
 
 
-class Resumption(NotKept):
+class Resumption(WithoutRunFolder):
     """A run that is kept in a folder, and resumed from its last checkpoint.
 
     Args:
@@ -73,7 +82,7 @@ class Resumption(NotKept):
         """Returns the callbacks that save the run; they come after all others."""
         return [self._checkpointing(private, callbacks)]
 
-    def take_start(self, steps_per_epoch):
+    def start_within_epoch(self, steps_per_epoch):
         """Returns where the first `fit` after a resumption begins; else None.
 
         Within an epoch, if the checkpoint was: so epochs end where they did, and callbacks act as
@@ -89,3 +98,148 @@ class Resumption(NotKept):
 
     def _checkpointing(self, private, callbacks):
         return Checkpointing(private, self._folder, callbacks, self._every, self._is_resumed)
+
+
+# What the callbacks of Keras remember from epoch to epoch.
+_MEMORIES = {
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
+    keras.callbacks.ReduceLROnPlateau: ("wait", "cooldown_counter", "best"),
+    keras.callbacks.ModelCheckpoint: ("best",),
+}
+
+
+class Checkpointing(keras.callbacks.Callback):
+    """Saves a private training to its `RunFolder`, and restores it.
+
+    Saved are the weights, all variables that the optimizer keeps, its learning rate, the variables
+    of every callback that has a method `training_state(model)`, which returns a list of them, and
+    what EarlyStopping, ReduceLROnPlateau and ModelCheckpoint compare with. Not saved: the weights
+    that EarlyStopping may restore, and the state of other callbacks.
+
+    The model's weights must fit. A resumed run may have another optimizer, learning rate or list of
+    callbacks: what was saved of others is left out, with a warning.
+
+    Args:
+        private: `PrivateModel`, compiled.
+        folder: `RunFolder`.
+        callbacks: The other callbacks, which are called before this one.
+        every: Save after at least so many updates.
+        is_resumed: Whether the training that begins resumes that of the folder's checkpoint.
+    """
+
+    def __init__(self, private, folder, callbacks, every, is_resumed=False):
+        super().__init__()
+        self._private, self._folder = private, folder
+        self._callbacks, self._every, self._is_resumed = callbacks, every, is_resumed
+        self._saved_at = folder.checkpoint["updates"] if is_resumed else None
+        self._rates = []  # Those within the epoch that training begins in.
+
+    def restore(self):
+        """Restores what fits of the folder's checkpoint; warns of what does not.
+
+        Raises:
+            ValueError: if the weights do not fit the model.
+        """
+        # Before callbacks are asked for their variables, which may begin as copies of the weights.
+        self._folder.restore_weights(self._private.model)
+        left = self._folder.restore(self._variables())
+        if self._memories() is None:
+            left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
+        if left:
+            warnings.warn(
+                f"Expected the optimizer and the callbacks that {self._folder.path} was trained "
+                f"with, got others: training goes on without what was saved of {', '.join(left)}. "
+                "The guarantee is the same.",
+                stacklevel=5,
+            )
+
+    def on_train_begin(self, logs=None):
+        if self._is_resumed:
+            # Here, since Keras' callbacks forget all when training begins.
+            for callback, memory in zip(self._with_memory(), self._memories() or (), strict=False):
+                vars(callback).update({n: x for n, x in memory.items() if n != "class"})
+            steps = self.params.get("steps")
+            if steps and self._private.ledger.state.position % steps:
+                self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
+        self._save()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        # A scheduler, which is called before, has set the rate for this epoch already.
+        if self._rates:
+            rates = rate_variables(self._private.optimizer)
+            for rate, value in zip(rates, self._rates, strict=True):
+                rate.assign(value)
+            self._rates = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._private.ledger.state.position - self._saved_at >= self._every:
+            self._save()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self._saved_at == self._private.ledger.state.position:
+            self._saved_at = None  # The callbacks have acted since.
+            self._save()
+
+    def on_train_end(self, logs=None):
+        if getattr(self._private.optimizer, "use_ema", False):
+            self._saved_at = None  # Keras has put the averages in the place of the weights since.
+        self._save()
+
+    def _save(self):
+        if self._saved_at != self._private.ledger.state.position:
+            memories = [_memory(callback) for callback in self._with_memory()]
+            self._folder.save(self._private.model, self._variables(), memories)
+            self._saved_at = self._private.ledger.state.position
+
+    def _variables(self):
+        """The groups of variables for `save_checkpoint`, besides the weights."""
+        model, optimizer = self._private.model, self._private.optimizer
+        make_optimizer_variables(optimizer, model.trainable_variables)
+        with_state = [c for c in self._callbacks if hasattr(c, "training_state")]
+        states = [callback.training_state(self._private) for callback in with_state]
+        return {
+            "the optimizer": (_name(optimizer), optimizer_variables(optimizer)),
+            # They may have changed since `compile`; with other settings there, those hold.
+            "the learning rate": (self._private.optimizer_settings, rate_variables(optimizer)),
+            "callbacks": ([_name(c) for c in with_state], [v for state in states for v in state]),
+        }
+
+    def _with_memory(self):
+        return [callback for callback in self._callbacks if isinstance(callback, tuple(_MEMORIES))]
+
+    def _memories(self):
+        """What the checkpoint has for the callbacks that remember; None if it is of others."""
+        memories = self._folder.checkpoint["callbacks"]
+        names = [_name(callback) for callback in self._with_memory()]
+        return memories if names == [memory["class"] for memory in memories] else None
+
+
+def optimizer_settings(optimizer):
+    """Returns the settings of an optimizer as it is now, learning rate included, as JSON text.
+
+    None for one that cannot say them.
+    """
+    try:
+        config = optimizer.get_config()
+    except Exception:  # whatever a class of the user's raises
+        return None
+    config.pop("name", None)
+    return json.dumps(config, sort_keys=True, default=_plain)
+
+
+def _plain(value):
+    """A number of NumPy's or TensorFlow's as Python has it; of anything else the class."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    return value.item() if getattr(value, "size", 0) == 1 else type(value).__name__
+
+
+def _memory(callback):
+    names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
+    # As plain numbers, which JSON can hold.
+    numbers = {n: float(getattr(callback, n)) for n in names if hasattr(callback, n)}
+    return {"class": _name(callback), **numbers}
+
+
+def _name(value):
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -1,11 +1,13 @@
-"""The data of `fit` in the forms that Keras takes, brought into one: tuples and dicts of arrays."""
+"""The data that `fit` gets: what they have to be, and in which form they come."""
 
+import numbers
 import warnings
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
@@ -135,3 +137,107 @@ def _same(one, other):
         return False
     pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
+
+
+_NO_DATA = (list, tuple, dict, str, bytes, numbers.Number, np.generic, tf.Tensor, type(None))
+NO_TARGETS = (
+    "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
+    "loss needs no targets, pass zeros."
+)
+
+
+def as_poisson_batches(x, y, sample_weight, expected_batch_size):
+    """Arrays as `PoissonBatches`; those as they are; None for data that we cannot sample.
+
+    Raises:
+        ValueError: for targets or weights beside `PoissonBatches`.
+    """
+    if isinstance(x, PoissonBatches):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Expected y and sample_weight inside of PoissonBatches, got them beside it. Pass "
+                "them to poisson_batches()."
+            )
+        return x
+    arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
+    if isinstance(x, (tf.data.Dataset, keras.utils.Sequence)):
+        return None
+    if not arrays:
+        if isinstance(x, _NO_DATA):
+            raise ValueError(
+                "Expected x to be arrays [N, ...], PoissonBatches or a tf.data.Dataset, got a "
+                f"{type(x).__name__} without arrays. Pass np.asarray(x)."
+            )
+        return None
+    return poisson_batches(
+        x, y, sample_weight=sample_weight, expected_batch_size=expected_batch_size
+    )
+
+
+def refuse_fit_arguments(arguments):
+    """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
+    if arguments.get("validation_split"):
+        raise ValueError(
+            "Expected no validation_split for Poisson-sampled lots, got "
+            f"{arguments['validation_split']!r}: pass validation_data."
+        )
+
+
+def one_physical_batch(data):
+    """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    count = tf.shape(tf.nest.flatten(x)[0])[0]
+    ones = tf.ones([count])
+    sample_weight = ones if sample_weight is None else tf.cast(sample_weight, tf.float32)
+    lot = Lot(x, y, sample_weight, ones)
+    return tf.nest.map_structure(
+        lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
+    )
+
+
+def row_specs(lots):
+    """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
+
+    Raises:
+        ValueError: if the lots have no targets.
+    """
+    targets = tf.nest.flatten(lots.element_spec.y)
+    if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
+        raise ValueError(NO_TARGETS)
+
+    def of_rows(spec):
+        return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
+
+    return tuple(
+        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
+    )
+
+
+# Two sets of the same kind differ by less than this factor, pixels in 0..255 and 0..1 by more.
+_FACTOR = 20.0
+
+
+def warn_of_other_scale(public, private):
+    """Warns if public rows seem to be in other units than the private ones.
+
+    The warning depends on private data, without noise. It is for those who hold the data, shows no
+    number of them, and changes nothing that is released. Public rows on another scale normalise
+    every example by moments that do not fit, and training would fail silently.
+
+    Args:
+        public: Array or tensor [M, ...].
+        private: Array [N, ...].
+    """
+    public, private = np.asarray(public), np.asarray(private)
+    if private.dtype.kind != "f" or public.dtype.kind != "f":
+        return  # ids have no scale
+    sizes = [np.sqrt(np.mean(np.square(t, dtype=np.float64))) for t in (public, private)]
+    larger, smaller = max(sizes), min(sizes)
+    if larger > _FACTOR * smaller:
+        word = "larger" if sizes[0] == larger else "smaller"
+        warnings.warn(
+            f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
+            "mean square), as 0..255 are beside 0..1: bring both to one scale. This message "
+            "depends on the private data; keep it with them.",
+            stacklevel=6,
+        )

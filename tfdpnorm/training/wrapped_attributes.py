@@ -1,7 +1,7 @@
 """What a model that wraps another shows of it, in the names of Keras."""
 
 
-class ShowsWrapped:
+class WrappedAttributes:
     """Answers for the wrapped model; to be derived from before `keras.Model`.
 
     Attributes:

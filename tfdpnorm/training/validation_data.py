@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import compared_as, joint_digests
-from tfdpnorm.training.checks.given import tuples_of_arrays
+from tfdpnorm.training.checks.data import tuples_of_arrays
 
 _UNREADABLE = (
     "Expected validation rows that can be read before training, and compared with the training "

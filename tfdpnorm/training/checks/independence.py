@@ -36,7 +36,7 @@ _PROBE_INSTEAD = (
 )
 
 
-class RowChecks:
+class IndependenceChecks:
     """Decides, before the first update, whether a run has per-example independence.
 
     A run keeps its guarantee in three cases, which the statement tells apart:
@@ -53,8 +53,8 @@ class RowChecks:
 
     Args:
         private: `PrivateModel`.
-        views: `tfdpnorm.training.step.views.Views` of its rows.
-        engine: `tfdpnorm.training.step.engine_in_use.EngineInUse` of the clipped sums.
+        views: `tfdpnorm.training.views.Views` of its rows.
+        engine: `tfdpnorm.training.engine_choice.EngineInUse` of the clipped sums.
         validate: True rejects a step that cannot be verified. "probe" goes on with one if the
             randomized check ran and found nothing. False does neither, and no guarantee holds.
     """

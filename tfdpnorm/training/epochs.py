@@ -5,7 +5,7 @@ import warnings
 from typing import NamedTuple
 
 
-class Course(NamedTuple):
+class Epochs(NamedTuple):
     """What `fit` tells Keras of the updates to come.
 
     Attributes:
@@ -21,12 +21,14 @@ class Course(NamedTuple):
     steps_per_epoch: int | None
 
 
-def course_of(ledger, take_start, *, epochs, steps_per_epoch, initial_epoch, sampled_here):
-    """Returns the `Course` of a call of `fit`; warns if it ends before the epochs asked for.
+def epochs_to_train(
+    ledger, start_within_epoch, *, epochs, steps_per_epoch, initial_epoch, sampled_here
+):
+    """Returns the `Epochs` of a call of `fit`; warns if it ends before the epochs asked for.
 
     Args:
         ledger: `PrivacyLedger`: what is planned and what is left.
-        take_start: See `tfdpnorm.training.resume.resumption.Resumption`.
+        start_within_epoch: See `tfdpnorm.training.resume.resumption.Resumption`.
         epochs: As in `fit`.
         steps_per_epoch: As in `fit`.
         initial_epoch: As in Keras; None if it was not given.
@@ -38,7 +40,7 @@ def course_of(ledger, take_start, *, epochs, steps_per_epoch, initial_epoch, sam
             steps_per_epoch = max(1, round(1 / ledger.plan.sampling_rate))
         # As it was in the run that is resumed, whose callbacks went by epochs.
         of_plan = min(steps_per_epoch, ledger.plan.steps)
-        start = take_start(of_plan)
+        start = start_within_epoch(of_plan)
         if start is not None and initial_epoch is None:
             steps_per_epoch = of_plan
             initial_epoch, first_step = start
@@ -55,4 +57,4 @@ def course_of(ledger, take_start, *, epochs, steps_per_epoch, initial_epoch, sam
             f"{steps_per_epoch}. Training stops there.",
             stacklevel=3,
         )
-    return Course(initial_epoch, first_step, epochs, steps_per_epoch)
+    return Epochs(initial_epoch, first_step, epochs, steps_per_epoch)

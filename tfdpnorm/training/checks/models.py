@@ -1,0 +1,105 @@
+"""Models that cannot be trained here: own training steps, layers without a graph, used-up runs."""
+
+import os
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.privacy import BudgetExhaustedError
+
+# What a private model does in the place of the model that it wraps.
+_METHODS = (
+    "train_step",
+    "compute_loss",
+    "compute_metrics",
+    "test_step",
+    "predict_step",
+    "make_train_function",
+    "make_test_function",
+    "make_predict_function",
+    "compile",
+    "fit",
+    "evaluate",
+    "predict",
+)
+
+
+def check_no_own_steps(model):
+    """Refuses a model whose class, or which itself, replaces what Keras does in training.
+
+    A private model trains by per-example gradients: a `train_step` that computes one gradient of a
+    batch cannot be called, and to train without it would be another training than its author wrote.
+    Models inside of the model may have such methods: Keras does not call them either.
+
+    Args:
+        model: A Keras model.
+
+    Raises:
+        ValueError: naming the methods.
+    """
+    own = [
+        name
+        for name in _METHODS
+        if name in vars(model) or getattr(type(model), name) is not getattr(keras.Model, name)
+    ]
+    if own:
+        listed = ", ".join(f"{name}()" for name in own)
+        raise ValueError(
+            f"Expected a model that Keras' own methods train, got {type(model).__name__} "
+            f"{model.name!r} with methods of its own, {listed}, which private training would not "
+            "call: it needs the gradient of each example. Make a model without them, such as "
+            "keras.Model(model.inputs, model.outputs), whose call() returns all that the loss "
+            "reads, and put what they compute into a loss that gives one value for each example."
+        )
+
+
+def check_no_dynamic_layers(model):
+    """Refuses layers of whose `call` their author says that it runs eagerly only.
+
+    Args:
+        model: A Keras model.
+
+    Raises:
+        ValueError: naming the first of them.
+    """
+    for layer in reversed((model, *sublayers(model))):  # what holds a dynamic layer is, too
+        if layer.dynamic:
+            raise ValueError(
+                f"Expected layers that run in a graph, got {type(layer).__name__} {layer.name!r} "
+                "with dynamic=True. If its call() holds operations of TensorFlow alone, leave "
+                "dynamic=True out; otherwise write it in them."
+            )
+
+
+def check_ready(ledger, *, process, is_compiled):
+    """Refuses training that could not be accounted, or that the plan has no room for.
+
+    Args:
+        ledger: `PrivacyLedger` of the run.
+        process: Number of the process that called `make_private`.
+        is_compiled: Whether `compile` was called.
+
+    Raises:
+        RuntimeError: in another process, and before `compile`.
+        BudgetExhaustedError: if no planned update is left.
+    """
+    if os.getpid() != process:
+        raise RuntimeError(
+            "Expected the process that called make_private(), got a fork of it: both would "
+            "draw the same noise, and each count its own updates. Call make_private() in the "
+            "process that trains."
+        )
+    state = ledger.state
+    if state.remaining_updates < 1:
+        ended = "a run that was ended, with " if state.is_finished else ""
+        lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
+        raise BudgetExhaustedError(
+            f"Expected updates to be left, got {ended}{ledger.updates} spent of "
+            f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; a new plan on the "
+            "same data adds to what it has already cost."
+        )
+    if not is_compiled:
+        raise RuntimeError(
+            "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "
+            "loss=...) before fit()."
+        )

@@ -1,0 +1,245 @@
+"""The engine of a model's clipped sums, chosen before the first update.
+
+A step is traced, and not run: what it would reject is rejected by `make_private`. The step that
+trains is traced and verified again, in `fit`. By then the data have been sampled.
+"""
+
+import warnings
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.data import Lot
+from tfdpnorm.gradients.engines.registry import engine_named
+from tfdpnorm.gradients.refusals import is_of_coupling, is_of_engine
+from tfdpnorm.gradients.rules import rule_for
+from tfdpnorm.independence.examples import input_specs
+from tfdpnorm.independence.undisturbed import undisturbed
+from tfdpnorm.keras_compat.graphs import as_written, traced
+from tfdpnorm.keras_compat.models import (
+    is_made_of_layers,
+    is_stock,
+    specs_of_build,
+    sublayers,
+    weight_owners,
+)
+from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.privacy.slots import slots_of_plan
+from tfdpnorm.training.checks.independence import check_proof
+from tfdpnorm.training.errors import own_words
+from tfdpnorm.training.update import Update
+
+_MEGABYTE = 1e6
+
+
+class EngineInUse:
+    """An engine, which "per_example" may replace when a step is traced: before any update.
+
+    What stops book-keeping may be known in `make_private` (a layer), or only when the step of `fit`
+    is traced (a loss, or a model that did not know its inputs). Both go this way.
+
+    Args:
+        model: The Keras model.
+        views: `tfdpnorm.training.views.Views` of its rows.
+        engine: `tfdpnorm.gradients.engines.registry.Engine`.
+        may_change: Whether nobody has asked for this engine.
+
+    Attributes:
+        now: The `Engine`.
+        said: Why it is another one than at first, a sentence for a warning; or None.
+    """
+
+    def __init__(self, model, views, engine, *, may_change):
+        self._model, self._views = model, views
+        self._may_change = may_change and not engine.of_tensorflow_privacy
+        self.now = engine
+        self.said = None
+
+    def summed(self, sum_up, rows):
+        """Returns `sum_up()`; if this engine cannot, as "per_example" does it, with a warning.
+
+        Args:
+            sum_up: Function that traces a clipped sum with the engine `now`.
+            rows: The rows of a physical batch, or None.
+
+        Raises:
+            ValueError: what this library raises of either engine, as it is worded; and for layers
+                that cannot run rows apart.
+            Exception: whatever the user's code raises.
+        """
+        first = self.now
+        try:
+            return sum_up()
+        except ValueError as error:
+            refused = own_words(error)
+            may_change = self._may_change and not first.runs_rows_apart
+            if refused is None or not may_change or is_of_coupling(refused):
+                raise
+        self.check_rows_can_be_apart()
+        self.now = engine_named("per_example")
+        try:
+            result = sum_up()
+        except Exception as error:
+            self.now, again = first, own_words(error)
+            # The first, unless its remedy is what was tried.
+            raise (again if again is not None and is_of_engine(refused) else refused) from None
+        self.said = _price(self._model, refused, rows and rows * self._views.count)
+        _warn(self.said)
+        return result
+
+    def check_rows_can_be_apart(self):
+        """Raises ValueError for a layer that splits texts or draws sizes."""
+        for layer in sublayers(self._model):
+            if splits_texts(layer):
+                raise ValueError(
+                    "Expected texts to be split into words before the model, got TextVectorization "
+                    f"{layer.name!r} in it, where the words of all examples come in one list. Run "
+                    "it on the data, once: x = layer(texts).numpy(); train a model that begins "
+                    "with the ids, and put the layer before it where it is used: "
+                    "keras.Sequential([layer, private.servable()])."
+                )
+        for layer in [x for p in (self._model, *self._views.augmentations) for x in layers_of(p)]:
+            if isinstance(layer, (keras.layers.RandomHeight, keras.layers.RandomWidth)):
+                raise ValueError(
+                    f"Expected examples that keep their size, got {type(layer).__name__} "
+                    f"{layer.name!r}, which draws one size for all rows of a batch: those that are "
+                    "run apart would have one each. Use RandomZoom or RandomTranslation, which "
+                    'keep the size, or engine="book_keeping".'
+                )
+
+
+def splits_texts(layer):
+    """Whether a layer splits texts into words, which no gradient of single rows gets past."""
+    is_of_texts = isinstance(layer, keras.layers.TextVectorization)
+    return is_of_texts and layer.get_config()["split"] is not None
+
+
+def layers_of(part):
+    """Returns a layer or model and all layers inside it; nothing for a plain function."""
+    return (part, *sublayers(part)) if isinstance(part, keras.layers.Layer) else ()
+
+
+@as_written
+def _warn(sentence):
+    warnings.warn(sentence, stacklevel=2)
+
+
+def _price(model, refused, rows):
+    numbers = (rows or 1) * sum(v.shape.num_elements() for v in model.trainable_variables)
+    size = f"{max(1, round(4 * numbers / _MEGABYTE))} MB"
+    held = f"{rows} rows or {size} at once" if rows else f"{size} a row"
+    why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
+    return (
+        f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. '
+        f"It holds one gradient for each row of a physical batch, {held} here (less with a smaller "
+        "physical_batch_size), and takes several times as long. The guarantee is the same. To "
+        'choose it without this warning, pass engine="per_example".'
+    )
+
+
+_OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
+_UNKNOWN_SIZE = 32
+
+
+def rehearse(model, checked, plan, *, physical_batch_size, validate):
+    """Traces a step of a model, which may change its `EngineInUse`, and raises what would stop it.
+
+    Where the shapes of the inputs are not known yet, or all of the model is known to be fit for
+    book-keeping (layers of Keras and of this library, which have rules, in a graph), nothing is
+    traced. Neither is it with `validate=False`, nor for the engines that are there to compare with.
+
+    Args:
+        model: The Keras model.
+        checked: What its settings come to: `streams`, `views`, `clipping`, and the `engine`.
+        plan: `tfdpnorm.privacy.PrivacyPlan`.
+        physical_batch_size: As in `make_private`.
+        validate: As in `make_private`.
+
+    Raises:
+        ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
+            which was asked for, can train the model.
+    """
+    engine = checked.engine
+    examined = validate is not False and checked.streams.mode != "lot"
+    if not examined or engine.now.of_tensorflow_privacy:
+        return
+    if engine.now.runs_rows_apart:
+        engine.check_rows_can_be_apart()
+    if _is_known_to_fit(model, checked):
+        return
+    specs = _lot_specs(model, slots_of_plan(plan, physical_batch_size).rows)
+    if specs is None:
+        return
+    refused = _refused(model, checked, plan, specs, validate)
+    if refused is not None:
+        engine.check_rows_can_be_apart()
+        raise refused from None
+
+
+def _is_known_to_fit(model, checked):
+    if any(not isinstance(a, keras.layers.Layer) for a in checked.views.augmentations):
+        return False
+    layers = [x for part in (model, *checked.views.augmentations) for x in layers_of(part)]
+    return (
+        not any(map(splits_texts, sublayers(model)))
+        and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
+        and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
+        and all(rule_for(x) is not None for x in weight_owners(model) if x.trainable_weights)
+    )
+
+
+def _lot_specs(model, rows):
+    """`Lot` of `tf.TensorSpec`s [K, P, ...]; None if the model does not know its inputs."""
+    built = all(x.built for x in (model, *sublayers(model)))
+    specs = input_specs(model) or specs_of_build(model) if built else None
+    if specs is None or any(spec.shape.rank is None for spec in tf.nest.flatten(specs)):
+        return None
+
+    def of_lot(spec):
+        inner = [_UNKNOWN_SIZE if n is None else n for n in spec.shape[1:]]
+        return tf.TensorSpec([None, rows, *inner], spec.dtype)
+
+    vector = tf.TensorSpec([None, rows])
+    return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, vector)
+
+
+def _refused(model, checked, plan, specs, validate):
+    """What a step refuses, a ValueError; None if it goes through.
+
+    Also None for errors that are not this library's: those of the model's own code are shown best
+    where the user calls it.
+    """
+    engine = checked.engine
+
+    gradients = Update(
+        model,
+        checked.streams,
+        checked.views,
+        plan,
+        engine=engine,
+        clipping=checked.clipping,
+        sum_rounding=0.0,  # nothing is released
+    )
+    gradients.compile(None, _any_loss, lambda proof, _: check_proof(proof, engine.now, validate))
+
+    def step(lot):
+        return gradients.clipped(lot).sums
+
+    try:
+        with undisturbed(model, *checked.views.augmentations), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the step that trains warns again
+            traced(step, (specs,))
+    except Exception as error:  # whatever code of the user's raises
+        return own_words(error)
+    return None
+
+
+def _any_loss(y, predictions):
+    """A loss of each row that every output takes part in, and that has a gradient by all of it."""
+    del y
+    losses = [
+        tf.reduce_mean(tf.square(tf.cast(t, tf.float32)), axis=list(range(1, t.shape.rank)))
+        for t in tf.nest.flatten(predictions)
+        if t.dtype.is_floating
+    ]
+    return tf.add_n(losses)

@@ -1,1 +1,0 @@
-"""One update: streams, views, loss, clipped sum and noise."""
