@@ -1,7 +1,12 @@
 """Programs that tests start."""
 
 import subprocess
+import sys
+import types
+import warnings
 from pathlib import Path
+
+from absl import app, flags
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -11,3 +16,40 @@ def run(command, environment, timeout):
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout
     )
+
+
+def run_main(module, arguments, monkeypatch, capsys):
+    """Runs a program of trainers' kind in this process, through absl and with its own flags only.
+
+    Args:
+        module: With `define_flags` and `main`.
+        arguments: Of the command line.
+        monkeypatch: The fixture.
+        capsys: The fixture.
+
+    Returns:
+        Outcome with code, out, err, warnings.
+    """
+    from trainers import common
+
+    # Both would reach out of the test: into pytest's logging and faulthandler.
+    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
+    monkeypatch.setattr(app, "faulthandler", None)
+    before = set(flags.FLAGS)
+    module.define_flags()
+    monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *map(str, arguments)])
+    capsys.readouterr()
+    code = 0
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            try:
+                common.run_app(module.main)
+            except SystemExit as end:
+                code = end.code or 0
+    finally:
+        for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
+            delattr(flags.FLAGS, name)
+    out, err = capsys.readouterr()
+    found = [str(w.message) for w in caught if w.category is UserWarning]
+    return types.SimpleNamespace(code=code, out=out, err=err, warnings=found)

@@ -5,32 +5,29 @@
     python -m trainers.audit --check=sensitivity --models=mlp,lenet5
     python -m trainers.audit --check=canaries --norm=layer
     python -m trainers.audit --check=gradient_canaries --model=lenet5 --norm=layer --epsilon=4
-    python -m trainers.audit --check=planted
 
 An attack gives a lower bound on epsilon. One above the claim refutes it; one below proves nothing.
 Records, table and plot go to --output_dir. The exit code is 1 if a path that has a guarantee is
-caught breaking it, or if a fault that was planted is caught by no audit, or "no fault" by one.
+caught breaking it. Faults that are planted, under every audit: python -m tests.faults.run
 """
 
 from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
-import dataclasses
-import pathlib
 import sys
 
 from absl import flags, logging
 
 from tfdpnorm.choices import CANARY_KINDS, STATISTICS
 from tfdpnorm.files import make_folder
-from trainers.knobs import defaults_of
 from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from trainers.records.store import read_records, write_record
-from trainers.spec import AuditSpec
+from trainers.specs import AuditSpec
+from trainers.specs.options import defaults_of
 
 FLAGS = flags.FLAGS
-_CHECKS = ("epsilon", "sensitivity", "canaries", "gradient_canaries", "planted")
 _MECHANISM_SAMPLES, _BLACK_BOX_SAMPLES = 200_000, 2_000
-_GRADIENT_CANARIES, _GRADIENT_CANARY_STEPS = 5_000, 4
+# By check: canaries, what share of them is guessed, and updates.
+_CANARIES = {"canaries": (200, 1 / 2, 40), "gradient_canaries": (5_000, 1 / 5, 4)}
 
 
 def define_flags():
@@ -38,11 +35,11 @@ def define_flags():
     flags.DEFINE_enum(
         "check",
         "epsilon",
-        _CHECKS,
+        ("epsilon", "sensitivity", *_CANARIES),
         "epsilon: one update on neighbouring lots; sensitivity: how far one example moves the "
         "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
         "gradient_canaries: the same, with canaries of which each has a number of the model to "
-        "itself; planted: faults in noise, clip and sampling, each under every audit.",
+        "itself.",
     )
     flags.DEFINE_list(
         "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
@@ -99,32 +96,25 @@ def main():
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
     folder = make_folder(FLAGS.output_dir, "output_dir")
-    check = {
-        "epsilon": _epsilon,
-        "sensitivity": _sensitivity,
-        "canaries": _canaries,
-        "gradient_canaries": _gradient_canaries,
-        "planted": _planted,
-    }
-    if check[FLAGS.check](folder):
+    check = {"epsilon": _epsilon, "sensitivity": _sensitivity}
+    if check.get(FLAGS.check, _canaries)(folder):
         sys.exit(1)
 
 
 def _epsilon(folder):
     """Audits one step in each mode; returns whether a guarantee was broken."""
-    from trainers.report import audits as audit_report
-    from trainers.runs import audits
+    from trainers.audits import report, run
 
-    settings = spec_flags.given(AuditSpec)
-    given = AuditSpec(**settings)
-    one_mode = "statistics" in settings or not given.needs_public_rows
-    modes = [given.statistics] if one_mode else list(STATISTICS)
+    settings = spec_flags.parsed(AuditSpec)
+    spec = AuditSpec(**settings)
+    one_mode = "statistics" in settings or not spec.needs_public_rows
+    modes = [spec.statistics] if one_mode else list(STATISTICS)
     default = _BLACK_BOX_SAMPLES if FLAGS.black_box else _MECHANISM_SAMPLES
     records = []
     for mode in modes:
-        record = audits.run_one_step(
-            dataclasses.replace(given, statistics=mode),
-            samples=default if FLAGS.samples is None else FLAGS.samples,
+        record = run.run_one_step(
+            spec.replaced(statistics=mode),
+            samples=_or(FLAGS.samples, default),
             confidence=FLAGS.confidence,
             black_box=FLAGS.black_box,
             ascent_steps=FLAGS.ascent_steps or 0,
@@ -132,118 +122,61 @@ def _epsilon(folder):
         )
         records.append(record)
         _show(record, folder)
-    print()
-    print(audit_report.audit_table(records))
-    title = f"One step of {given.model}, epsilon {given.epsilon:g} claimed"
-    stem = "-".join([given.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
-    print(f"\nPlot: {audit_report.plot_audits(records, folder / f'{stem}.png', title)}")
+    print(f"\n{report.audit_table(records)}")
+    title = f"One step of {spec.model}, epsilon {spec.epsilon:g} claimed"
+    stem = "-".join([spec.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
+    print(f"\nPlot: {report.plot_audits(records, folder / f'{stem}.png', title)}")
     return any(record["violation"] and record["guarantee_holds"] for record in records)
 
 
 def _canaries(folder):
-    from trainers.report import audits as audit_report
-    from trainers.runs import audits
+    """Audits one training; returns whether a guarantee was broken."""
+    from trainers.audits import report, run
 
-    count = _given("canaries", 200)
+    canaries, share, steps = _CANARIES[FLAGS.check]
+    count = _or(FLAGS.canaries, canaries)
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
-    record = audits.run_canaries(
-        AuditSpec(**{**half, **spec_flags.given(AuditSpec)}),
+    settings = dict(
         canaries=count,
-        guesses=_given("guesses", count // 4 * 2),
+        guesses=_or(FLAGS.guesses, int(count * share / 2) * 2),
         num_examples=FLAGS.num_examples,
-        steps=_given("steps", 40),
-        kind=FLAGS.canary_kind,
+        steps=_or(FLAGS.steps, steps),
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
     )
-    details = record["details"]
-    print(
-        f"{details['canaries']} canaries, {details['guesses']} guesses, {details['correct']} of "
-        "them correct."
-    )
+    spec = AuditSpec(**{**half, **spec_flags.parsed(AuditSpec)})
+    if FLAGS.check == "canaries":
+        record = run.run_canaries(spec, **settings, kind=FLAGS.canary_kind)
+        details = record["details"]
+        print(
+            f"{details['canaries']} canaries, {details['guesses']} guesses, {details['correct']} "
+            "of them correct."
+        )
+        _show(record, folder)
+        print(f"\n{report.audit_table([record])}")
+        return record["violation"] and record["guarantee_holds"]
+    record = run.run_gradient_canaries(spec, **settings)
     _show(record, folder)
-    print()
-    print(audit_report.audit_table([record]))
-    return record["violation"] and record["guarantee_holds"]
-
-
-def _gradient_canaries(folder):
-    """Audits one training; the table and the plot are of all such records in the folder."""
-    from trainers.report import canaries as canary_report
-    from trainers.runs import audits
-
-    count = _given("canaries", _GRADIENT_CANARIES)
-    half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
-    record = audits.run_gradient_canaries(
-        AuditSpec(**{**half, **spec_flags.given(AuditSpec)}),
-        canaries=count,
-        guesses=_given("guesses", count // 10 * 2),
-        num_examples=FLAGS.num_examples,
-        steps=_given("steps", _GRADIENT_CANARY_STEPS),
-        confidence=FLAGS.confidence,
-        data_dir=FLAGS.data_dir,
-    )
-    _show(record, folder)
-    records = [
-        r
-        for r in read_records(folder, "audit", fields=AUDIT_FIELDS)
-        if r["check"] == record["check"]
-    ]
-    table = canary_report.gradient_canary_table(records)
-    text = pathlib.Path(folder) / "gradient_canaries.md"
+    # Table and plot are of all such records in the folder.
+    in_folder = read_records(folder, "audit", fields=AUDIT_FIELDS)
+    records = [r for r in in_folder if r["check"] == record["check"]]
+    table, text = report.gradient_canary_table(records), folder / "gradient_canaries.md"
     text.write_text(table + "\n")
-    plot = canary_report.plot_gradient_canaries(records, folder / "gradient-canaries.png")
+    plot = report.plot_gradient_canaries(records, folder / "gradient-canaries.png")
     print(f"\n{table}\n\nTable: {text}; plot: {plot}")
-    details = record["details"]
-    broken = record["violation"] or details["not_as_claimed"]
+    broken = record["violation"] or record["details"]["not_as_claimed"]
     return broken and record["guarantee_holds"]
 
 
-def _planted(folder):
-    """Plants every fault; returns whether one went unseen, or an alarm was false."""
-    from trainers.report import planted as planted_report
-    from trainers.runs import planted_audits
-
-    count = _given("canaries", _GRADIENT_CANARIES)
-    defaults = {
-        "model": "mlp",
-        "norm": "layer",
-        "epsilon": 4.0,
-        "expected_batch_size": (FLAGS.num_examples + count) // 2,
-    }
-    record = planted_audits.run_planted(
-        AuditSpec(**{**defaults, **spec_flags.given(AuditSpec)}),
-        canaries=count,
-        num_examples=FLAGS.num_examples,
-        steps=_given("steps", _GRADIENT_CANARY_STEPS),
-        one_step_samples=_given("samples", _BLACK_BOX_SAMPLES),
-        data_dir=FLAGS.data_dir,
-    )
-    table = planted_report.planted_text(record)
-    print(f"\n{table}\n")
-    text = pathlib.Path(folder) / f"planted-epsilon{record['flags']['epsilon']:g}.md"
-    text.write_text(table + "\n")
-    path = write_record(folder, record, SENSITIVITY_FIELDS)
-    print(f"Record: {path}, {text}; {record['seconds']:.0f} s")
-    return bool(planted_report.surprises(record))
-
-
-def _given(name, default):
-    value = FLAGS[name].value
-    return default if value is None else value
-
-
 def _sensitivity(folder):
-    from trainers.report import audits as audit_report
-    from trainers.runs import sensitivity_grid
+    from trainers.audits import report, sensitivity_grid
 
     specs = sensitivity_grid.sensitivity_grid(FLAGS.models)
     record = sensitivity_grid.run_grid(
         specs, ascent_steps=FLAGS.ascent_steps, data_dir=FLAGS.data_dir
     )
-    table = audit_report.sensitivity_table(record["rows"])
-    print(f"\n{table}\n\n{audit_report.rounding_summary(record['rows'])}")
-    text = pathlib.Path(folder) / "sensitivity.md"
+    table, text = report.sensitivity_table(record["rows"]), folder / "sensitivity.md"
+    print(f"\n{table}\n\n{report.rounding_summary(record['rows'])}")
     text.write_text(table + "\n")
     path = write_record(folder, record, SENSITIVITY_FIELDS)
     print(f"Record: {path}, {text}; {record['seconds']:.0f} s")
@@ -251,10 +184,14 @@ def _sensitivity(folder):
 
 
 def _show(record, folder):
-    from trainers.report import audits as audit_report
+    from trainers.audits import report
 
-    print(f"{record['cell']}, {record['seconds']:.0f} s. {audit_report.audit_summary(record)}")
+    print(f"{record['cell']}, {record['seconds']:.0f} s. {report.audit_summary(record)}")
     print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")
+
+
+def _or(value, default):
+    return default if value is None else value
 
 
 if __name__ == "__main__":

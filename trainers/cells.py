@@ -1,16 +1,16 @@
 """What the papers' cells share: whose settings go first, and what a column is called."""
 
 
-def settled(ours, settings):
-    """Our settings with those of `settings` that are not None in their place.
+def with_changes(ours, settings):
+    """Returns our settings with those of `settings` that are not None in their place.
 
     Args:
         ours: Dict of fields of a spec.
         settings: Dict of fields of the spec, such as a user's.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
-    made = {**ours, **given}
-    if "steps" in given and "epochs" not in given:
+    changes = {name: value for name, value in settings.items() if value is not None}
+    made = {**ours, **changes}
+    if "steps" in changes and "epochs" not in changes:
         made.pop("epochs", None)
     return made
 

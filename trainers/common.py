@@ -8,7 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 from absl import app, flags, logging
 
 from trainers import spec_flags
-from trainers.parts import CACHE_DIR
+from trainers.specs.training import CACHE_DIR
 
 FLAGS = flags.FLAGS
 
@@ -64,13 +64,13 @@ def define_private_run_flags():
     define_run_flags()
 
 
-def given(spec_class):
+def parsed(spec_class):
     """Returns the settings of a spec that were given by flags, a dict.
 
     Raises:
         ValueError: for a precision that was given twice.
     """
-    settings = spec_flags.given(spec_class)
+    settings = spec_flags.parsed(spec_class)
     if FLAGS.mixed_precision is None:
         return settings
     if "precision" in settings:

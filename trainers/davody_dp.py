@@ -13,7 +13,8 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 from absl import flags
 
 from trainers.davody import cells as davody
-from trainers.spec import ExperimentSpec
+from trainers.specs import PrivateSpec
+from trainers.specs.private import IMPORTED, VARIATIONAL
 
 FLAGS = flags.FLAGS
 
@@ -21,13 +22,18 @@ FLAGS = flags.FLAGS
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", davody.PRIVATE_DATASETS, "Private dataset.")
-    spec_flags.define(ExperimentSpec, own={"norm": "public_batch"}, required=("epsilon",))
+    spec_flags.define(
+        PrivateSpec,
+        own={"norm": "public_batch"},
+        required=("epsilon",),
+        leave_out=(*VARIATIONAL, *IMPORTED),
+    )
     common.define_private_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
-    common.train(davody.spec(FLAGS.dataset, **common.given(ExperimentSpec)))
+    common.train(davody.spec(FLAGS.dataset, **common.parsed(PrivateSpec)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from absl import flags
 
 from tfdpnorm.choices import PLACEMENTS
 from trainers.davody import cells as davody
-from trainers.spec import WeightNoiseSpec
+from trainers.specs import NonPrivateSpec
 
 FLAGS = flags.FLAGS
 
@@ -28,13 +28,13 @@ def define_flags():
         "Where normalisation is: all, after each trainable layer (the paper's augmented "
         "networks); hidden, not after the logits; mod, nor after the layer before them.",
     )
-    spec_flags.define(WeightNoiseSpec, own={"norm": "batch", "weight_noise_stddev": 0.0})
+    spec_flags.define(NonPrivateSpec, own={"norm": "batch", "weight_noise_stddev": 0.0})
     common.define_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
-    settings = common.given(WeightNoiseSpec)
+    settings = common.parsed(NonPrivateSpec)
     common.train(
         davody.weight_noise_spec(
             FLAGS.dataset,

@@ -27,7 +27,7 @@ def define_flags():
 def main():
     """Computes the record, or finds it, and shows it."""
     from trainers.ermis import accounting
-    from trainers.report.accounting import accounting_text, plot_accounting
+    from trainers.ermis.accounting_report import accounting_text, plot_accounting
 
     folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:

@@ -27,26 +27,20 @@ from absl import flags
 from tfdpnorm.choices import ACCOUNTANTS, CLAIMING_ACCOUNTANTS, READINGS, VARIATIONAL_METHODS
 from trainers.ermis import cells as ermis
 from trainers.ermis import published
-from trainers.spec import VariationalSpec
+from trainers.specs import PrivateSpec
+from trainers.specs.private import IMPORTED, STATISTICS_AND_ROWS
+from trainers.specs.training import TEXTS
 
 FLAGS = flags.FLAGS
 # Of other papers' networks and data.
 _OTHERS = (
     "accountant",
     "norm",
-    "vocabulary",
-    "vocabulary_size",
-    "vocabulary_file",
-    "sequence_length",
-    "statistics",
-    "statistics_gradient",
-    "statistics_budget_share",
-    "public_batch_size",
-    "public_dataset",
-    "pull_back_weight",
-    "pull_back",
+    *TEXTS,
+    *STATISTICS_AND_ROWS,
     "augmentation_multiplicity",
     "views",
+    *IMPORTED,
 )
 
 
@@ -69,7 +63,14 @@ def define_flags():
         "needs --accountant=ac or zcdp.",
     )
     flags.DEFINE_integer("hidden_units", 1000, "Of the hidden layer of mlp.", lower_bound=1)
-    spec_flags.define(VariationalSpec, required=("epsilon",), leave_out=_OTHERS)
+    flags.DEFINE_enum(
+        "model",
+        None,
+        ermis.MODELS,
+        "mlp: the paper's; random_features: fixed features and trained logits; small_cnn: the "
+        "same with features learnt on a public set, see --pretraining_dataset (default: mlp).",
+    )
+    spec_flags.define(PrivateSpec, required=("epsilon",), leave_out=("model", *_OTHERS))
     common.define_private_run_flags()
 
 
@@ -92,7 +93,7 @@ def _check_flags():
 def main():
     """Trains the cell that the flags describe."""
     _check_flags()
-    settings = common.given(VariationalSpec)
+    settings = common.parsed(PrivateSpec)
     settings.pop("accountant", None)
     if FLAGS.accountant in CLAIMING_ACCOUNTANTS:
         settings["calibrated_by"] = FLAGS.accountant

@@ -14,7 +14,8 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 from absl import flags
 
 from trainers.ours import finetune_cells as cells
-from trainers.spec import FinetuneSpec
+from trainers.specs import PrivateSpec
+from trainers.specs.private import VARIATIONAL
 
 FLAGS = flags.FLAGS
 
@@ -30,21 +31,30 @@ def define_flags():
     flags.DEFINE_string(
         "export_dir", None, "Folder for the trained model and its card; default: none written."
     )
-    spec_flags.define(FinetuneSpec, required=("epsilon", "model"))
+    spec_flags.define(
+        PrivateSpec,
+        required=("epsilon", "model"),
+        leave_out=VARIATIONAL,
+        help={
+            "model": "Keras model to start from: the path of a .keras or .h5 file, or its name in "
+            "the folder that the environment variable TFDPNORM_MODELS_DIR names.",
+            "norm": "Normalisation of the features, before the new last layer.",
+        },
+    )
     common.define_private_run_flags()
 
 
 def main():
     """Trains the run that the flags describe."""
-    given = common.given(FinetuneSpec)
-    if "model" not in given:
+    settings = common.parsed(PrivateSpec)
+    if "model" not in settings:
         raise ValueError("Expected --model, the path of a Keras model, got none.")
     if FLAGS.save_model is not None:
         raise ValueError(
             f"Expected --export_dir, which has the model from images to logits, got --save_model="
             f"{FLAGS.save_model}. Leave that out."
         )
-    spec = cells.spec(FLAGS.dataset, **given)
+    spec = cells.spec(FLAGS.dataset, **settings)
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
         from trainers.runs.export import check_export
 

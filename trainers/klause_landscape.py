@@ -5,7 +5,7 @@
 Takes two networks that `python -m trainers.klause_scalenorm --save_model=...` has trained, and
 measures the Hessian of their loss (trace, largest and smallest eigenvalue, negative ones) and the
 activations of their residual blocks. Records, table and plots go to --output_dir. Figure 3, the
-course of training, comes from `python -m trainers.table --experiment=klause_table1 --curves`.
+training curve, comes from `python -m trainers.table --experiment=klause_table1 --curves`.
 Nothing here is private: the numbers depend on the training examples.
 """
 
@@ -67,7 +67,7 @@ def _measured(name, path, settings):
 
     import tfdpnorm.models  # noqa: F401  so that saved networks load
     from tfdpnorm.data import load_examples, match_images
-    from trainers.runs.landscape import check_network, measure_landscape
+    from trainers.klause.landscape import check_network, measure_landscape
 
     model = keras.models.load_model(path, compile=False)
     examples = load_examples(FLAGS.dataset, "train", FLAGS.data_dir)
@@ -84,7 +84,7 @@ def _measured(name, path, settings):
 
 def _show(folder, names):
     """Writes table and plots of the newest record of each network."""
-    from trainers.report import landscape as report
+    from trainers.klause import landscape_report as report
 
     in_time = read_records(folder, fields=LANDSCAPE_FIELDS, newest_last=True)
     found = {record["cell"]: record for record in in_time}

@@ -16,21 +16,15 @@ import math
 from absl import flags
 
 from trainers.klause import cells as klause
-from trainers.knobs import knobs
-from trainers.spec import ExperimentSpec, NonPrivateSpec
+from trainers.specs import NonPrivateSpec, PrivateSpec
+from trainers.specs.options import options
+from trainers.specs.private import IMPORTED, PRETRAINING, VARIATIONAL
+from trainers.specs.training import TEXTS
 
 FLAGS = flags.FLAGS
 _OPTIONS = ("groups", "order", "depth", "width")
 # Of other papers' data and networks; `model` has a flag of its own here.
-_OTHERS = (
-    "model",
-    "vocabulary",
-    "vocabulary_size",
-    "vocabulary_file",
-    "sequence_length",
-    "pretraining_dataset",
-    "pretraining_epochs",
-)
+_OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *IMPORTED)
 
 
 def define_flags():
@@ -52,15 +46,13 @@ def define_flags():
         None,
         f"Of wide_resnet: factor of the channels; of resnet50: channels of the first stage {own}.",
     )
-    spec_flags.define(
-        ExperimentSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS
-    )
+    spec_flags.define(PrivateSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS)
     common.define_private_run_flags()
 
 
 def main():
     """Trains the cell that the flags describe."""
-    settings = {**common.given(ExperimentSpec), "model": FLAGS.model}
+    settings = {**common.parsed(PrivateSpec), "model": FLAGS.model}
     options = {name: FLAGS[name].value for name in _OPTIONS}
     cell = dict(scale_norm=FLAGS.scale_norm, options=options)
     if settings["norm"] == "batch":
@@ -77,7 +69,7 @@ def _without_privacy(settings, cell):
             f"{'none' if epsilon is None else f'--epsilon={epsilon:g}'}. Use --norm=public_batch, "
             "group or layer."
         )
-    unknown = sorted(set(settings) - set(knobs(NonPrivateSpec)))
+    unknown = sorted(set(settings) - set(options(NonPrivateSpec)))
     if unknown or FLAGS.dry_run or FLAGS.checkpoint_every is not None:
         flags_given = [f"--{name}" for name in unknown] or ["--dry_run or --checkpoint_every"]
         raise ValueError(

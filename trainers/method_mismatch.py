@@ -33,7 +33,7 @@ def define_flags():
 
 def main():
     """Trains and measures, or reads the records, and shows the table."""
-    from trainers.report.mismatch import mismatch_text
+    from trainers.ours.mismatch_report import mismatch_text
 
     folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:
@@ -47,9 +47,9 @@ def main():
 
 
 def _measured():
-    from trainers.ours.mismatch_settings import altered_rows
+    from trainers.ours.mismatch import mismatch_record
+    from trainers.ours.mismatch_rows import altered_rows
     from trainers.runs.data import load_experiment_data
-    from trainers.runs.mismatch import mismatch_record
 
     spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
     data = load_experiment_data(spec, FLAGS.data_dir)

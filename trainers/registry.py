@@ -1,33 +1,28 @@
 """All experiments by name: their cells, and how one is run.
 
-A paper is a folder, which exports `EXPERIMENTS`, a dict from the name of each experiment to the
-function that returns its specs, and `kinds`, a function that returns the kinds of run that these
-specs are of. It may have `forms`, a function that returns a dict from the names of experiments to
-the `TableForm` of their tables. What trains a run is imported where it is asked for: cells are
-listed without it.
+A paper is a folder with a dict `EXPERIMENTS` from the name of each experiment to the function that
+returns its specs. Cells are listed without importing what trains them.
 """
 
 import functools
+import importlib
 
-from trainers import davody, ermis, klause, ours
-from trainers.knobs import Part
-from trainers.table_form import TableForm
+from trainers.davody import cells as davody
+from trainers.ermis import cells as ermis
+from trainers.klause import cells as klause
+from trainers.ours import finetune_cells, method_cells, search_cells
+from trainers.report.form import TableForm
 
-_PAPERS = (davody, klause, ermis, ours)
-
-_CELLS = {name: cells for paper in _PAPERS for name, cells in paper.EXPERIMENTS.items()}
+_LISTS = (davody, klause, ermis, finetune_cells, method_cells, search_cells)
+_CELLS = {name: cells for paper in _LISTS for name, cells in paper.EXPERIMENTS.items()}
 EXPERIMENTS = tuple(_CELLS)
-
-
-@functools.cache
-def _forms():
-    of_papers = [paper.forms() for paper in _PAPERS if hasattr(paper, "forms")]
-    return {name: form for forms in of_papers for name, form in forms.items()}
-
-
-@functools.cache
-def _kinds():
-    return {kind.spec_class.kind: kind for paper in _PAPERS for kind in paper.kinds()}
+# By kind of run; Algorithm 1 as printed is trained by none of the others.
+_RUNS = {
+    "private": "trainers.runs.private:PrivateRun",
+    "non_private": "trainers.runs.non_private:NonPrivateRun",
+    "search": "trainers.searches.run:SearchRun",
+    "as_printed": "trainers.ermis.as_printed:PrintedRun",
+}
 
 
 def cells(experiment):
@@ -48,6 +43,11 @@ def networks(experiment):
     return tuple(dict.fromkeys(spec.network for spec in cells(experiment)))
 
 
+@functools.cache
+def _forms():
+    return klause.forms()
+
+
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
     return _forms().get(experiment, TableForm())
@@ -63,21 +63,18 @@ def sources(experiment):
     return tuple(dict.fromkeys(spec.experiment for spec in cells(experiment)))
 
 
-def spec_class(kind):
-    """Returns the class of the specs of a kind of run; `Part`, without fields, if it is unknown."""
-    return _kinds()[kind].spec_class if kind in _kinds() else Part
-
-
-def run_class(kind):
-    """Returns the subclass of `Run` of a kind of run; loads TensorFlow."""
-    return _kinds()[kind]
+def run_class(spec):
+    """Returns the subclass of `Run` that trains a spec; loads TensorFlow."""
+    is_printed = getattr(spec, "reading", "sound") == "as_printed"
+    module, _, name = _RUNS["as_printed" if is_printed else spec.kind].partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def run_cell(spec, **settings):
     """Trains a cell as its kind is trained, and writes its record.
 
     Args:
-        spec: Spec of a kind of run that a paper has.
+        spec: Spec of a run.
         **settings: See `trainers.runs.skeleton.run`.
 
     Returns:
@@ -85,4 +82,4 @@ def run_cell(spec, **settings):
     """
     from trainers.runs.skeleton import run
 
-    return run(run_class(spec.kind), spec, **settings)
+    return run(run_class(spec), spec, **settings)

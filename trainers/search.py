@@ -22,12 +22,12 @@ import pathlib
 from absl import flags
 
 from trainers import registry
-from trainers.knobs import defaults_of
-from trainers.parts import Search
+from trainers.specs import PrivateSpec, SearchSpec, search_spec
+from trainers.specs.options import defaults_of
 
 FLAGS = flags.FLAGS
-# What a cell has, and the program therefore does not ask for.
-_OF_THE_CELL = ("norm", "model", "noise_multiplier", "accountant", "noise_generator")
+# What may differ from the cell.
+_OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed")
 
 
 def define_flags():
@@ -36,31 +36,29 @@ def define_flags():
     flags.DEFINE_string("cell", None, "Which cell of it, such as layer/eps=3.", required=True)
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and what is left out; never noise.")
     spec_flags.define(
-        Search,
-        default=_default,
-        leave_out=_OF_THE_CELL,
+        SearchSpec,
+        default=lambda name: "" if name == "over" else defaults_of(SearchSpec)[name],
+    )
+    spec_flags.define(
+        PrivateSpec,
+        default=lambda name: "the cell's",
+        only=_OF_THE_CELL,
         help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
     )
     flags.mark_flag_as_required("over")
     common.define_private_run_flags()
 
 
-def _default(name):
-    value = defaults_of(Search)[name]
-    return "the cell's" if name == "delta" else "" if name == "over" else value
-
-
 def main():
     """Runs the search that the flags describe."""
-    from trainers.searches.spec import search_spec
-
     cells = registry.cells(FLAGS.experiment)
     known = {cell.cell: cell for cell in cells}
     if FLAGS.cell not in known:
         raise ValueError(
             f"Expected --cell to be one of {', '.join(known)}, got {FLAGS.cell!r}. Choose one."
         )
-    spec = search_spec(known[FLAGS.cell], seed=FLAGS.seed, **common.given(Search))
+    settings = {**common.parsed(PrivateSpec), **spec_flags.parsed(SearchSpec)}
+    spec = search_spec(known[FLAGS.cell], **settings)
     if FLAGS.dry_run:
         print(_loaded(spec).describe())
         print("  Nothing was trained.")
@@ -83,9 +81,10 @@ def main():
 
 def _loaded(spec, **run):
     """The search of a spec, ready to begin."""
-    run_class = registry.run_class(spec.kind)
-    data = run_class.load(spec, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
-    return run_class(spec, data, **run)
+    from trainers.runs.data import load_experiment_data
+
+    data = load_experiment_data(spec.run, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
+    return registry.run_class(spec)(spec, data, **run)
 
 
 if __name__ == "__main__":

@@ -26,15 +26,16 @@ def define_flags():
     flags.DEFINE_bool(
         "curves",
         False,
-        "Draw the course of training: a plot for each column of the table; with noise in the "
+        "Draw training curves: a plot for each column of the table; with noise in the "
         "weights, for each network.",
     )
 
 
 def main():
     """Prints the table, and writes it and the plot beside the records."""
-    from trainers.report import plots, searches, tables, variational
-    from trainers.report.audits import sensitivity_column
+    from trainers.audits.report import sensitivity_column
+    from trainers.ermis import plots as ermis_plots
+    from trainers.report import plots, searches, tables
 
     folder = pathlib.Path(FLAGS.results_dir)
     records = _records(folder)
@@ -54,22 +55,22 @@ def main():
         table += f"\n\n{searches.searches_table(records)}"
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
-    kind = records[0]["kind"]
+    has_noisy_weights = records[0]["weight_noise_stddev"] is not None
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
-        f"--experiment={FLAGS.experiment}`. {tables.CAPTIONS.get(kind, '')}Test accuracy in "
+        f"--experiment={FLAGS.experiment}`. {tables.caption(records)}Test accuracy in "
         f"percent: {form.caption()}; the paper's figure.\n\n"
         f"{table}\n"
     )
     draw = functools.partial(plots.plot_experiment, form=form)
-    if kind == "weight_noise":
+    if has_noisy_weights:
         draw = plots.plot_weight_noise
-    draw = variational.PLOTS.get(FLAGS.experiment, draw)
+    draw = ermis_plots.PLOTS.get(FLAGS.experiment, draw)
     if any(map(searches.has_search, records)):
         draw = searches.plot_searches
     made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
     if FLAGS.curves:
-        made += (_curves if kind == "weight_noise" else _training)(records, folder)
+        made += (_curves if has_noisy_weights else _training)(records, folder)
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
 
 

@@ -115,7 +115,7 @@ def test_the_program_survives_its_kills(tmp_path):
         [
             sys.executable,
             "-m",
-            "trainers.crashes",
+            "tests.attacks.crashes",
             "--kills=6",
             "--kills_per_run=2",
             "--steps=20",

@@ -57,12 +57,11 @@ MUTANTS = (
     ),
     Mutant(
         "private-set-centres-features",
-        "trainers/spec.py",
+        "trainers/specs/checks.py",
         (
             (
-                'if self.feature_scaling != "public":\n            return\n'
-                '        check_not_private("public_dataset", self.public_dataset, self.dataset)\n',
-                'if self.feature_scaling != "public":\n            return\n',
+                'if spec.needs_public_rows or spec.feature_scaling == "public":',
+                "if spec.needs_public_rows:",
             ),
         ),
         "Features may be centred by the private set.",

@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     Mutant(
         "private-set-taken-for-public",
-        "trainers/parts/data.py",
+        "trainers/specs/checks.py",
         (("if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():", "if False:"),),
         "Features are learnt from the private examples without noise.",
         tests_in(_PRETRAINING, "test_the_private_set_is_not_public"),
@@ -72,14 +72,14 @@ MUTANTS = (
     ),
     Mutant(
         "epsilon-beside-a-claim-without-root",
-        "trainers/runs/as_printed.py",
+        "trainers/ermis/as_printed.py",
         (("= 2 * self._sigma / self._root_of_layers", "= 2 * self._sigma"),),
         "What is said beside a claim takes K layers for one.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),
     ),
     Mutant(
         "printed-run-guaranteed",
-        "trainers/runs/as_printed.py",
+        "trainers/ermis/as_printed.py",
         (('            "epsilon_target": spec.epsilon,', '            "epsilon": spec.epsilon,'),),
         "A run without any guarantee states the epsilon of the claim.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),

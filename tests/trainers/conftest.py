@@ -9,7 +9,7 @@ import pytest
 
 from tests.trainers.sweeps.sweep_doubles import Place
 from trainers.runs.data import ExperimentData
-from trainers.spec import ExperimentSpec
+from trainers.specs import PrivateSpec
 
 INF = float("inf")
 
@@ -71,7 +71,7 @@ def make_record():
         assert not set(fields) - set(record)
         record |= fields
         network, _, column = record["cell"].partition("/")
-        kind = "private" if record["weight_noise_stddev"] is None else "weight_noise"
+        kind = "private" if record["weight_noise_stddev"] is None else "non_private"
         return record | {"kind": kind, "network": network, "column": column} | fields
 
     return make
@@ -126,7 +126,7 @@ def tiny_spec():
     def make(**fields):
         if "epsilon" not in fields:
             fields.setdefault("noise_multiplier", 1.0)
-        return ExperimentSpec(
+        return PrivateSpec(
             **{
                 "experiment": "tiny",
                 "network": "a",

@@ -1,4 +1,4 @@
-"""A paper with a kind of run of its own: a spec of parts, a run, an entry in the registry."""
+"""A paper with a kind of run of its own: a spec, a run, an entry in the registry."""
 
 import dataclasses
 from typing import ClassVar
@@ -6,14 +6,15 @@ from typing import ClassVar
 import pytest
 
 from tfdpnorm import arguments
-from trainers import parts, registry
-from trainers.knobs import knob
+from trainers import registry
 from trainers.records.store import read_records
 from trainers.report import tables
 from trainers.runs.build import build_network
 from trainers.runs.evaluation import test_accuracy as accuracy_of
 from trainers.runs.optimizers import make_optimizer
 from trainers.runs.skeleton import Run
+from trainers.specs.options import option
+from trainers.specs.training import TrainingSpec
 from trainers.sweeps.runs import is_done
 from trainers.sweeps.times import estimate
 
@@ -21,12 +22,12 @@ INF = float("inf")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ToySpec(parts.Optimizer, parts.Network, parts.Texts, parts.TrainingSet, parts.Cell):
+class ToySpec(TrainingSpec):
     """A network that Keras trains, and whose smallest weights are to be pruned."""
 
     kind: ClassVar[str] = "toy"
 
-    pruned: float = knob(0.5, "Part of the weights that is set to 0.", check=arguments.open_unit)
+    pruned: float = option(0.5, "Part of the weights that is set to 0.", check=arguments.open_unit)
 
     @property
     def examples_per_update(self):
@@ -34,8 +35,6 @@ class ToySpec(parts.Optimizer, parts.Network, parts.Texts, parts.TrainingSet, pa
 
 
 class ToyRun(Run):
-    spec_class = ToySpec
-
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
         self.model = build_network(spec, data)
@@ -75,7 +74,7 @@ def toy_paper(monkeypatch):
         for part in (0.25, 0.5)
     ]
     monkeypatch.setitem(registry._CELLS, "toy_table", lambda: specs)
-    monkeypatch.setitem(registry._kinds(), "toy", ToyRun)
+    monkeypatch.setitem(registry._RUNS, "toy", f"{__name__}:ToyRun")
     return specs
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from trainers.cells import column_of_privacy, settled
+from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as paper
 from trainers.davody.settings import (
     OWN_NETWORKS,
@@ -10,7 +10,7 @@ from trainers.davody.settings import (
     private_settings,
 )
 from trainers.davody.weight_noise_settings import CURVES, weight_noise_settings
-from trainers.spec import ExperimentSpec, WeightNoiseSpec
+from trainers.specs import NonPrivateSpec, PrivateSpec
 
 # By what the trainers call a data set: the experiment, its own network, the paper's table.
 _PRIVATE = {
@@ -32,25 +32,25 @@ _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
 def spec(dataset, norm, epsilon=None, *, model=None, **settings):
-    """The `ExperimentSpec` of a cell of Tables 5 to 7, with our settings.
+    """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
         dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
         norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
-        **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
     ours = private_settings(dataset, model, norm, epsilon)
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
-    settings = {"delta": paper.DELTA, **settled(ours, settings)}
+    settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     # Epsilon at another delta would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA
     variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
-    return ExperimentSpec(
+    return PrivateSpec(
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",
@@ -66,7 +66,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
 
 
 def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
-    """The `WeightNoiseSpec` of a cell of Tables 2 to 4, with our settings.
+    """The `NonPrivateSpec` of a cell of Tables 2 to 4, with our settings.
 
     Args:
         dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
@@ -75,15 +75,15 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model: Name of the network; None for the table's own.
         norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
             they are, "mod" for these without their last normalisation.
-        **settings: Fields of `WeightNoiseSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `NonPrivateSpec` that replace ours; None leaves ours in place.
     """
     experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = own_model if model is None else model
-    settings = settled(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
+    settings = with_changes(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
-    return WeightNoiseSpec(
+    return NonPrivateSpec(
         **{
             "experiment": experiment,
             "network": network,
@@ -152,7 +152,7 @@ def statistics_cells():
 
 
 def curve_cells():
-    """Figure 1: the course of training under more and more noise in the weights."""
+    """Figure 1: training curves under more and more noise in the weights."""
     return [
         dataclasses.replace(
             weight_noise_spec(dataset, "batch", stddev, **settings),

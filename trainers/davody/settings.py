@@ -257,7 +257,7 @@ def column_like(dataset, epsilon):
 
 
 def private_settings(dataset, model, norm, epsilon):
-    """Returns the fields of `ExperimentSpec` for a cell of Tables 5 to 7, a dict.
+    """Returns the fields of `PrivateSpec` for a cell of Tables 5 to 7, a dict.
 
     Args:
         dataset: "mnist", "cifar10", "ag_news" or "digits".

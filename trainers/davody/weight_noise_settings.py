@@ -63,7 +63,7 @@ RATES = {
 
 
 def weight_noise_settings(dataset, norm, stddev, norm_placement="all"):
-    """Returns the fields of `WeightNoiseSpec` for a cell of Tables 2 to 4 or Figure 1, a dict.
+    """Returns the fields of `NonPrivateSpec` for a cell of Tables 2 to 4 or Figure 1, a dict.
 
     Args:
         dataset: "mnist", "cifar10" or "ag_news".

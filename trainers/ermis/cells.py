@@ -5,7 +5,7 @@ import math
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import CLAIMING_ACCOUNTANTS, READINGS
-from trainers.cells import column_of_privacy, settled
+from trainers.cells import column_of_privacy, with_changes
 from trainers.ermis import published as paper
 from trainers.ermis.settings import (
     FEATURES,
@@ -16,8 +16,9 @@ from trainers.ermis.settings import (
     PAPER,
     private_settings,
 )
-from trainers.spec import PrintedSpec, VariationalSpec
+from trainers.specs import PrivateSpec
 
+MODELS = ("mlp", "random_features", "small_cnn")
 _EPSILONS = (10.0, 1.0, 0.1)
 _METHODS = ("dpvd", "svi", "dpsgd")
 # Rows of Table 1. First the paper's, whose noise is calibrated to a claim; then the same methods,
@@ -34,8 +35,8 @@ _NOT_PRIVATE = (dict(method="none"), dict(method="none", model="random_features"
 _PUBLIC = {"digits": tuple(dict(method=method, model="small_cnn") for method in _METHODS)}
 _MARKS = {"mlp": "", "small_cnn": "public_features"}  # Others have their own name.
 
-# Figure 5: one knob at a time, MNIST at epsilon 1. The paper's values; of passes over the data, we
-# train a share.
+# Figure 5: one option at a time, MNIST at epsilon 1. The paper's values; we train a share of its
+# passes over the data.
 _FIGURE5 = {
     "hidden_units": (500, 1000, 1500, 2000),
     "epochs": (50, 100, 200, 400),
@@ -55,7 +56,7 @@ def spec(
     hidden_units=HIDDEN_UNITS,
     **settings,
 ):
-    """The `VariationalSpec` of a cell, with our settings.
+    """The `PrivateSpec` of a cell, with our settings.
 
     Args:
         dataset: "mnist" or "digits".
@@ -67,7 +68,7 @@ def spec(
         model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
-        **settings: Fields of `VariationalSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
 
     Raises:
         ValueError: for settings that contradict each other.
@@ -78,9 +79,10 @@ def spec(
     printed = arguments.choice("reading", reading, READINGS) == "as_printed"
     row = (f"{method}-as_printed" if printed else method, model, calibrated_by)
     ours = private_settings(dataset, *row, epsilon)
-    settings = {"delta": paper.DELTA, **settled(ours, settings)}
+    settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     if settings.get("steps") is not None:
         settings.pop("epochs", None)
+    _check(method, epsilon, model, settings)
     marks = [
         "as_printed" if printed else "",
         calibrated_by,
@@ -92,7 +94,7 @@ def spec(
     options = (
         {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
     )
-    return (PrintedSpec if printed else VariationalSpec)(
+    return PrivateSpec(
         **{
             "experiment": "ermis_table1",
             "network": "-".join([dataset, method, *(mark for mark in marks if mark)]),
@@ -106,10 +108,26 @@ def spec(
         model=model,
         dataset=dataset,
         method=method,
+        reading=reading,
         norm="none",
         epsilon=epsilon,
         calibrated_by=calibrated_by,
     )
+
+
+def _check(method, epsilon, model, settings):
+    arguments.choice("model", model, MODELS)
+    if (method == "none") != (epsilon == math.inf):
+        raise ValueError(
+            "Expected epsilon=inf with method='none' and only there, got "
+            f"epsilon={epsilon!r} with method={method!r}."
+        )
+    public = settings.get("pretraining_dataset")
+    if (model == "small_cnn") != (public is not None):
+        raise ValueError(
+            "Expected pretraining_dataset with model='small_cnn' and only there, got model="
+            f"{model!r} with pretraining_dataset={public!r}."
+        )
 
 
 def table1_cells(dataset=None):
@@ -179,7 +197,7 @@ def _figure(dataset, method, calibrated_by, epsilon):
 
 EXPERIMENTS = {
     "ermis_table1": table1_cells,
-    # The courses of the runs of Table 1: nothing else is trained.
+    # The curves of the runs of Table 1: nothing else is trained.
     "ermis_figure1": lambda: table1_cells("mnist"),
     "ermis_figure2": lambda: table1_cells("digits"),
     "ermis_figure4": lambda: _at(0.1),

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from trainers.cells import column_of_privacy, settled
+from trainers.cells import column_of_privacy, with_changes
 from trainers.klause import published as paper
 from trainers.klause.settings import (
     EPOCHS,
@@ -15,9 +15,9 @@ from trainers.klause.settings import (
     PAPER,
     private_settings,
 )
-from trainers.knobs import defaults_of
-from trainers.spec import ExperimentSpec, NonPrivateSpec
-from trainers.table_form import TableForm
+from trainers.report.form import TableForm
+from trainers.specs import NonPrivateSpec, PrivateSpec
+from trainers.specs.options import defaults_of
 
 DATASETS = tuple(EPOCHS)
 MODELS = tuple(PAPER)
@@ -33,7 +33,7 @@ _NORMS_EPSILON = 7.42
 
 
 def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", options=(), **settings):
-    """The `ExperimentSpec` of a cell, with our settings.
+    """The `PrivateSpec` of a cell, with our settings.
 
     Args:
         dataset: One of `DATASETS`.
@@ -42,11 +42,11 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         scale_norm: Whether `ScaleNorm` follows each residual addition.
         norm: Normalisation of the network.
         options: Further options of the model, a dict, such as {"groups": 16}.
-        **settings: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
-    settings = {"delta": paper.DELTA, **settled(ours, settings)}
+    settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     settings.setdefault("reduced", _reduced(dataset, model, settings))
     options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure. The
@@ -56,7 +56,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
-    return ExperimentSpec(
+    return PrivateSpec(
         **{
             "experiment": experiment,
             "network": _network(dataset, model, norm, options, _marks(settings, ours)),
@@ -74,7 +74,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
-    settings = settled(NON_PRIVATE, settings)
+    settings = with_changes(NON_PRIVATE, settings)
     settings.setdefault("reduced", _reduced_non_private(settings))
     options = _options(model, norm, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
@@ -137,8 +137,8 @@ def _options(model, norm, scale_norm, options):
     """The options of the model; what it has not, or what has no effect, is refused."""
     from tfdpnorm import models  # loads TensorFlow
 
-    given = {name: value for name, value in dict(options).items() if value is not None}
-    for name, value in given.items():
+    chosen = {name: value for name, value in dict(options).items() if value is not None}
+    for name, value in chosen.items():
         with_it = [other for other in MODELS if name in models.options(other)]
         if model not in with_it:
             raise ValueError(
@@ -147,13 +147,13 @@ def _options(model, norm, scale_norm, options):
             )
     # Beside these two ScaleNorm is group normalisation (`ResidualSum`).
     in_groups = norm == "group" or (scale_norm and norm in ("none", "noised_batch"))
-    if "groups" in given and not in_groups:
+    if "groups" in chosen and not in_groups:
         raise ValueError(
-            f"Expected norm=group with groups, got groups={given['groups']} with norm={norm}, "
+            f"Expected norm=group with groups, got groups={chosen['groups']} with norm={norm}, "
             "where it has no effect. Leave it out."
         )
-    models.check_groups(given.get("groups", -1))
-    return {"scale_norm": scale_norm, "groups": GROUPS[model], **given}
+    models.check_groups(chosen.get("groups", -1))
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
 
 
 def _reduced(dataset, model, settings):
@@ -173,7 +173,7 @@ def _reduced(dataset, model, settings):
         "augmentation_multiplicity": "views",
         "views": "kind of views",
     }
-    ours = {**defaults_of(ExperimentSpec), **settings}
+    ours = {**defaults_of(PrivateSpec), **settings}
     for name, value in PAPER[model].items():
         # What the paper does not have changes none of the weights: the average is taken beside.
         if value is not None and ours[name] != value:

@@ -97,7 +97,7 @@ NON_PRIVATE = dict(
 
 
 def private_settings(dataset, model, norm):
-    """Returns the fields of `ExperimentSpec` for a cell, a dict.
+    """Returns the fields of `PrivateSpec` for a cell, a dict.
 
     Args:
         dataset: "cifar10", "imagenette" or "tiny_imagenet".

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from trainers.cells import column_of_privacy, settled
+from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as davody
 from trainers.ours.finetune_settings import (
     EFFICIENTNET,
@@ -13,24 +13,25 @@ from trainers.ours.finetune_settings import (
     TRAINABLE,
     settings,
 )
-from trainers.spec import FinetuneSpec
+from trainers.specs import PrivateSpec
 
 
-def spec(dataset, epsilon=None, *, experiment="finetune", **given):
-    """The `FinetuneSpec` of a run, with our settings.
+def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
+    """The `PrivateSpec` of a run, with our settings.
 
     Args:
         dataset: Name of a known set, or the path of a folder of images or of a CSV file.
         epsilon: Target epsilon, or None if `noise_multiplier` is given.
         experiment: Which experiment the run is for.
-        **given: Fields of `FinetuneSpec` that replace ours; None leaves ours in place.
+        **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
-    made = {"delta": davody.DELTA, **settled(settings(dataset, epsilon), given)}
+    made = with_changes(settings(dataset, epsilon), changes)
+    made = {"delta": davody.DELTA, "trainable": "head", **made}
     norm = made.get("norm", "none")
     all_images = dataset == "cifar10" and made.get("max_examples") is None
     as_in_the_paper = all_images and made["delta"] == davody.DELTA
     published = davody.TABLE6.get(("tf_tutorial", norm), {}).get(epsilon)
-    return FinetuneSpec(
+    return PrivateSpec(
         **{
             "experiment": experiment,
             "network": _network(made),

@@ -48,7 +48,7 @@ RATES = {0: 0.3, 2: 0.5, 4: 1.0, 8: 1.5}
 
 
 def settings(dataset, epsilon):
-    """Returns the fields of `FinetuneSpec` for a data set, a dict.
+    """Returns the fields of `PrivateSpec` for a data set, a dict.
 
     Args:
         dataset: Its name.

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from trainers.cells import settled
+from trainers.cells import with_changes
 from trainers.davody import cells as davody
 from trainers.ours import finetune_cells as finetune
 from trainers.ours.method_settings import (
@@ -58,17 +58,17 @@ def small_data_cells():
     return digits + mnist
 
 
-def digits_spec(name, epsilon, **given):
+def digits_spec(name, epsilon, **changes):
     """The spec of a network on DIGITS, with the settings of the largest budget that is no larger.
 
     Args:
         name: One of `DIGITS`.
         epsilon: Target epsilon.
-        **given: Fields of `ExperimentSpec` that replace ours; None leaves ours in place.
+        **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
     norm, settings = DIGITS[name]
     column = max((e for e in DIGITS_COLUMNS if e <= epsilon), default=min(DIGITS_COLUMNS))
-    settings = settled(DIGITS_COLUMNS[column] | settings, given)
+    settings = with_changes(DIGITS_COLUMNS[column] | settings, changes)
     return _ours(
         davody.spec("digits", norm, epsilon, **settings), "method_small_data", f"digits-{name}"
     )

@@ -8,9 +8,8 @@ budget, over ranges that one would choose without knowing the data.
 import dataclasses
 
 from trainers.davody import cells as davody
-from trainers.knobs import defaults_of
-from trainers.searches.spec import search_spec
-from trainers.spec import ExperimentSpec
+from trainers.specs import PrivateSpec, search_spec
+from trainers.specs.options import defaults_of
 
 _EPSILON = 3.0
 _OVER = "learning_rate=0.03:0.1:0.3:1:3,l2_norm_clip=0.1:0.3:1:3"
@@ -24,7 +23,7 @@ def worth_cells():
         own = dataclasses.replace(
             davody.spec(dataset, "layer", _EPSILON), experiment="private_search", paper_value=None
         )
-        untuned = {n: defaults_of(ExperimentSpec)[n] for n in ("learning_rate", "l2_norm_clip")}
+        untuned = {n: defaults_of(PrivateSpec)[n] for n in ("learning_rate", "l2_norm_clip")}
         named = dict(network=f"{dataset}-layer", column=own.column)
         specs += [
             dataclasses.replace(own, **named),

@@ -3,55 +3,18 @@
 A record says its kind of run, and its cell's network (row of the table) and column.
 """
 
+_FIRST, _LAST = "experiment kind cell", "seed seconds flags versions commit"
 # Of a training run, whatever its kind; None where a field is not for the kind.
-FIELDS = (
-    "experiment",
-    "kind",
-    "cell",
-    "network",
-    "column",
-    "paper_value",
-    "test_accuracy",
-    "test_accuracy_ema",
-    "test_top5",
-    "test_top5_ema",
-    "epsilon",
-    "epsilon_target",
-    "epsilon_rdp",
-    "epsilon_pld",
-    "epsilon_claimed",
-    "epsilon_validation",
-    "epsilon_of_a_trial",
-    "epsilon_of_trials_composed",
-    "accountant",
-    "delta",
-    "guarantee_holds",
-    "no_guarantee_because",
-    "not_covered",
-    "weights_from_elsewhere",
-    "num_examples",
-    "expected_batch_size",
-    "sampling_rate",
-    "noise_multiplier",
-    "l2_norm_clip",
-    "updates",
-    "weight_noise_stddev",
-    "statistics",
-    "pretrained",
-    "engine",
-    "noise_generator",
-    "insecure_seed",
-    "resumes",
-    "seed",
-    "scale",
-    "search",
-    "trials",
-    "curve",
-    "seconds",
-    "examples_per_second",
-    "flags",
-    "versions",
-    "commit",
+FIELDS = tuple(
+    """
+    experiment kind cell network column paper_value test_accuracy test_accuracy_ema test_top5
+    test_top5_ema epsilon epsilon_target epsilon_rdp epsilon_pld epsilon_claimed epsilon_validation
+    epsilon_of_a_trial epsilon_of_trials_composed accountant delta guarantee_holds
+    no_guarantee_because not_covered weights_from_elsewhere num_examples expected_batch_size
+    sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
+    engine noise_generator insecure_seed resumes seed scale search trials curve seconds
+    examples_per_second flags versions commit
+    """.split()
 )
 # What a record says of privacy unless its kind of run knows better.
 NO_GUARANTEE = {
@@ -62,87 +25,29 @@ NO_GUARANTEE = {
     "no_guarantee_because": ["trained without differential privacy"],
 }
 # Of an audit of epsilon.
-AUDIT_FIELDS = (
-    "experiment",
-    "kind",
-    "cell",
-    "network",
-    "column",
-    "check",
-    "claimed_epsilon",
-    "audited_epsilon",
-    "confidence",
-    "violation",
-    "delta",
-    "guarantee_holds",
-    "no_guarantee_because",
-    "model",
-    "statistics",
-    "engine",
-    "noise_multiplier",
-    "l2_norm_clip",
-    "expected_batch_size",
-    "sensitivity",
-    "samples",
-    "details",
-    "seed",
-    "seconds",
-    "flags",
-    "versions",
-    "commit",
+AUDIT_FIELDS = tuple(
+    f"""
+    {_FIRST}
+    network column check claimed_epsilon audited_epsilon confidence violation delta guarantee_holds
+    no_guarantee_because model statistics engine noise_multiplier l2_norm_clip expected_batch_size
+    sensitivity samples details
+    {_LAST}
+    """.split()
 )
 # Of measured sensitivities, many in a record.
-SENSITIVITY_FIELDS = (
-    "experiment",
-    "kind",
-    "cell",
-    "rows",
-    "seed",
-    "seconds",
-    "flags",
-    "versions",
-    "commit",
-)
+SENSITIVITY_FIELDS = tuple(f"{_FIRST} rows {_LAST}".split())
 # Of the loss landscape of a trained model.
-LANDSCAPE_FIELDS = (
-    "experiment",
-    "kind",
-    "cell",
-    "parameters",
-    "rows",
-    "largest_eigenvalue",
-    "smallest_eigenvalue",
-    "power_iteration",
-    "trace",
-    "negative_ritz_values",
-    "negative_share",
-    "condition_number",
-    "ritz_values",
-    "ritz_weights",
-    "asymmetry",
-    "activations",
-    "products",
-    "seed",
-    "seconds",
-    "flags",
-    "versions",
-    "commit",
+LANDSCAPE_FIELDS = tuple(
+    f"""
+    {_FIRST}
+    parameters rows largest_eigenvalue smallest_eigenvalue power_iteration trace
+    negative_ritz_values negative_share condition_number ritz_values ritz_weights asymmetry
+    activations products
+    {_LAST}
+    """.split()
 )
 # Of accountants beside each other; nothing is trained.
-ACCOUNTING_FIELDS = (
-    "experiment",
-    "kind",
-    "cell",
-    "readings",
-    "nearest",
-    "quoted",
-    "curves",
-    "seed",
-    "seconds",
-    "flags",
-    "versions",
-    "commit",
-)
+ACCOUNTING_FIELDS = tuple(f"{_FIRST} readings nearest quoted curves {_LAST}".split())
 
 
 def paper_text(record):

@@ -4,6 +4,7 @@ import importlib.metadata
 import pathlib
 import subprocess
 
+import tfdpnorm
 from tfdpnorm._version import __version__
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-privacy", "dp-accounting", "numpy")
@@ -34,17 +35,18 @@ def package_versions():
 
 
 def source_commit():
-    """Returns the commit of this checkout, "+changes" if it is not clean; None outside of git."""
-    package = pathlib.Path(__file__).parents[2]
+    """Returns the commit of the code, "+changes" if it is not clean; None outside of git."""
+    trainers = pathlib.Path(__file__).parents[1]
+    code = [str(trainers), str(pathlib.Path(tfdpnorm.__file__).parent)]
 
     def git(*arguments):
         return subprocess.run(
-            ["git", "-C", str(package), *arguments], capture_output=True, text=True, check=True
+            ["git", "-C", str(trainers), *arguments], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(package))
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit + ("+changes" if changed else "")

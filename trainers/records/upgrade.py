@@ -23,6 +23,18 @@ _BEFORE = {
     "test_top5_ema": None,
 }
 
+# Kinds of run that there were: the kind now, and settings that the old one implied.
+_KINDS = {
+    "weight_noise": ("non_private", {}),
+    "variational": ("private", {}),
+    "as_printed": ("private", {"reading": "as_printed"}),
+    "finetune": ("private", {"trainable": "head"}),
+    "variational_search": ("search", {}),
+    "finetune_search": ("search", {"trainable": "head"}),
+    "non_private_search": ("search", {}),
+    "weight_noise_search": ("search", {}),
+}
+
 
 def upgraded(record, fields):
     """Returns a record as the present version would have written it.
@@ -38,8 +50,11 @@ def upgraded(record, fields):
     if "network" in fields and "network" not in record and "cell" in record:
         older |= _split(record["cell"], str.rpartition if "check" in record else str.partition)
     record = {**{name: value for name, value in older.items() if name in fields}, **record}
+    kind, settings = _KINDS.get(str(record.get("kind")), (record.get("kind"), {}))
+    if "kind" in record:
+        record["kind"] = kind
     if isinstance(record.get("flags"), dict):
-        record["flags"] = upgraded_settings(record["flags"])
+        record["flags"] = {**settings, **upgraded_settings(record["flags"])}
     return record
 
 
@@ -60,7 +75,7 @@ def _kind(record):
         return "audit"
     if "rows" in record:
         return "sensitivity"
-    return "private" if record.get("weight_noise_stddev") is None else "weight_noise"
+    return "private" if record.get("weight_noise_stddev") is None else "non_private"
 
 
 def _split(cell, at_slash=str.partition):

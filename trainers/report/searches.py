@@ -4,6 +4,7 @@ import statistics
 
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.store import file_name
+from trainers.report.markdown import table
 from trainers.report.plots import figure_and_axes, saved
 
 
@@ -25,24 +26,21 @@ def trials_table(record):
     """
     rows = record["trials"]["rows"]
     names = list(dict.fromkeys(name for row in rows for name in row["settings"]))
-    header = [*names, "score %", "test accuracy %", "release"]
-    lines = [
-        f"{record['cell']}, seed {record['seed']}: {record['search']}. {in_epsilons(record)}.",
-        record["trials"]["note"],
-        "| " + " | ".join(header) + " |",
-        "|---" * len(header) + "|",
-    ]
-    for row in rows:
-        what = "NOT FOR RELEASE" if row["not_for_release"] else "yes"
-        entries = [
+    cells = [
+        (
             *(_text(row["settings"].get(name, "")) for name in names),
             f"{100 * row['score']:.1f}",
             f"{row['test_accuracy']:.2f}",
-            f"{what}, the winner" if row["is_winner"] else what,
-        ]
-        lines.append("| " + " | ".join(entries) + " |")
-    head, note, *table = lines
-    return "\n".join([head, "", *([note, ""] if note else []), *table]) + "\n"
+            ("NOT FOR RELEASE" if row["not_for_release"] else "yes")
+            + (", the winner" if row["is_winner"] else ""),
+        )
+        for row in rows
+    ]
+    header = [*names, "score %", "test accuracy %", "release"]
+    head = f"{record['cell']}, seed {record['seed']}: {record['search']}. {in_epsilons(record)}."
+    note = record["trials"]["note"]
+    parts = [head, *([note] if note else []), table(header, cells, rule="---")]
+    return "\n\n".join(parts) + "\n"
 
 
 def in_epsilons(record):
@@ -62,11 +60,17 @@ def searches_table(records):
     Args:
         records: Records of an experiment; those of no search are left out.
     """
-    lines = [
-        "| search | epsilon | of one trial | of all composed | winner: settings | score % | test "
-        "accuracy % | trials: median test accuracy % (least to largest) |",
-        "|---" * 8 + "|",
-    ]
+    header = (
+        "search",
+        "epsilon",
+        "of one trial",
+        "of all composed",
+        "winner: settings",
+        "score %",
+        "test accuracy %",
+        "trials: median test accuracy % (least to largest)",
+    )
+    lines = []
     for record in filter(has_search, records):
         rows = record["trials"]["rows"]
         (winner,) = [row for row in rows if row["is_winner"]]
@@ -76,7 +80,7 @@ def searches_table(records):
             f"{statistics.median(accuracies):.2f} ({min(accuracies):.2f} to {max(accuracies):.2f})"
         )
         epsilons = ("epsilon", "epsilon_of_a_trial", "epsilon_of_trials_composed")
-        entries = [
+        cells = [
             f"{record['cell']} seed {record['seed']}",
             *("none" if record[name] is None else ceil_text(record[name]) for name in epsilons),
             settings,
@@ -84,8 +88,8 @@ def searches_table(records):
             f"{winner['test_accuracy']:.2f}",
             f"{len(rows)}: {spread}" if len(rows) > 1 else "not recorded",
         ]
-        lines.append("| " + " | ".join(entries) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return table(header, lines, rule="---")
 
 
 def _text(value):

@@ -6,15 +6,10 @@ import statistics
 
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import paper_text
-from trainers.registry import spec_class
+from trainers.report.form import TableForm
+from trainers.report.markdown import table
 from trainers.runs.settings import have_same_settings
-from trainers.table_form import TableForm
 
-# What a table says first, by the kind of its runs.
-CAPTIONS = {
-    "weight_noise": "Trained without privacy, with noise in the weights. ",
-    "non_private": "Trained without privacy. ",
-}
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
 
 
@@ -60,14 +55,27 @@ def experiment_table(records, networks=(), more=None, form=None):
     rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
     lines = [
-        "| network | " + " | ".join([*columns, *more]) + " |",
-        "|---" * (len(columns) + len(more) + 1) + "|",
+        (
+            network,
+            *(_entry(cells.get((network, column), []), form) for column in columns),
+            *(column.get(network, "") for column in more.values()),
+        )
+        for network in rows
     ]
-    for network in rows:
-        entries = [_entry(cells.get((network, column), []), form) for column in columns]
-        entries += [column.get(network, "") for column in more.values()]
-        lines.append(f"| {network} | " + " | ".join(entries) + " |")
-    return "\n".join(lines)
+    return table(("network", *columns, *more), lines, rule="---")
+
+
+def caption(records):
+    """Returns what a table says first; "" for nothing.
+
+    Args:
+        records: Records of one experiment.
+    """
+    if records[0]["kind"] != "non_private":
+        return ""
+    if records[0]["weight_noise_stddev"] is None:
+        return "Trained without privacy. "
+    return "Trained without privacy, with noise in the weights. "
 
 
 def public_knowledge(records):
@@ -111,7 +119,7 @@ def _entry(records, form):
         if cell in (form.top5 or {}):
             text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
-    if not have_same_settings(records, spec_class(records[0]["kind"])):
+    if not have_same_settings(records):
         text += "; settings differ"
     if any(record["flags"].get("plateau") == "test" for record in records):
         text += "; learning rate halved by the test set"
@@ -155,11 +163,8 @@ def _over_target(records):
 
 def _is_as_promised(record):
     """Whether a run gives the privacy that its column says; only private ones say any."""
-    return record["guarantee_holds"] or record["kind"] not in (
-        "private",
-        "variational",
-        "as_printed",
-    )
+    is_private = record["kind"] == "private" or record["epsilon_of_a_trial"] is not None
+    return record["guarantee_holds"] or not is_private
 
 
 def by_cell(records, networks=()):

@@ -21,9 +21,9 @@ def augmentations(count, shape, views="moved"):
     depends on no image, and need not be secret.
 
     Args:
-        count: How many; of "moved" one of `trainers.parts.MULTIPLICITIES`.
+        count: How many; of "moved" one of `trainers.specs.checks.MULTIPLICITIES`.
         shape: Shape of a row of the training set.
-        views: One of `trainers.parts.VIEWS`.
+        views: One of `trainers.specs.private.VIEWS`.
 
     Raises:
         ValueError: if rows of this shape are no images.

@@ -11,17 +11,21 @@ from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
-from trainers.knobs import make_private_arguments
+from trainers.specs.options import make_private_arguments
 
 
 def build_network(spec, data, **options):
     """Builds the network of a spec; nothing is trained yet.
 
     Args:
-        spec: Spec with the parts `Network` and `Dataset`.
+        spec: Spec of a run, or `AuditSpec`.
         data: `ExperimentData`.
-        **options: Further options of the model.
+        **options: Further options of the model, or of public-batch normalisation.
     """
+    if getattr(spec, "trainable", None) is not None:
+        from trainers.runs.finetune import build_finetuned
+
+        return build_finetuned(spec, data, **options)
     keras.utils.set_random_seed(spec.seed)  # initial weights; never the noise of privacy, or lots
     with made_under(spec.precision):
         network = models.build(
@@ -38,21 +42,20 @@ def build_network(spec, data, **options):
     return network
 
 
-def build_private(spec, data, *, steps, network=build_network, **more):
+def build_private(spec, data, *, steps, **more):
     """Builds the network of a spec and makes it private; nothing is trained yet.
 
     Args:
-        spec: Spec with the parts `Network`, `Dataset`, `Statistics`, `ClippedLots` and `Claim`.
+        spec: `PrivateSpec` or `AuditSpec`.
         data: `ExperimentData`.
         steps: T.
-        network: Function (spec, data, **options) that builds the network.
         **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
     """
     statistics = {}
     if spec.needs_public_rows:
         statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
     private = make_private(
-        network(spec, data, **statistics),
+        build_network(spec, data, **statistics),
         **{
             **make_private_arguments(spec),
             **_amount_of_privacy(spec, data, steps),

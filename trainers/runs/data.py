@@ -1,6 +1,7 @@
 """The data of a run: private training rows, test rows, public rows. All are loaded here."""
 
 import dataclasses
+import functools
 import pathlib
 
 import numpy as np
@@ -19,9 +20,9 @@ from tfdpnorm.data import (
 )
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
-from trainers.parts import Pretraining, PublicRows, ScoredOn
-from trainers.runs.pretraining import CACHE_DIR, frozen_features
+from trainers.runs.pretraining import frozen_features
 from trainers.runs.validation_rows import validation_rows
+from trainers.specs.training import CACHE_DIR
 
 PRIVATE_VOCABULARY = (
     "the vocabulary was counted in the private texts without noise, and every row depends on it"
@@ -77,71 +78,59 @@ _IMAGE_SHAPES = {"digits": (28, 28, 1)}
 _TAKE_SMALL_IMAGES = ("mlp", "random_features", "small_cnn")
 
 
-def load_experiment_data(
-    spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print, source=None, prepare=None
-):
-    """Loads what a spec asks for.
+def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
+    """Loads what a spec asks for, as its network or the trained part of it takes it.
 
     Args:
-        spec: Spec with the parts `Network`, `TrainingSet`, `Texts` and `Cell`; the other parts
-            that say what to load are `PublicRows`, `HeldOut` and `Pretraining`.
+        spec: Spec of a run, private or not.
         data_dir: TFDS directory, or None for its default.
-        cache_dir: Folder for pre-trained networks and their features.
-        echo: Function that shows a line, should something have to be pre-trained.
-        source: Function from the name of a set, its split and `data_dir` to `Examples`; None for
-            `load_examples`.
-        prepare: Function from a dict of raw arrays (train_x, test_x, public_x, validation_x; some
-            are None) to the pair of such a dict and of a dict of further fields of
-            `ExperimentData`; None for what the networks of `tfdpnorm.models` take.
+        cache_dir: Folder for pre-trained networks, and for what frozen parts give; that of private
+            images is as private as these.
+        echo: Function that shows a line, should something have to be computed first.
 
     Raises:
         DatasetNotFoundError: if a set is not there and cannot be downloaded.
+        FileNotFoundError: if the file of a model to import is not there.
         OSError: if the file of a public vocabulary cannot be read.
-        ValueError: if there are too few public rows, or too few to hold any out.
+        ValueError: if there are too few public rows, or too few to hold any out, or for a model or
+            images that do not fit.
     """
-    load = source or load_examples
+    is_private = spec.kind == "private"
+    is_imported = is_private and spec.trainable is not None
+    load, load_public = load_examples, load_labelled
+    if is_imported:
+        load = load_public = functools.partial(load_labelled, image_size=spec.image_size)
     train = load(spec.dataset, "train", data_dir)
-    test = None
-    if not _is_held_out(spec):  # nobody looks at it
-        test = load(spec.dataset, "test", data_dir)
-    if prepare is None:
+    if not is_imported:
         _check_fits(spec, is_text=train.x.dtype == object)
-    left_out = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
-    if train.origin:
-        left_out.append(f"from {train.origin}")
-    public = public_source = None
-    made_up = None
-    if isinstance(spec, PublicRows) and is_synthetic(spec.public_dataset):
-        made_up, public_source = _made_up(spec)
-    elif isinstance(spec, PublicRows):
+    notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
+    notes += [f"from {train.origin}"] if train.origin else []
+    public = public_source = synthetic = None
+    if is_private and is_synthetic(spec.public_dataset):
+        synthetic, public_source = synthetic_rows(spec)
+    elif is_private:
         public, train, public_source = _public_rows(spec, train, data_dir)
     if spec.max_examples is not None and spec.max_examples < len(train.x):
-        left_out.append(f"first {spec.max_examples} of {len(train.x)} training examples")
+        notes.append(f"first {spec.max_examples} of {len(train.x)} training examples")
         train = train.take(np.arange(spec.max_examples))
-    looked_at, train, kept_back = validation_rows(spec, train, source or load_labelled, data_dir)
-    if kept_back:
-        left_out.append(kept_back)
-    if _is_held_out(spec):
-        if spec.held_out >= len(train):
-            raise ValueError(
-                f"Expected held_out below {len(train)}, the training examples of {spec.dataset}, "
-                f"got {spec.held_out}."
-            )
-        test, train = split_public(train, spec.held_out, seed=spec.seed)
-        left_out.append(f"{spec.held_out} training examples held out, whose accuracy it is")
+    looked_at, train, note = validation_rows(spec, train, load_public, data_dir)
+    test, train, note_on_test = _tested(spec, train, load, data_dir)
+    notes += filter(None, [note, note_on_test, spec.reduced])
     raw = {
         "train_x": train.x,
         "test_x": test.x,
         "public_x": public,
         "validation_x": None if looked_at is None else looked_at.x,
     }
-    if prepare is None:
-        places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
-        arrays, more = _prepared(spec, train, raw, made_up, test.y, places)
+    places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
+    if is_imported:
+        from trainers.runs.finetune import prepared
+
+        if synthetic is not None:
+            raw["public_x"] = synthetic.rows(train.x.shape[1:])
+        arrays, more = prepared(spec, raw, **places)
     else:
-        if made_up is not None:
-            raw["public_x"] = made_up.rows(train.x.shape[1:])
-        arrays, more = prepare(raw)
+        arrays, more = _prepared(spec, train, raw, synthetic, test.y, places)
     labels = train.y
     if public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
@@ -153,25 +142,35 @@ def load_experiment_data(
         test_y=test.y,
         validation_y=None if looked_at is None else looked_at.y,
         num_classes=train.num_classes,
-        scale="; ".join([*left_out, *([spec.reduced] if spec.reduced else [])]) or "full",
+        scale="; ".join(notes) or "full",
         public_source=public_source,
     )
 
 
-def _prepared(spec, train, raw, made_up, tested_y, places):
+def _tested(spec, train, load, data_dir):
+    """Triple: `Examples` to test on, `Examples` to train on, and what was left out of these."""
+    held_out = getattr(spec, "held_out", None)
+    if held_out is None:
+        return load(spec.dataset, "test", data_dir), train, None
+    if held_out >= len(train):
+        raise ValueError(
+            f"Expected held_out below {len(train)}, the training examples of {spec.dataset}, "
+            f"got {held_out}."
+        )
+    note = f"{held_out} training examples held out, whose accuracy it is"
+    return *split_public(train, held_out, seed=spec.seed), note
+
+
+def _prepared(spec, train, raw, synthetic, tested_y, places):
     """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
     rows, more = _row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
     if not _is_pretrained(spec):
-        return arrays if made_up is None else arrays | {"public_x": made_up}, more
-    if made_up is not None:
-        arrays["public_x"] = made_up.rows(arrays["train_x"].shape[1:])
+        return arrays if synthetic is None else arrays | {"public_x": synthetic}, more
+    if synthetic is not None:
+        arrays["public_x"] = synthetic.rows(arrays["train_x"].shape[1:])
     arrays, what = frozen_features(spec, arrays, tested_y=tested_y, **places)
     return arrays, {"model_options": {"part": "head"}, "pretrained": what}
-
-
-def _is_held_out(spec):
-    return isinstance(spec, ScoredOn) and spec.held_out is not None
 
 
 def _check_fits(spec, *, is_text):
@@ -193,7 +192,7 @@ def _check_fits(spec, *, is_text):
 
 
 def _is_pretrained(spec):
-    return isinstance(spec, Pretraining) and spec.pretraining_dataset is not None
+    return getattr(spec, "pretraining_dataset", None) is not None
 
 
 def _public_rows(spec, train, data_dir):
@@ -214,8 +213,8 @@ def _public_rows(spec, train, data_dir):
     return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
 
 
-def _made_up(spec):
-    """Pair (`SyntheticRows` or None, where the public rows come from)."""
+def synthetic_rows(spec):
+    """Returns the pair (`SyntheticRows` or None, where the public rows come from)."""
     if not spec.needs_public_rows:
         return None, None
     rows = SyntheticRows.named(spec.public_dataset, count=spec.public_batch_size, seed=spec.seed)
@@ -247,57 +246,3 @@ def _lines(path):
             f"Expected vocabulary_file to be a text file, got {path}: "
             f"{files.reason(error)}. Name another one."
         ) from error
-
-
-# --- audits ---
-
-_IMAGE, _WORDS = (28, 28, 1), (64,)
-_FOR_COLOUR = ("resnet9", "resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
-_AUDIT_SHAPES = {
-    "bilstm": _WORDS,
-    "transformer": _WORDS,
-    **dict.fromkeys(_FOR_COLOUR, (32, 32, 3)),
-}
-_AUDIT_OPTIONS = {"mlp": {"hidden_units": (100,)}}
-_BRIGHTNESS_LEVELS = 16
-
-
-def load_audit_data(spec, count, data_dir=None):
-    """Loads examples in the form that the model of a spec takes.
-
-    Models of words get images as 64 words: the brightness of each pixel, in steps of a sixteenth.
-
-    Args:
-        spec: `AuditSpec`. Its public rows are split off whatever they are, so that the private
-            rows are the same.
-        count: How many private examples.
-        data_dir: TFDS directory, or None for its default.
-
-    Raises:
-        DatasetNotFoundError: if the set is not there and cannot be downloaded.
-        ValueError: if it has too few examples.
-    """
-    examples = load_examples(spec.dataset, "train", data_dir)
-    public, private = split_public(examples, spec.public_batch_size, seed=spec.seed)
-    if not 2 <= count <= len(private):
-        raise ValueError(
-            f"Expected 2 to {len(private)} private rows of {spec.dataset}, got {count}. Choose a "
-            "smaller lot, or fewer canaries."
-        )
-    shape = _AUDIT_SHAPES.get(spec.model, _IMAGE)
-    made_up = _made_up(spec)[0] if is_synthetic(spec.public_dataset) else None
-    return ExperimentData(
-        train_x=_inputs(private.x[:count], shape),
-        train_y=private.y[:count],
-        num_classes=examples.num_classes,
-        public_x=made_up if made_up is not None else _inputs(public.x, shape),
-        model_options=_AUDIT_OPTIONS.get(spec.model, {}),
-    )
-
-
-def _inputs(images, shape):
-    if shape != _WORDS:
-        return match_images(images, shape)
-    side = int(np.sqrt(shape[0]))
-    small = match_images(images, (side, side, 1)).reshape(len(images), -1)
-    return np.rint(_BRIGHTNESS_LEVELS * small).astype(np.int32)

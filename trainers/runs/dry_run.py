@@ -8,11 +8,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients.engines.registry import engine_named
-from trainers.registry import run_class
 from trainers.runs.augmentation import augmentations
 from trainers.runs.build import build_private
-from trainers.runs.data import CACHE_DIR
+from trainers.runs.data import CACHE_DIR, load_experiment_data
 from trainers.runs.optimizers import make_optimizer
+from trainers.runs.private import PrivateRun
 
 _TRIAL_UPDATES = 5
 
@@ -21,13 +21,11 @@ def dry_run(spec, *, data_dir=None, cache_dir=CACHE_DIR):
     """Returns in words what a spec's run would be, and what it would cost here.
 
     Args:
-        spec: `ExperimentSpec`.
+        spec: `PrivateSpec`.
         data_dir: TFDS directory.
         cache_dir: Folder for pre-trained networks and their features.
     """
-    kind = run_class(spec.kind)
-    data = kind.load(spec, data_dir, cache_dir=cache_dir)
-    run = kind(spec, data)
+    run = PrivateRun(spec, load_experiment_data(spec, data_dir, cache_dir=cache_dir))
     seconds, megabytes = estimate_cost(run)
     memory = "" if megabytes is None else f", {megabytes:,.0f} MB of per-example gradients at once"
     return (
@@ -58,7 +56,8 @@ def estimate_cost(run):
     trial = dataclasses.replace(data, train_x=x, train_y=rng.integers(0, data.num_classes, rows))
     trial_spec = dataclasses.replace(
         spec,
-        **spec.at_any_noise,
+        method="dpsgd" if spec.method == "none" else spec.method,
+        calibrated_by=None,
         epsilon=None,
         noise_multiplier=1.0,
         delta=1e-9,  # of random rows; the run's own was checked against its own N
@@ -69,7 +68,6 @@ def estimate_cost(run):
     model = build_private(
         trial_spec,
         trial,
-        network=run.network,
         steps=_TRIAL_UPDATES,
         augmentation=augmentations(spec.augmentation_multiplicity, shape[1:], spec.views),
     )

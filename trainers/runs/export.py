@@ -4,8 +4,8 @@ from tfdpnorm import files
 from tfdpnorm.convert.exported import export, write_card
 from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
-from trainers.parts import check_not_private
 from trainers.runs.finetune import deployed_model, public_images
+from trainers.specs.checks import check_not_private
 
 _ROWS = 64
 
@@ -14,7 +14,7 @@ def check_export(spec, folder, data_dir=None):
     """Refuses what `export_finetuned` could not write, before anything is trained.
 
     Args:
-        spec: `FinetuneSpec`.
+        spec: `PrivateSpec`.
         folder: Folder of the files.
         data_dir: TFDS directory.
 
@@ -38,7 +38,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     """Writes the model from images to logits in all formats, and its card.
 
     Args:
-        spec: `FinetuneSpec` of the run.
+        spec: `PrivateSpec` of the run.
         result: Its `RunResult`.
         folder: Folder of the files.
         data_dir: TFDS directory.

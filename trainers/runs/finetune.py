@@ -1,6 +1,5 @@
-"""Runs that train an imported model further."""
+"""Imported models that are trained further: what is frozen of them, and what is trained."""
 
-import functools
 import os
 import pathlib
 from typing import NamedTuple
@@ -31,71 +30,60 @@ from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.models import weight_owners
 from tfdpnorm.privacy.metadata import origins_of
-from trainers.parts import CACHE_DIR
-from trainers.runs.data import load_experiment_data
-from trainers.runs.private import PrivateRun
-from trainers.spec import FinetuneSpec
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
 
 
-def load_finetune_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
-    """Loads what a `FinetuneSpec` asks for: images, or what the frozen part gives for them.
+def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
+    """Returns images as what is trained takes them: what the frozen part gives for them, if any.
 
     Args:
-        spec: `FinetuneSpec`.
+        spec: `PrivateSpec` of an imported model.
+        raw: Dict from names of arrays (train_x, test_x, public_x, validation_x) to images or None.
         data_dir: TFDS directory.
         cache_dir: Folder for what the frozen part gives; that of private images is as private
             as these.
         echo: Function that shows a line.
 
     Returns:
-        `ExperimentData`.
+        Pair of such a dict and a dict of further fields of `ExperimentData`.
 
     Raises:
-        ValueError: for a model or a data set that is none.
         FileNotFoundError: if the file of the model is not there.
-        DatasetNotFoundError: if a known set is not there.
+        ValueError: for a model or images that do not fit.
     """
     part = imported_parts(spec)
-    source = functools.partial(load_labelled, image_size=spec.image_size)
-
-    def prepare(raw):
-        # Before hours of features are computed.
-        _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
-        _check_lot(spec.expected_batch_size, len(raw["train_x"]))
-        if part.frozen is None:
-            said = f"{part.said}, trained further: {spec.trainable}"
-            return raw, {"pretrained": said, "foreign": part.foreign}
-        made = FeatureExtractor(
-            part.frozen,
-            pixels=pixels_of(spec, part.frozen),
-            folder=cache_dir,
-            views=spec.feature_views,
-            echo=echo,
-        )
-        arrays = {name: None if x is None else made(x) for name, x in raw.items()}
-        if part.trained is not None:
-            shape = list(arrays["train_x"].shape[1:])
-            said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
-            return arrays, {"pretrained": f"{part.said}, {said}", "foreign": part.foreign}
-        said = f"{part.said}, frozen; its features"
-        more = {"pretrained": said, "foreign": part.foreign}
-        if spec.feature_scaling == "public":
-            public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
-            more["model_options"] = {"constants": _constants(made(public))}
-        return arrays, more
-
-    return load_experiment_data(
-        spec, data_dir, cache_dir=cache_dir, echo=echo, source=source, prepare=prepare
+    # Before hours of features are computed.
+    _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
+    _check_lot(spec.expected_batch_size, len(raw["train_x"]))
+    if part.frozen is None:
+        said = f"{part.said}, trained further: {spec.trainable}"
+        return raw, {"pretrained": said, "foreign": part.foreign}
+    made = FeatureExtractor(
+        part.frozen,
+        pixels=pixels_of(spec, part.frozen),
+        folder=cache_dir,
+        views=spec.feature_views,
+        echo=echo,
     )
+    arrays = {name: None if x is None else made(x) for name, x in raw.items()}
+    if part.trained is not None:
+        shape = list(arrays["train_x"].shape[1:])
+        said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
+        return arrays, {"pretrained": f"{part.said}, {said}", "foreign": part.foreign}
+    said = f"{part.said}, frozen; its features"
+    more = {"pretrained": said, "foreign": part.foreign}
+    if spec.feature_scaling == "public":
+        public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
+        more["model_options"] = {"constants": _constants(made(public))}
+    return arrays, more
 
 
 def public_images(spec, private_x, count, data_dir=None):
     """Returns images that may be looked at without noise, shaped as the private ones.
 
     Args:
-        spec: `FinetuneSpec`.
+        spec: `PrivateSpec`.
         private_x: [N, height, width, channels], which none of them may be among.
         count: How many.
         data_dir: TFDS directory.
@@ -141,10 +129,10 @@ def _check_lot(expected_batch_size, there):
 
 
 def build_finetuned(spec, data, **statistics):
-    """Builds what a `FinetuneSpec` trains: all of the converted model, or what is not frozen of it.
+    """Builds what a `PrivateSpec` trains: all of the converted model, or what is not frozen of it.
 
     Args:
-        spec: `FinetuneSpec`.
+        spec: `PrivateSpec`.
         data: `ExperimentData`.
         **statistics: For public-batch normalisation.
     """
@@ -205,19 +193,11 @@ def _constants(features):
     return mean.tolist(), variance.tolist()
 
 
-class FinetuneRun(PrivateRun):
-    """A run of a `FinetuneSpec`; arguments and attributes as of `PrivateRun`."""
-
-    spec_class = FinetuneSpec
-    load = staticmethod(load_finetune_data)
-    network = staticmethod(build_finetuned)
-
-
 def deployed_model(spec, private, image_shape):
     """Returns the model from images in [0, 1] to logits that a finished run has made.
 
     Args:
-        spec: `FinetuneSpec`.
+        spec: `PrivateSpec`.
         private: The `PrivateModel` of the run.
         image_shape: (height, width, channels) of the images that come.
     """
@@ -253,7 +233,7 @@ class ImportedParts(NamedTuple):
 
 
 def imported_parts(spec):
-    """Returns the `ImportedParts` of a `FinetuneSpec`; layers are frozen as it says.
+    """Returns the `ImportedParts` of a `PrivateSpec`; layers are frozen as it says.
 
     Raises:
         FileNotFoundError: if there is no such file, neither here nor in the folder of models.
@@ -302,6 +282,6 @@ def model_file(path):
 
 
 def pixels_of(spec, trunk):
-    """Returns the `Pixels` of a `FinetuneSpec` for what gives features."""
+    """Returns the `Pixels` of a `PrivateSpec` for what gives features."""
     channels = trunk.input_shape[-1]
     return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)

@@ -11,7 +11,14 @@ from trainers.runs.build import build_network
 from trainers.runs.evaluation import TEST_ROWS, rounded, test_accuracies
 from trainers.runs.optimizers import make_optimizer
 from trainers.runs.skeleton import Run
-from trainers.spec import NonPrivateSpec
+
+NOT_PRIVATE = "trained without differential privacy"
+
+
+def reason_of(spec):
+    """Returns why nothing is guaranteed, in words."""
+    noise = "; the noise in the weights protects nobody"
+    return NOT_PRIVATE + (noise if spec.weight_noise_stddev is not None else "")
 
 
 class NonPrivateRun(Run):
@@ -24,43 +31,37 @@ class NonPrivateRun(Run):
         curve: List of dicts with "epoch" and "validation_accuracy" in percent.
     """
 
-    spec_class = NonPrivateSpec
-    reason = "trained without differential privacy"
-
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
-        self.model = build_network(spec, data, **self.network_options())
+        self._stddev = spec.weight_noise_stddev
+        noise = {} if self._stddev is None else {"weight_noise_stddev": self._stddev}
+        self.model = build_network(spec, data, **noise)
         self._updates = spec.updates(data.num_examples)
         self._epoch = min(self._updates, math.ceil(data.num_examples / spec.batch_size))
         self._epochs = math.ceil(self._updates / self._epoch)
         self._backup = None if self.run_dir is None else _Backup(self.run_dir)
 
-    def network_options(self):
-        """Returns the further options that the network is built with, a dict."""
-        return {}
-
-    def noise(self):
-        """Returns in words what is noised, with a comma before; "" for nothing."""
-        return ""
-
     def describe(self):
         """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
         held_out = 0 if data.validation_y is None else len(data.validation_y)
+        noise = ""
+        if self._stddev is not None:
+            noise = f", weights drawn with standard deviation {self._stddev:g}"
         return (
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.count_params():,} "
-            f"parameters, norm {spec.norm}{self.noise()}\n"
+            f"parameters, norm {spec.norm}{noise}\n"
             f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
             f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
             f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
             f"({spec.learning_rate_schedule}), seed {spec.seed}\n"
-            f"  NO GUARANTEE: {self.reason}"
+            f"  NO GUARANTEE: {reason_of(spec)}"
         )
 
     def restore(self):
         """Compiles the model; Keras restores its backup when training begins."""
         self.model.compile(
-            optimizer=make_optimizer(self.spec, self._updates),
+            optimizer=make_optimizer(self.spec, self._updates, self.data.num_examples),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
@@ -93,7 +94,8 @@ class NonPrivateRun(Run):
         return {
             "test_accuracy": accuracy,
             "test_top5": top5,
-            "no_guarantee_because": [self.reason],
+            "no_guarantee_because": [reason_of(self.spec)],
+            "weight_noise_stddev": self._stddev,
             "num_examples": self.data.num_examples,
             "updates": self._updates,
             "curve": self.curve,

@@ -42,7 +42,7 @@ def make_optimizer(spec, updates, num_examples=None):
     """Returns the Keras optimizer that a spec describes.
 
     Args:
-        spec: Spec with the part `Optimizer`.
+        spec: Spec of a run.
         updates: How many updates the run makes.
         num_examples: N, which must be public, for a rate that falls by epochs, and for a prior.
     """

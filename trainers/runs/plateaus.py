@@ -19,7 +19,7 @@ def halving_callbacks(spec, data, plan):
     the test set, see `fit_options`.
 
     Args:
-        spec: Spec with the part `Plateau`.
+        spec: `PrivateSpec`.
         data: `ExperimentData`.
         plan: `tfdpnorm.privacy.PrivacyPlan` of the run.
     """

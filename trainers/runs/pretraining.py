@@ -20,7 +20,7 @@ from tensorflow import keras
 
 from tfdpnorm import files, models
 from tfdpnorm.data import as_digits, load_examples, match_images
-from trainers.parts import CACHE_DIR
+from trainers.specs.training import CACHE_DIR
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages
 # is sound here: all that they have seen is public.
@@ -43,7 +43,7 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
     features and divided by their root mean square, both constants of public data.
 
     Args:
-        spec: Spec with the parts `Network` and `Pretraining`, and a `pretraining_dataset`.
+        spec: `PrivateSpec` with a `pretraining_dataset`.
         arrays: Dict from a name to images [N, height, width, channels], or to None.
         tested_y: Labels of the images "test_x".
         data_dir: TFDS directory.

@@ -7,14 +7,13 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.training import WeightAverage
+from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage
 from trainers.runs.augmentation import augmentations
-from trainers.runs.build import build_network, build_private
+from trainers.runs.build import build_private
 from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
 from trainers.runs.optimizers import make_optimizer
 from trainers.runs.plateaus import fit_options, halving_callbacks, in_words
 from trainers.runs.skeleton import Run
-from trainers.spec import ExperimentSpec
 
 _KINDS_OF_VIEWS = {
     "moved": "moved by a pixel",
@@ -23,10 +22,15 @@ _KINDS_OF_VIEWS = {
 
 
 class PrivateRun(Run):
-    """A run of an `ExperimentSpec`.
+    """A run of a `PrivateSpec`.
+
+    Of the methods of Ermis & Cemgil (2017), "dpsgd" and "none" train the plain network; "svi" adds
+    the gradient of a normal prior behind the noise, by the optimizer. The network of "dpvd" has
+    layers of variational dropout, which get the noise of each update, in the sound reading; the
+    other one is `PrintedRun`.
 
     Args:
-        spec: `ExperimentSpec`.
+        spec: `PrivateSpec`.
         data: `ExperimentData`.
         checkpoint_every: See `make_private`.
         **more: See `Run`.
@@ -37,16 +41,12 @@ class PrivateRun(Run):
             resumed.
     """
 
-    spec_class = ExperimentSpec
-    network = staticmethod(build_network)
-
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         steps = spec.updates(data.num_examples)
         self.model = build_private(
             spec,
             data,
-            network=self.network,
             steps=steps,
             augmentation=augmentations(
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
@@ -60,6 +60,8 @@ class PrivateRun(Run):
         self.curve = progress.curve
         ours = [progress, *([self._average] if self._average else [])]
         self.callbacks = [*ours, *halving_callbacks(spec, data, self.model.plan), *self.callbacks]
+        if spec.method == "dpvd":
+            self.callbacks.append(PrivacyNoiseAsDropout())
 
     def describe(self):
         """Returns in words what is about to be trained."""
@@ -91,6 +93,9 @@ class PrivateRun(Run):
             lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
             if _is_claimed(spec):
                 lines.append(f"  {_claimed(plan.claimed_epsilon_after(plan.steps))}")
+        if (spec.method, spec.clipping) != ("dpsgd", "flat") or spec.calibrated_by:
+            calibrated = f"; {calibrated_to(spec)}" if spec.calibrated_by else ""
+            lines.append(f"  method {spec.method}, clipping {spec.clipping}{calibrated}")
         return "\n".join(lines)
 
     def restore(self):
@@ -138,7 +143,7 @@ class PrivateRun(Run):
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(accountant="rdp"),
             "epsilon_pld": _by_pld(ledger),
-            "epsilon_claimed": ledger.claimed_epsilon() if _is_claimed(spec) else None,
+            "epsilon_claimed": self._claimed_epsilon(),
             "epsilon_validation": (
                 ledger.validation_epsilon() if spec.plateau == "private" else None
             ),
@@ -166,31 +171,43 @@ class PrivateRun(Run):
             ],
         }
 
+    def _claimed_epsilon(self):
+        """Of the paper, for the statistics of the lot or for the noise; None without a claim."""
+        if self.spec.calibrated_by is not None:
+            return self.spec.epsilon
+        return self.model.ledger.claimed_epsilon() if _is_claimed(self.spec) else None
+
     def averaged(self):
         """As `Run`."""
         return None if self._average is None else self._average.applied()
 
     def spent(self, record):
         """Returns in words the epsilon spent and what it leaves out, or why there is none."""
-        if record["guarantee_holds"]:
-            at = f"at delta {record['delta']:g}"
-            text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
-            if record["epsilon_validation"] is not None:
-                count = f"{len(self.data.validation_x):,}"
-                spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
-                text += f"; for the {count} validation examples queried for the plateau: {spent}"
-            more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
-            more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
-            return "\n  ".join([text, *more])
-        text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
-        if record["epsilon_claimed"] is not None:
-            text += f"\n  {_claimed(record['epsilon_claimed'])}"
-        return text
+        text = _spent(self, record)
+        return f"{text}; {calibrated_to(self.spec)}" if self.spec.calibrated_by else text
 
     def close(self):
         """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:
             self.model.ledger.close()
+
+
+def _spent(run, record):
+    """What a run spent and what that leaves out, or why there is no epsilon, in words."""
+    if record["guarantee_holds"]:
+        at = f"at delta {record['delta']:g}"
+        text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+        if record["epsilon_validation"] is not None:
+            count = f"{len(run.data.validation_x):,}"
+            spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
+            text += f"; for the {count} validation examples queried for the plateau: {spent}"
+        more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
+        more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
+        return "\n  ".join([text, *more])
+    text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
+    if _is_claimed(run.spec):
+        text += f"\n  {_claimed(record['epsilon_claimed'])}"
+    return text
 
 
 def _by_pld(ledger):
@@ -249,3 +266,11 @@ def _is_claimed(spec):
 
 def _claimed(epsilon):
     return f"{ceil_text(epsilon)} is the epsilon claimed by the paper, not a guarantee"
+
+
+def calibrated_to(spec):
+    """Returns in words the paper's claim that the noise of a spec is calibrated to."""
+    return (
+        f"the noise is that of the paper's {spec.calibrated_by}, which claims epsilon "
+        f"{spec.epsilon:.6g}: no guarantee of that"
+    )

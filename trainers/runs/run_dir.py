@@ -6,7 +6,6 @@ and hidden files, which a killed process may leave half written, are no run yet.
 """
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 
@@ -44,7 +43,7 @@ def claim_run_dir(run_dir, spec, resume=False):
     if _content(folder):
         _check_is_the_run(folder, spec, resume)
     else:
-        text = json.dumps(dataclasses.asdict(spec), indent=1) + "\n"
+        text = json.dumps(spec.settings, indent=1) + "\n"
         files.write_whole(folder / SETTINGS, text, durable=True)
     try:
         yield

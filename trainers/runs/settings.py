@@ -4,7 +4,15 @@ import dataclasses
 import math
 import numbers
 
-from trainers.knobs import defaults_of, has_effect, knobs
+from trainers.specs import NonPrivateSpec, PrivateSpec, SearchSpec
+from trainers.specs.options import defaults_of, options
+
+# Whose fields the settings of a kind of run are; those of a search are also those of its run.
+_SPECS = {
+    "private": (PrivateSpec,),
+    "non_private": (NonPrivateSpec,),
+    "search": (NonPrivateSpec, PrivateSpec, SearchSpec),
+}
 
 
 def differences(spec, other):
@@ -15,29 +23,29 @@ def differences(spec, other):
     what changes nothing that is measured, and what has no effect in either run.
 
     Args:
-        spec: Spec of a run, such as an `ExperimentSpec`.
+        spec: Spec of a run, such as a `PrivateSpec`.
         other: Dict, such as the "flags" of a record.
     """
-    return _differences(dataclasses.asdict(spec), other, type(spec))
+    return _differences(spec.settings, other, _SPECS.get(spec.kind, (type(spec),)))
 
 
-def have_same_settings(records, spec_class):
+def have_same_settings(records):
     """Whether records, of one cell, differ in none of their settings, as `differences` has it.
 
     Args:
         records: List of records, at least one.
-        spec_class: Class of their specs.
     """
     first, *others = records
-    return not any(_differences(first["flags"], other["flags"], spec_class) for other in others)
+    specs = _SPECS.get(first["kind"], ())
+    return not any(_differences(first["flags"], other["flags"], specs) for other in others)
 
 
-def _differences(first, second, spec_class):
-    defaults = defaults_of(spec_class)
-    first, second = ({**defaults, **given} for given in (first, second))
-    left_out = {"seed"}
-    for name, knob in knobs(spec_class).items():
-        if not (knob.measured and has_effect(knob, first, second)):
+def _differences(first, second, specs):
+    defaults = {n: default for spec in specs for n, default in defaults_of(spec).items()}
+    first, second = ({**defaults, **settings} for settings in (first, second))
+    left_out = {"seed", "run"}
+    for name, option in {n: o for spec in specs for n, o in options(spec).items()}.items():
+        if not (option.measured and option.has_effect(first, second)):
             left_out.add(name)
     missing = dataclasses.MISSING  # equal to nothing but itself
     return [

@@ -3,7 +3,6 @@
 A kind of run is a subclass of `Run`, which has only what differs.
 """
 
-import dataclasses
 import time
 from typing import NamedTuple
 
@@ -43,7 +42,7 @@ class Run:
     """One run, step by step: its model is built, described, restored, trained, measured, closed.
 
     Args:
-        spec: Of the class `spec_class`.
+        spec: Spec of its kind.
         data: `ExperimentData`.
         run_dir: Folder from which the run can be resumed after a crash; None keeps none.
         resume: Whether to resume the run that `run_dir` holds.
@@ -51,14 +50,9 @@ class Run:
         callbacks: Further Keras callbacks.
 
     Attributes:
-        load: Function of a spec and what `load_experiment_data` takes that loads its data.
-        network: Of private kinds: function of a spec and its data that builds the network.
         model: What is trained.
         curve: List of points during the run.
     """
-
-    spec_class = None
-    load = staticmethod(load_experiment_data)
 
     def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
         self.spec, self.data, self.echo = spec, data, echo
@@ -122,7 +116,7 @@ def run(
 
     Args:
         kind: Subclass of `Run`.
-        spec: Spec of its class.
+        spec: Spec of its kind.
         data_dir: TFDS directory.
         cache_dir: Folder for pre-trained networks and their features.
         output_dir: Folder for the record; None writes none.
@@ -147,10 +141,10 @@ def run(
     if model_file is not None:
         check_model_file(model_file)
     with claim_run_dir(run_dir, spec, resume):
-        data = data or kind.load(spec, data_dir, cache_dir=cache_dir, echo=echo)
+        data = data or load_experiment_data(spec.run, data_dir, cache_dir=cache_dir, echo=echo)
         training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
     echo(training.describe())
-    if getattr(spec, "precision", None) == "mixed_bfloat16" and emulates_bfloat16():
+    if spec.run.precision == "mixed_bfloat16" and emulates_bfloat16():
         echo(_SLOW)
     training.restore()
     started = time.perf_counter()
@@ -182,30 +176,30 @@ def make_record(training, seconds, examples):
         seconds: How long it trained, since it was last resumed.
         examples: How many examples went through the model in that time.
     """
-    spec = training.spec
+    spec, cell = training.spec, training.spec.run
     return {
         **dict.fromkeys(FIELDS),
         **NO_GUARANTEE,
-        "experiment": spec.experiment,
+        "experiment": cell.experiment,
         "kind": spec.kind,
-        "cell": spec.cell,
-        "network": spec.network,
-        "column": spec.column,
-        "paper_value": spec.paper_value,
+        "cell": cell.cell,
+        "network": cell.network,
+        "column": cell.column,
+        "paper_value": cell.paper_value,
         **training.measured(),
-        "seed": spec.seed,
+        "seed": cell.seed,
         "scale": training.data.scale,
-        "search": spec.search,
+        "search": cell.search,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
-        **provenance(dataclasses.asdict(spec)),
+        **provenance(spec.settings),
     }
 
 
 def _summary(training, record):
     """Returns the result of a run in words, the paper's figure beside ours."""
     of = "test accuracy"
-    if getattr(training.spec, "held_out", None):
+    if getattr(training.spec.run, "held_out", None):
         of = "accuracy of the examples held out"
     ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:

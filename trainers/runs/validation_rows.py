@@ -3,7 +3,6 @@
 import dataclasses
 
 from tfdpnorm.data import known_names, match_images, split_public, take_public_examples
-from trainers.parts import HeldOut, Plateau
 
 # Known sets whose labels mean the same.
 _OF_ONE_KIND = ({"digits", "mnist"},)
@@ -26,7 +25,7 @@ def validation_rows(spec, train, source, data_dir=None):
         ValueError: if there are too few, or if public rows are known to have other classes than the
             private ones.
     """
-    plateau = spec.plateau if isinstance(spec, Plateau) else "none"
+    plateau = getattr(spec, "plateau", "none")
     if plateau == "public":
         _check_labels(spec.plateau_dataset, spec.dataset)
         public = source(spec.plateau_dataset, "train", data_dir)
@@ -35,7 +34,7 @@ def validation_rows(spec, train, source, data_dir=None):
         _check_enough(spec, len(train) - 1, f"{spec.dataset}, one of which is to be trained on")
         rows, train = split_public(train, spec.plateau_examples, seed=spec.seed)
         return rows, train, f"{len(rows)} training examples kept for plateaus, not trained on"
-    if isinstance(spec, HeldOut) and spec.validation_examples:
+    if getattr(spec, "validation_examples", 0):
         return *split_public(train, spec.validation_examples, seed=spec.seed), None
     return None, train, None
 

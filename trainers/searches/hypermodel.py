@@ -7,6 +7,7 @@ import time
 from tfdpnorm import files
 from tfdpnorm.tuning import PrivateHyperModel
 from tfdpnorm.tuning.hypermodel import closed_on_failure
+from trainers.runs.private import PrivateRun
 from trainers.searches.space import grids, trial_spec
 
 MEASURED = "measured.json"
@@ -16,16 +17,15 @@ class CellHyperModel(PrivateHyperModel):
     """A cell of an experiment with some of its settings open.
 
     Args:
-        spec: Spec of the search.
+        spec: `SearchSpec`.
         data: `ExperimentData`.
-        run_class: Class of the runs of its trials.
         checkpoint_every: See `make_private`.
     """
 
-    def __init__(self, spec, data, run_class, checkpoint_every=None):
+    def __init__(self, spec, data, checkpoint_every=None):
         super().__init__()
         self._checkpoint_every = checkpoint_every
-        self._spec, self._data, self._run_class = spec, data, run_class
+        self._spec, self._data = spec, data
         self._grids = grids(spec, data.num_examples)
         for values in itertools.product(*self._grids.values()):
             # What does not fit together is refused before anything is spent.
@@ -48,7 +48,7 @@ class CellHyperModel(PrivateHyperModel):
 
     def lots(self):
         """As `PrivateHyperModel`."""
-        sizes = self._grids.get("expected_batch_size", (self._spec.expected_batch_size,))
+        sizes = self._grids.get("expected_batch_size", (self._spec.run.expected_batch_size,))
         count = self._data.num_examples
         specs = [self._trial_spec({"expected_batch_size": size}) for size in sizes]
         return [(spec.expected_batch_size, spec.updates(count)) for spec in specs]
@@ -73,7 +73,7 @@ class CellHyperModel(PrivateHyperModel):
     def _run(self, hp, trial):
         noise = trial.noise_multiplier(self.settings(hp))
         spec = self._trial_spec(self._chosen(hp), epsilon=None, noise_multiplier=noise)
-        run = self._run_class(
+        run = PrivateRun(
             spec,
             self._data,
             run_dir=trial.run_dir,
@@ -86,7 +86,7 @@ class CellHyperModel(PrivateHyperModel):
         return run
 
     def _trial_spec(self, chosen, **more):
-        return trial_spec(self._spec, self._run_class.spec_class, chosen, **more)
+        return trial_spec(self._spec.run, chosen, **more)
 
     def _chosen(self, hp):
         return {name: hp.Choice(name, list(values)) for name, values in self._grids.items()}

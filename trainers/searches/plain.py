@@ -11,12 +11,10 @@ from tfdpnorm import files
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.tuning.hypermodel import StopAfterEpochs
 from tfdpnorm.tuning.trials import SCORE, PublicScore
-from trainers.runs.non_private import NonPrivateRun
-from trainers.runs.weight_noise import WeightNoiseRun
+from trainers.runs.non_private import NonPrivateRun, reason_of
 from trainers.searches.hypermodel import MEASURED
-from trainers.searches.run import SearchRun, oracle_of
+from trainers.searches.oracles import oracle_of
 from trainers.searches.space import grids, trial_spec
-from trainers.searches.spec import NonPrivateSearchSpec, WeightNoiseSearchSpec
 
 _EPOCHS, _WEIGHTS = "tuner/epochs", "weights"
 
@@ -25,16 +23,15 @@ class PlainTuner(keras_tuner.Tuner):
     """Trains the trials of a search as the cell's experiment trains them, and scores them exactly.
 
     Args:
-        spec: `NonPrivateSearchSpec` or `WeightNoiseSearchSpec`.
+        spec: `SearchSpec` of a run without privacy.
         data: `ExperimentData`.
-        trial_class: Class of the runs of its trials.
         directory: Folder of the search.
     """
 
-    def __init__(self, spec, data, trial_class, directory):
-        self._spec, self._data, self._trial_class = spec, data, trial_class
+    def __init__(self, spec, data, directory):
+        self._spec, self._data = spec, data
         self._grids = grids(spec, data.num_examples)
-        oracle = oracle_of(spec, math.ceil(spec.expected_trials), data.num_examples)
+        oracle = oracle_of(spec, data.num_examples)
         keep_whole(oracle, files.write_whole)
         super().__init__(oracle, self._chosen, directory=directory, project_name="search")
 
@@ -47,7 +44,7 @@ class PlainTuner(keras_tuner.Tuner):
         """Says what the search costs, in a line."""
         return (
             f"At most {math.ceil(self._spec.expected_trials)} trials, scored without noise.\n"
-            f"  NO GUARANTEE: {self._trial_class.reason}"
+            f"  NO GUARANTEE: {reason_of(self._spec.run)}"
         )
 
     def search(self, x, y, *, validation_data, verbose=0):
@@ -84,11 +81,9 @@ class PlainTuner(keras_tuner.Tuner):
 
     def _run(self, trial):
         values = trial.hyperparameters.values
-        spec = trial_spec(
-            self._spec, self._trial_class.spec_class, self._chosen(trial.hyperparameters)
-        )
+        spec = trial_spec(self._spec.run, self._chosen(trial.hyperparameters))
         stop = [StopAfterEpochs(values[_EPOCHS])] if _EPOCHS in values else []
-        return self._trial_class(
+        return NonPrivateRun(
             spec,
             self._data,
             run_dir=self.run_dir_of(trial),
@@ -99,38 +94,3 @@ class PlainTuner(keras_tuner.Tuner):
 
     def _chosen(self, hp):
         return {name: hp.Choice(name, list(values)) for name, values in self._grids.items()}
-
-
-class PlainSearchRun(SearchRun):
-    """A search over settings of a cell that is trained without privacy."""
-
-    spec_class = NonPrivateSearchSpec
-    trial_class = NonPrivateRun
-
-    def made_tuner(self, checkpoint_every):
-        """As `SearchRun`; these trials have a backup after each epoch."""
-        return PlainTuner(self.spec, self.data, self.trial_class, self.run_dir)
-
-    def train(self):
-        """Runs the trials; returns the number of examples of the winner's training."""
-        self.search()
-        (self.model,) = self._tuner.get_best_models()
-        return self.spec.updates(self.data.num_examples) * self.spec.examples_per_update
-
-    def shown_seconds(self, seconds):
-        """Those of the whole search: there is nothing to hide."""
-        return seconds
-
-    def measured(self):
-        """Returns what the winner reached, and the trials."""
-        return {**self.winner_measured(), "trials": self.trials()}
-
-    def close(self):
-        """Nothing is open."""
-
-
-class WeightNoiseSearchRun(PlainSearchRun):
-    """A search over settings of a cell with noise in the weights."""
-
-    spec_class = WeightNoiseSearchSpec
-    trial_class = WeightNoiseRun

@@ -5,22 +5,17 @@ import json
 import math
 import tempfile
 
-import keras_tuner
-
 from tfdpnorm.data import split_public
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
 from tfdpnorm.tuning.distributed import is_distributed
-from tfdpnorm.tuning.trials import objective
-from trainers.runs.finetune import FinetuneRun
-from trainers.runs.private import PrivateRun
 from trainers.runs.skeleton import Run
-from trainers.runs.variational import VariationalRun
 from trainers.searches.hypermodel import MEASURED, CellHyperModel
+from trainers.searches.oracles import oracle_of
+from trainers.searches.plain import PlainTuner
 from trainers.searches.space import grids
-from trainers.searches.spec import FinetuneSearchSpec, SearchSpec, VariationalSearchSpec
 
 NOT_FOR_RELEASE = (
     "Not for release, had the data been private: the epsilon presumes that nobody sees any trial "
@@ -29,16 +24,15 @@ NOT_FOR_RELEASE = (
 
 
 class SearchRun(Run):
-    """A search over settings of a cell, with the budget of the cell for all its trials.
+    """A search over settings of a run, with the budget of the run for all its trials.
+
+    A run without privacy has no budget, and its trials cost nothing.
 
     Args:
         spec: `SearchSpec`.
         data: `ExperimentData`, from which the examples that score the trials are taken.
         **more: See `Run`.
     """
-
-    spec_class = SearchSpec
-    trial_class = PrivateRun
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         data, self._scored = without_scored(data, spec)
@@ -51,23 +45,19 @@ class SearchRun(Run):
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
-        self._tuner = self.made_tuner(checkpoint_every)
+        self._is_private = spec.run.kind == "private"
+        self._tuner = (_private_tuner if self._is_private else _plain_tuner)(self, checkpoint_every)
         self.model = None
-
-    def made_tuner(self, checkpoint_every):
-        """Returns the tuner that the spec asks for."""
-        hypermodel = CellHyperModel(self.spec, self.data, self.trial_class, checkpoint_every)
-        return _tuner(self.spec, hypermodel, self.run_dir, self.data.num_examples)
 
     def describe(self):
         """Returns in words what is about to be searched."""
-        spec = self.spec
+        spec, run = self.spec, self.spec.run
         searched = grids(spec, self.data.num_examples)
         lines = [f"  {name}: {', '.join(map(str, values))}" for name, values in searched.items()]
         return "\n".join(
             [
-                f"{spec.experiment} {spec.cell}: {spec.tuner} search, {spec.model} on "
-                f"{spec.dataset}, N = {self.data.num_examples:,}, scored on "
+                f"{spec.experiment} {spec.cell}: {spec.tuner} search, {run.model} on "
+                f"{run.dataset}, N = {self.data.num_examples:,}, scored on "
                 f"{len(self._scored.y):,} other examples, over",
                 *lines,
                 self._tuner.describe(),
@@ -87,20 +77,25 @@ class SearchRun(Run):
         """Runs the trials; returns the expected number of examples of the winner's training."""
         self.search()
         (self.model,) = self._tuner.get_best_models()
-        plan = self.model.plan
-        return self.model.ledger.state.position * plan.expected_batch_size
+        if self._is_private:
+            plan = self.model.plan
+            return self.model.ledger.state.position * plan.expected_batch_size
+        return self.spec.run.updates(self.data.num_examples) * self.spec.run.examples_per_update
 
     def shown_seconds(self, seconds):
         """Those of the winner's training: the others' would tell how many there were."""
-        return max(self._winner()["seconds"], 1e-3)
+        return max(self._winner()["seconds"], 1e-3) if self._is_private else seconds
 
     def measured(self):
         """Returns what the winner reached, and what the search spent."""
-        ledger, spec = self.model.ledger, self.spec
+        winner = {name: value for name, value in self._winner().items() if name != "seconds"}
+        if not self._is_private:
+            return {**winner, "trials": self.trials()}
+        ledger = self.model.ledger
         return {
-            **self.winner_measured(),
+            **winner,
             "epsilon": ledger.epsilon(),
-            "epsilon_target": spec.epsilon,
+            "epsilon_target": self.spec.run.epsilon,
             "epsilon_rdp": ledger.epsilon(),
             "epsilon_pld": None,  # Only Renyi DP knows what a choice costs.
             "epsilon_validation": ledger.validation_epsilon(),
@@ -125,11 +120,8 @@ class SearchRun(Run):
 
     def close(self):
         """Closes the winner's ledger."""
-        self.model.ledger.close()
-
-    def winner_measured(self):
-        """Returns what the winner's run has measured, a dict."""
-        return {name: value for name, value in self._winner().items() if name != "seconds"}
+        if self._is_private:
+            self.model.ledger.close()
 
     def _winner(self):
         best = self._tuner.get_best_trials()[0]
@@ -161,61 +153,34 @@ class SearchRun(Run):
         return {"note": NOT_FOR_RELEASE if noted else "", "rows": rows}
 
 
-class VariationalSearchRun(SearchRun):
-    """A `SearchRun` over a cell of Ermis & Cemgil (2017)."""
-
-    spec_class = VariationalSearchSpec
-    trial_class = VariationalRun
-
-
-class FinetuneSearchRun(SearchRun):
-    """A `SearchRun` over a cell that trains an imported model further."""
-
-    spec_class = FinetuneSearchSpec
-    trial_class = FinetuneRun
-    load = staticmethod(FinetuneRun.load)
-
-
 def without_scored(data, spec):
     """Pair of `ExperimentData` without the examples that score the trials, and these, `Examples`.
 
     They are chosen by their numbers and the seed, and nothing is looked at.
     """
-    train = Examples(spec.dataset, "train", data.train_x, data.train_y, data.num_classes, True)
+    name = spec.run.dataset
+    train = Examples(name, "train", data.train_x, data.train_y, data.num_classes, True)
     scored, left = split_public(train, spec.score_examples, seed=spec.seed + 1)
     scale = f"{spec.score_examples} training examples left out, to score trials on"
     scale = scale if data.scale == "full" else f"{data.scale}; {scale}"
     return dataclasses.replace(data, train_x=left.x, train_y=left.y, scale=scale), scored
 
 
-def _tuner(spec, hypermodel, folder, num_examples):
+def _private_tuner(search, checkpoint_every):
+    spec, count = search.spec, search.data.num_examples
+    hypermodel = CellHyperModel(spec, search.data, checkpoint_every)
     shared = {
-        "budget": PrivacyBudget(spec.epsilon, spec.delta),
-        "directory": folder,
+        "budget": PrivacyBudget(spec.run.epsilon, spec.run.delta),
+        "directory": search.run_dir,
         "project_name": "search",
     }
     if spec.tuner == "private_random":
-        return PrivateRandomSearch(
-            hypermodel,
-            expected_trials=spec.expected_trials,
-            distribution=spec.distribution,
-            **shared,
-        )
+        more = dict(expected_trials=spec.expected_trials, distribution=spec.distribution)
+        return PrivateRandomSearch(hypermodel, **more, **shared)
     trials = math.ceil(spec.expected_trials)
-    oracle = oracle_of(spec, trials, num_examples)
-    return ComposedSearch(hypermodel, oracle=oracle, trials=trials, **shared)
+    return ComposedSearch(hypermodel, oracle=oracle_of(spec, count), trials=trials, **shared)
 
 
-def oracle_of(spec, trials, num_examples):
-    """Returns the oracle of Keras Tuner that a spec asks for, with so many trials at most."""
-    if spec.tuner == "hyperband":
-        per_epoch = max(1, round(num_examples / spec.examples_per_update))
-        epochs = math.ceil(spec.updates(num_examples) / per_epoch)
-        oracle = keras_tuner.oracles.HyperbandOracle(objective(), max_epochs=epochs, seed=spec.seed)
-        oracle.max_trials = trials
-        return oracle
-    of = {
-        "random": keras_tuner.oracles.RandomSearchOracle,
-        "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
-    }[spec.tuner]
-    return of(objective(), max_trials=trials, seed=spec.seed)
+def _plain_tuner(search, checkpoint_every):
+    # These trials have a backup after each epoch.
+    return PlainTuner(search.spec, search.data, search.run_dir)

@@ -58,13 +58,13 @@ class Workers:
                     yield spec, future.result()
             if crashed:
                 self.stop()
-                again = [spec for spec in in_flight if run_name(spec) not in self._suspects]
+                retried = [spec for spec in in_flight if run_name(spec) not in self._suspects]
                 for spec in in_flight:
-                    if spec not in again:
+                    if spec not in retried:
                         reason = "the process that trained it died, twice; too little memory?"
                         yield spec, Outcome("failed", reason=reason)
-                self._suspect(again)
-                queue.extendleft(reversed(again))
+                self._suspect(retried)
+                queue.extendleft(reversed(retried))
 
     def elapsed(self):
         """Dict from the name of each run in flight to the seconds since it was begun."""

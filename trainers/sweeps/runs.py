@@ -1,6 +1,5 @@
 """The runs of a sweep: which they are, which of them are done, and where each is kept."""
 
-import dataclasses
 import fnmatch
 import pathlib
 
@@ -28,7 +27,7 @@ def select(specs, seeds, patterns=()):
                 f"Expected cells to name some of {specs[0].experiment}, got {pattern!r}, which "
                 f"matches none of {', '.join(spec.cell for spec in specs)}. Choose some of these."
             )
-    return [dataclasses.replace(spec, seed=seed) for seed in range(seeds) for spec in chosen]
+    return [spec.replaced(seed=seed) for seed in range(seeds) for spec in chosen]
 
 
 def is_done(spec, records):

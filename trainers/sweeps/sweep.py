@@ -123,9 +123,9 @@ class _Sweep:
         try:
             self._train(list(self._left))
             if self.locked:
-                again, self.locked = self.locked, []
-                self._show(f"Looking again at {', '.join(map(run_name, again))}.")
-                self._train(again)
+                retried, self.locked = self.locked, []
+                self._show(f"Looking again at {', '.join(map(run_name, retried))}.")
+                self._train(retried)
         finally:
             self._workers.stop()
 

@@ -45,7 +45,7 @@ def estimate(spec, records):
         records: Records of its experiment.
     """
     same = [r for r in records if r["cell"] == spec.cell and not differences(spec, r["flags"])]
-    network = [r for r in records if r["flags"].get("model") == spec.model]
+    network = [r for r in records if r["flags"].get("model") == spec.run.model]
     for known, factor in ((same, lambda _: 1.0), (network, _scale(spec)), (records, _scale(spec))):
         times = [(_whole_seconds(record), factor(record)) for record in known]
         times = [seconds * scale for seconds, scale in times if seconds is not None]
@@ -90,9 +90,10 @@ def _scale(spec):
         work, examples = _work(record), record["num_examples"]
         if not work or not examples:
             return 1.0
-        views = getattr(spec, "augmentation_multiplicity", 1)
+        views = getattr(spec.run, "augmentation_multiplicity", 1)
         their_views = record["flags"].get("augmentation_multiplicity", 1)
-        return spec.updates(examples) * spec.examples_per_update * views / (work * their_views)
+        updates, batch = spec.run.updates(examples), spec.run.examples_per_update
+        return updates * batch * views / (work * their_views)
 
     return factor
 

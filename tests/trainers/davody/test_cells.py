@@ -5,7 +5,7 @@ import pytest
 from tfdpnorm import models
 from trainers import registry as cells
 from trainers.davody import cells as davody
-from trainers.spec import ExperimentSpec, WeightNoiseSpec
+from trainers.specs import NonPrivateSpec, PrivateSpec
 
 INF = float("inf")
 
@@ -64,7 +64,7 @@ def test_tables_of_weight_noise(experiment):
     assert {spec.cell: spec.paper_value for spec in specs} == expected
     assert len(specs) == len(expected)
     for spec in specs:
-        assert isinstance(spec, WeightNoiseSpec) and spec.experiment == experiment
+        assert isinstance(spec, NonPrivateSpec) and spec.experiment == experiment
         assert spec.cell.endswith(f"/stddev={spec.weight_noise_stddev:g}")
         assert spec.cell.split("/")[0].split("-")[0] in (spec.norm, spec.model)
 
@@ -78,7 +78,7 @@ def test_tables_of_private_training(experiment):
     assert {spec.cell: spec.paper_value for spec in theirs} == expected
     assert len(theirs) == len(expected)
     for spec in specs:
-        assert isinstance(spec, ExperimentSpec) and spec.delta == 1e-5
+        assert isinstance(spec, PrivateSpec) and spec.delta == 1e-5
         assert spec.cell.endswith(f"/eps={spec.epsilon:g}")
         assert spec.norm in spec.cell
 
@@ -88,7 +88,7 @@ def test_names_are_one_to_one_and_options_are_the_models(experiment):
     specs = cells.cells(experiment)
     assert len({spec.cell for spec in specs}) == len(specs)
     assert {spec.seed for spec in specs} == {0}
-    for name in {spec.model for spec in specs}:
+    for name in {spec.run.model for spec in specs}:
         assert name in models.names() or name.endswith(".h5")  # an imported one
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from trainers.ermis import accounting, published, readings
+from trainers.ermis.accounting_report import accounting_text, plot_accounting
 from trainers.records.fields import ACCOUNTING_FIELDS
 from trainers.records.store import read_records, write_record
-from trainers.report.accounting import accounting_text, plot_accounting
 
 
 @pytest.mark.parametrize(

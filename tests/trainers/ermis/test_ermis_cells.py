@@ -12,12 +12,13 @@ from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers import registry
 from trainers.ermis import cells as ermis
+from trainers.ermis import plots as variational
 from trainers.ermis import published
 from trainers.ermis.readings import NEAREST
-from trainers.report import tables, variational
-from trainers.runs import variational as runs
+from trainers.report import tables
 from trainers.runs.data import load_experiment_data
 from trainers.runs.optimizers import PowerDecay, make_optimizer
+from trainers.runs.private import calibrated_to
 from trainers.sweeps.runs import is_done
 
 ERMIS = [name for name in registry.EXPERIMENTS if name.startswith("ermis")]
@@ -33,7 +34,7 @@ def test_there_are_the_table_and_the_figures():
 def test_cells_have_names_of_their_own(name):
     specs = registry.cells(name)
     assert len({spec.cell for spec in specs}) == len(specs)
-    assert {spec.kind for spec in specs} <= {"variational", "as_printed"}
+    assert {spec.kind for spec in specs} == {"private"}
 
 
 def test_the_figures_are_the_papers():
@@ -127,7 +128,7 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
     result = registry.run_cell(spec, output_dir=tmp_path, echo=said.append)
     record = result.record
     assert result.model.model.input_shape == (None, 8, 8, 1)
-    assert record["kind"] == "variational" and is_done(spec, [record])
+    assert record["kind"] == "private" and is_done(spec, [record])
     if claimed_by is None:
         assert record["epsilon"] <= 1 and record["epsilon_claimed"] is None
     else:
@@ -181,7 +182,7 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
         spec, output_dir=tmp_path, run_dir=tmp_path / "run", echo=said.append
     ).record
     assert not (tmp_path / "run").exists()
-    assert record["kind"] == "as_printed" and is_done(spec, [record])
+    assert record["kind"] == "private" and is_done(spec, [record])
     assert not record["guarantee_holds"] and record["epsilon_claimed"] == 1
     assert record["epsilon"] == record["epsilon_rdp"] == record["epsilon_pld"] == math.inf
     because, beside = record["no_guarantee_because"]
@@ -236,4 +237,4 @@ def test_digits_are_64_numbers_here(model):
 
 def test_a_claim_is_named_as_the_target_that_was_asked_for():
     spec = types.SimpleNamespace(calibrated_by="zcdp", epsilon=0.1)
-    assert "which claims epsilon 0.1: no guarantee" in runs._claimed(spec)
+    assert "which claims epsilon 0.1: no guarantee" in calibrated_to(spec)

@@ -10,7 +10,7 @@ from trainers import registry
 from trainers.klause import cells as klause
 from trainers.klause import published
 from trainers.report import plots, tables
-from trainers.spec import NonPrivateSpec
+from trainers.specs import NonPrivateSpec
 from trainers.sweeps.runs import is_done
 
 KLAUSE = [name for name in registry.EXPERIMENTS if name.startswith("klause")]
@@ -117,7 +117,7 @@ def test_normalisations_side_by_side_differ_in_nothing_else():
 def test_appendix_b_is_trained_without_privacy():
     for spec in registry.cells("klause_appendix_b"):
         assert isinstance(spec, NonPrivateSpec) and spec.norm == "batch"
-        assert registry.spec_class(spec.kind) is NonPrivateSpec
+        assert spec.kind == "non_private"
 
 
 @pytest.mark.parametrize(

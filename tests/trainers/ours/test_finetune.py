@@ -13,10 +13,10 @@ from tfdpnorm.privacy.selection import NumberOfRuns
 from trainers import registry
 from trainers.ours import finetune_cells as cells
 from trainers.records.store import read_records
-from trainers.runs import export, finetune
+from trainers.runs import data, export, finetune
 from trainers.runs.export import check_export, export_finetuned
 from trainers.runs.finetune import MODELS_DIR, deployed_model
-from trainers.searches.spec import search_spec
+from trainers.specs import search_spec
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def public_set(monkeypatch):
             x[: len(leaked)] = leaked
         return Examples(name, split, x, np.zeros(80, np.int32), 10, True)
 
-    for module in (finetune, export):
+    for module in (data, finetune, export):
         monkeypatch.setattr(module, "load_labelled", load)
     return leaked
 
@@ -101,7 +101,7 @@ def test_a_search_over_fine_tuning(tmp_path, model_path, monkeypatch):
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
     spec = search_spec(small_spec(model_path), over="learning_rate=0.1:0.3", score_examples=100)
     record = run(spec, tmp_path).record
-    assert record["kind"] == "finetune_search" and record["guarantee_holds"]
+    assert record["kind"] == "search" and record["guarantee_holds"]
     assert record["epsilon_of_a_trial"] < record["epsilon"] <= 8
     assert record["pretrained"].startswith("imported, tiny_trunk ")
 
@@ -113,7 +113,7 @@ def test_a_head_on_frozen_features(tmp_path, model_path, norm):
     result = run(spec, tmp_path)
     record = result.record
     assert record["guarantee_holds"] and record["epsilon"] <= 8 and record["updates"] == 3
-    assert record["pretrained"].startswith("imported, tiny_trunk ") and record["kind"] == "finetune"
+    assert record["pretrained"].startswith("imported, tiny_trunk ") and record["kind"] == "private"
     assert result.model.model.input_shape == (None, 6)
     (read,) = read_records(tmp_path / "out", "finetune")
     assert read["flags"]["trainable"] == "head"

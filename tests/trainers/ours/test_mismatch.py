@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from trainers.ours import mismatch_settings as mismatch
+from trainers.ours import mismatch_rows as mismatch
+from trainers.ours.mismatch import mismatch_record
+from trainers.ours.mismatch_report import mismatch_text
 from trainers.records.fields import SENSITIVITY_FIELDS
-from trainers.report.mismatch import mismatch_text
-from trainers.runs.mismatch import mismatch_record
 
 
 @pytest.fixture

@@ -5,14 +5,12 @@ import pathlib
 import subprocess
 import sys
 import types
-import warnings
 
 import pytest
-from absl import app, flags
 
+from tests.programs import run_main
 from trainers import (
     audit,
-    common,
     davody_dp,
     davody_weight_noise,
     demo,
@@ -51,34 +49,9 @@ def main(monkeypatch, capsys):
 
     The program runs in this process, through absl and with its own flags only.
     """
-    # Both would reach out of the test: into pytest's logging and faulthandler.
-    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
-    monkeypatch.setattr(app, "faulthandler", None)
 
     def run(program, *arguments):
-        module = PROGRAMS[program]
-        before = set(flags.FLAGS)
-        module.define_flags()
-        monkeypatch.setattr(sys, "argv", [f"trainers/{program}.py", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("default")
-                code = 0
-                try:
-                    common.run_app(module.main)
-                except SystemExit as end:
-                    code = end.code or 0
-        finally:
-            for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return types.SimpleNamespace(
-            code=code,
-            out=out,
-            err=err,
-            warnings=[str(w.message) for w in caught if w.category is UserWarning],
-        )
+        return run_main(PROGRAMS[program], arguments, monkeypatch, capsys)
 
     return run
 

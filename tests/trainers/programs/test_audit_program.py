@@ -3,16 +3,12 @@
 import pytest
 
 from tfdpnorm.gradients.engines.registry import available_engines
+from trainers.audits import run as audits
+from trainers.audits import sensitivity_grid
+from trainers.audits.run import run_sensitivity
 from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from trainers.records.store import read_records
-from trainers.runs import (
-    audits,
-    planted_audits,
-    planted_faults,
-    sensitivity_grid,
-)
-from trainers.runs.audits import run_sensitivity
-from trainers.spec import AuditSpec
+from trainers.specs import AuditSpec
 
 SMALL = ("--model=mlp", "--expected_batch_size=16", "--samples=4000")
 
@@ -171,22 +167,6 @@ def test_gradient_canaries_audit_a_whole_training(program):
     assert 0 < record["audited_epsilon"] < record["claimed_epsilon"]
     assert (result.folder / "gradient_canaries.md").read_text() in result.out
     assert (result.folder / "gradient-canaries.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_planted_faults_are_tabled(program, monkeypatch):
-    run = planted_audits.run_planted
-    faults = [planted_faults.NO_FAULT, planted_faults.FAULTS[1]]
-    monkeypatch.setattr(
-        planted_audits, "run_planted", lambda *a, **more: run(*a, **more, faults=faults)
-    )
-    result = program("--check=planted", "--canaries=100", "--num_examples=20", "--steps=1",
-                     "--expected_batch_size=120", "--samples=20")  # fmt: skip
-    assert result.code == 0, result.out
-    (record,) = read_records(result.folder, "audit_planted", fields=SENSITIVITY_FIELDS)
-    assert [row["fault"] for row in record["rows"]] == ["no fault", "clipped at 1.5 C"]
-    assert record["rows"][1]["audits"]["sensitivity"]["caught"]
-    assert (result.folder / "planted-epsilon4.md").read_text() in result.out
 
 
 @pytest.mark.slow

@@ -113,7 +113,10 @@ def test_a_precision_given_twice_is_refused(main, flag):
             "Expected model=wide_resnet with depth, got depth=40 with model=wrn_16_4",
         ),
         (["--epsilon=8", "--model=resnet50", "--order=conv_act_norm"], "model=resnet9 with order"),
-        (["--epsilon=1", "--plateau_patience=2"], "Expected --plateau=private, public or test"),
+        (
+            ["--epsilon=1", "--plateau_patience=2"],
+            "Expected --plateau=private or --plateau=public or --plateau=test",
+        ),
         (["--epsilon=1", "--plateau=public"], "Expected plateau_dataset with plateau='public'"),
         (
             ["--epsilon=1", "--plateau=public", "--plateau_dataset=cifar10"],

@@ -32,6 +32,8 @@ VALUES = {
     "optimizer": "adam",
     "learning_rate": 0.125,
     "learning_rate_schedule": "linear",
+    "learning_rate_power": 0.5,
+    "learning_rate_round": "update",
     "momentum": 0.5,
     "ema_decay": 0.75,
     "statistics": "blend",

@@ -36,8 +36,8 @@ def test_flags_reach_the_spec(program, trained):
     assert "not trained here" in program(OVER, *given, "--seed=3").err
     (spec,) = trained
     assert spec.kind == "search" and spec.cell == "digits-layer-bayesian/eps=2"
-    assert (spec.tuner, spec.expected_trials, spec.epsilon) == ("bayesian", 5.0, 2.0)
-    assert (spec.score_examples, spec.seed, spec.paper_value) == (99, 3, None)
+    assert (spec.tuner, spec.expected_trials, spec.run.epsilon) == ("bayesian", 5.0, 2.0)
+    assert (spec.score_examples, spec.seed, spec.run.paper_value) == (99, 3, None)
 
 
 def test_a_dry_run_shows_the_cost_and_the_alternatives(program):

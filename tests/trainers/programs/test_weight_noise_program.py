@@ -16,6 +16,8 @@ VALUES = {
     "optimizer": "sgd",
     "learning_rate": 0.125,
     "learning_rate_schedule": "linear",
+    "learning_rate_power": 0.5,
+    "learning_rate_round": "update",
     "momentum": 0.5,
     "seed": 5,
     "max_examples": 123,
@@ -30,6 +32,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "model", "norm", "norm_placement", "stddev", "data_dir", "output_dir"}
     own |= {"cache_dir", "run_dir", "resume", "mixed_precision", "vocabulary", "vocabulary_file"}
+    own |= {"precision", "save_model"}
     assert listed == own | set(VALUES)
     assert "Not private" in result.out
 

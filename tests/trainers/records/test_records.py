@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tfdpnorm
+import trainers
 from tfdpnorm import files
 from tfdpnorm.files import make_folder
 from trainers.records import provenance
@@ -208,7 +209,7 @@ def test_versions_name_what_results_depend_on():
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
 
 
-def test_a_change_anywhere_in_the_package_shows_in_the_commit(monkeypatch):
+def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
     asked = []
 
     def run(command, **options):
@@ -217,8 +218,8 @@ def test_a_change_anywhere_in_the_package_shows_in_the_commit(monkeypatch):
 
     monkeypatch.setattr(provenance.subprocess, "run", run)
     assert provenance.source_commit() == "0123+changes"
-    (package,) = {command[2] for command in asked}
-    assert package == str(pathlib.Path(tfdpnorm.__file__).parent) == asked[1][-1]
+    code = [str(pathlib.Path(package.__file__).parent) for package in (trainers, tfdpnorm)]
+    assert {command[2] for command in asked} == {code[0]} and asked[1][-2:] == code
 
 
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):

@@ -21,7 +21,7 @@ def older(record):
     return {n: v for n, v in record.items() if n not in OLD} | {"flags": flags}
 
 
-@pytest.mark.parametrize("stddev, kind", [(None, "private"), (0.0, "weight_noise")])
+@pytest.mark.parametrize("stddev, kind", [(None, "private"), (0.0, "non_private")])
 def test_an_older_record_is_read_as_if_written_now(tmp_path, make_record, stddev, kind):
     flags = {"norm": "layer", "network": "layer-a", "column": "b=1"}
     record = make_record(cell="layer-a/b=1", weight_noise_stddev=stddev, flags=flags)

@@ -7,11 +7,11 @@ import pytest
 
 from tfdpnorm.layers import RandomCropAndFlip
 from trainers.davody import cells as davody
-from trainers.parts import MULTIPLICITIES
 from trainers.registry import run_cell
 from trainers.runs.augmentation import augmentations
 from trainers.runs.private import PrivateRun
-from trainers.spec import ExperimentSpec
+from trainers.specs import PrivateSpec
+from trainers.specs.checks import MULTIPLICITIES
 
 
 @pytest.mark.parametrize("count, reach", [(5, 1), (9, 2)])
@@ -155,4 +155,4 @@ def test_the_table_has_cells_that_differ_in_nothing_but_views():
 
 
 def test_records_from_before_there_were_views_are_of_runs_without():
-    assert ExperimentSpec.__dataclass_fields__["augmentation_multiplicity"].default == 1
+    assert PrivateSpec.__dataclass_fields__["augmentation_multiplicity"].default == 1

@@ -4,7 +4,6 @@ import pytest
 
 from tfdpnorm.data.synthetic import is_synthetic
 from trainers import registry
-from trainers.parts import Claim
 from trainers.runs.data import load_experiment_data
 from trainers.runs.private import PrivateRun
 
@@ -12,8 +11,8 @@ from trainers.runs.private import PrivateRun
 def private_cells(experiment):
     """Returns the cells that are trained privately, one of those that differ in epsilon alone."""
     found = {}
-    for spec in registry.cells(experiment):
-        if isinstance(spec, Claim):
+    for spec in (cell.run for cell in registry.cells(experiment)):
+        if spec.kind == "private":
             found.setdefault((spec.network, spec.norm, *spec.model_options), spec)
     return list(found.values())
 

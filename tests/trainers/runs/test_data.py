@@ -1,6 +1,7 @@
 """Which rows an experiment trains on, tests on and takes for public."""
 
 import dataclasses
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def load_with(public):
     def source(name, split, data_dir):
         return public if (name, split) == ("others", "train") else load_examples(name, split)
 
-    return load_experiment_data(spec, source=source)
+    with mock.patch.object(datasets, "load_labelled", source):
+        return load_experiment_data(spec)
 
 
 def test_public_examples_of_plateaus_leave_the_private_ones_alone(digits):
@@ -193,7 +195,8 @@ def test_a_set_of_another_archive_is_named_in_the_scale():
         x, y = np.zeros([9, 28, 28, 1], np.float32), np.zeros(9, np.int32)
         return Examples(name, split, x, y, 10, is_complete=True, origin="another archive")
 
-    data = load_experiment_data(davody.spec("mnist", "layer", 1.0, max_examples=5), source=source)
+    with mock.patch.object(datasets, "load_examples", source):
+        data = load_experiment_data(davody.spec("mnist", "layer", 1.0, max_examples=5))
     assert data.scale.startswith("from another archive; first 5 of 9 training examples")
 
 

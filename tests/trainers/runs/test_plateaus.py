@@ -90,7 +90,10 @@ def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(mak
         not_covered=["The weather."],
         weights_from_elsewhere=["Weights of before."],
     )
-    run = types.SimpleNamespace(data=types.SimpleNamespace(validation_x=np.zeros(30)))
+    run = types.SimpleNamespace(
+        data=types.SimpleNamespace(validation_x=np.zeros(30)),
+        spec=types.SimpleNamespace(calibrated_by=None),
+    )
     assert PrivateRun.spent(run, record) == (
         "epsilon 2.5 at delta 1e-05 (rdp); for the 30 validation examples queried for the plateau: "
         "epsilon 0.75 at delta 1e-05\n  ADDS TO THIS EPSILON: Weights of before."

@@ -12,10 +12,11 @@ import pytest
 from tfdpnorm import files
 from trainers.runs.run_dir import claim_run_dir
 from trainers.runs.settings import differences, have_same_settings
-from trainers.spec import ExperimentSpec, FinetuneSpec, WeightNoiseSpec
+from trainers.specs import NonPrivateSpec, PrivateSpec
+from trainers.specs.options import options
 
 INF = float("inf")
-PRIVATE = ExperimentSpec(
+PRIVATE = PrivateSpec(
     experiment="a_table",
     network="public_batch",
     column="eps=1",
@@ -32,9 +33,14 @@ PRIVATE = ExperimentSpec(
 
 
 OTHER = {float: 0.0625, int: 77, str: "another", bool: True, tuple: [["pooling", "max"]]}
+_NO_ROWS = dict(norm="none", plateau="none", learning_rate_schedule="power")
 SPECS = {
     "private": dataclasses.replace(PRIVATE, pretraining_dataset="cifar100"),
-    "noise": WeightNoiseSpec(
+    "svi": dataclasses.replace(PRIVATE, **_NO_ROWS, method="svi", prior_stddev=1.0),
+    "dpvd": dataclasses.replace(PRIVATE, **_NO_ROWS, method="dpvd", momentum=0.0),
+    "head": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="head"),
+    "layers": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="last:2"),
+    "noise": NonPrivateSpec(
         experiment="t", network="n", column="c", dataset="mnist", epochs=3, optimizer="sgd"
     ),
 }
@@ -51,7 +57,14 @@ def test_every_field_that_is_measured_makes_a_difference(kind, name):
     for other in [OTHER[type(value)]] if value is not None else [0.0625, "another"]:
         flags = json.loads(json.dumps({**dataclasses.asdict(spec), name: other}))
         free = (*NOT_MEASURED, "seed")  # the seed is the run's, and compared by itself
-        assert differences(spec, flags) == ([] if name in free else [name])
+        has_effect = options(spec)[name].has_effect(spec.settings, flags)
+        expected = [] if name in free or not has_effect else [name]
+        assert differences(spec, flags) == expected
+
+
+def test_every_option_has_an_effect_somewhere():
+    for name, option in options(PRIVATE).items():
+        assert any(option.has_effect(s.settings) for s in SPECS.values() if hasattr(s, name)), name
 
 
 @pytest.mark.parametrize(
@@ -114,7 +127,8 @@ def test_rows_that_are_split_off_are_missing_from_every_training_set():
 
 def test_public_images_that_features_are_scaled_by_make_a_difference():
     fields = {**dataclasses.asdict(PRIVATE), "norm": "none", "model": "a.keras"}
-    spec = FinetuneSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
+    fields["trainable"] = "head"
+    spec = PrivateSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
     flags = dataclasses.asdict(spec)
     assert differences(spec, {**flags, "public_dataset": "cifar100"}) == ["public_dataset"]
     assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
@@ -124,15 +138,15 @@ def test_records_are_compared_as_specs_are(make_record):
     flags = dataclasses.asdict(PRIVATE)
     old = {name: value for name, value in flags.items() if name != "vocabulary"}
     records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
-    assert have_same_settings(records[:1], ExperimentSpec)
-    assert have_same_settings(records, ExperimentSpec)
+    assert have_same_settings(records[:1])
+    assert have_same_settings(records)
     other = make_record(flags={**flags, "epochs": 3})
-    assert not have_same_settings([*records, other], ExperimentSpec)
+    assert not have_same_settings([*records, other])
     noisy = dataclasses.asdict(SPECS["noise"])
     # 0.001 is the learning rate that the fields have here, and not that of private training.
     short = {name: value for name, value in noisy.items() if name != "learning_rate"}
     records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
-    assert have_same_settings(records, WeightNoiseSpec)
+    assert have_same_settings(records)
 
 
 # --- whose run a folder holds ---

@@ -12,8 +12,8 @@ from tfdpnorm.layers import WeightNoise
 from trainers import registry as cells
 from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
-from trainers.runs import non_private, weight_noise
-from trainers.spec import NonPrivateSpec, WeightNoiseSpec
+from trainers.runs import non_private
+from trainers.specs import NonPrivateSpec
 
 INF = float("inf")
 
@@ -23,7 +23,7 @@ def noisy_spec():
     """Returns a function that makes the spec of two epochs on `tiny_data`."""
 
     def make(**fields):
-        return WeightNoiseSpec(
+        return NonPrivateSpec(
             **{
                 "experiment": "tiny",
                 "network": "a",
@@ -63,7 +63,7 @@ def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
     assert read == record | {"flags": read["flags"]}
     assert [record[f"epsilon{which}"] for which in ("", "_rdp", "_pld")] == [INF] * 3
     assert record["guarantee_holds"] is False
-    assert record["no_guarantee_because"] == [weight_noise.NOT_PRIVATE]
+    assert record["no_guarantee_because"] == [non_private.reason_of(spec)]
     expected = dict(weight_noise_stddev=stddev, seed=3, updates=8, num_examples=64, delta=None)
     assert {name: record[name] for name in expected} == expected
     assert [point["epoch"] for point in record["curve"]] == [1, 2]
@@ -76,7 +76,7 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
     """The same start, batches and optimizer by hand give the same weights."""
     spec = noisy_spec(weight_noise_stddev=0.0, norm="none", optimizer="sgd", learning_rate=0.1)
     trained = cells.run_cell(spec, data=held_out, echo=silent).model
-    model = weight_noise.WeightNoiseRun(spec, held_out).model
+    model = non_private.NonPrivateRun(spec, held_out).model
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss_fn)
     batches = iter(non_private.batches(held_out, spec))

@@ -1,6 +1,5 @@
 """Searches over the papers' cells: what is tried, what the record says, what is refused."""
 
-import dataclasses
 import json
 
 import pytest
@@ -12,8 +11,7 @@ from trainers.ours.search_cells import worth_cells
 from trainers.records.store import read_records
 from trainers.report import searches, tables
 from trainers.searches.space import grids, trial_spec
-from trainers.searches.spec import search_spec
-from trainers.spec import ExperimentSpec, WeightNoiseSpec
+from trainers.specs import NonPrivateSpec, PrivateSpec, search_spec
 from trainers.sweeps.runs import is_done
 
 OVER = "learning_rate=0.5:1,l2_norm_clip=1"
@@ -41,8 +39,8 @@ def test_grids(searched):
         "groups": (4,),
     }
     own = grids(searched(over="learning_rate,expected_batch_size"))
-    assert spec.learning_rate in own["learning_rate"] and len(own["learning_rate"]) == 5
-    assert spec.expected_batch_size in own["expected_batch_size"]
+    assert spec.run.learning_rate in own["learning_rate"] and len(own["learning_rate"]) == 5
+    assert spec.run.expected_batch_size in own["expected_batch_size"]
     all_names = searched(over="learning_rate,l2_norm_clip,expected_batch_size,groups,norm,views")
     assert grids(all_names, num_examples=48)["expected_batch_size"] == (24, 48)
     assert all(value == float(f"{value:.6g}") for value in grids(all_names)["learning_rate"])
@@ -66,8 +64,8 @@ def test_what_cannot_be_searched(searched, over, message):
 def test_the_spec_of_a_trial(searched):
     spec = searched(over="norm,groups,views")
     chosen = dict(norm="group", groups=4, views=5)
-    made = trial_spec(spec, ExperimentSpec, chosen, epsilon=None, noise_multiplier=2.0)
-    assert type(made) is ExperimentSpec and made.norm == "group" and made.epsilon is None
+    made = trial_spec(spec.run, chosen, epsilon=None, noise_multiplier=2.0)
+    assert type(made) is PrivateSpec and made.norm == "group" and made.epsilon is None
     assert dict(made.model_options)["groups"] == 4 and made.augmentation_multiplicity == 5
 
 
@@ -89,10 +87,10 @@ def test_cells_that_cannot_be_searched(searched, changes, message):
 def test_cells_without_privacy_have_no_budget():
     (cell,) = registry.cells("davody_table2")[:1]
     spec = search_spec(cell, over="learning_rate,expected_batch_size=64,norm")
-    assert spec.kind == "weight_noise_search" and spec.tuner == "random"
-    assert "no epsilon holds" in spec.search and spec.column == cell.column
+    assert spec.kind == "search" and spec.tuner == "random"
+    assert "no epsilon holds" in spec.run.search and spec.run.column == cell.column
     assert grids(spec)["norm"] == ("none", "layer", "group", "batch")
-    made = trial_spec(spec, WeightNoiseSpec, dict(expected_batch_size=64, norm="none"))
+    made = trial_spec(spec.run, dict(expected_batch_size=64, norm="none"))
     assert made.batch_size == 64
     for settings in (dict(epsilon=3.0), dict(distribution="geometric")):
         with pytest.raises(ValueError, match="Leave them out"):
@@ -104,7 +102,7 @@ def test_cells_without_privacy_have_no_budget():
 
 
 def test_cells_whose_epsilon_does_not_hold_are_refused():
-    printed = [c for c in registry.cells("ermis_table1") if c.kind == "as_printed"]
+    printed = [c for c in registry.cells("ermis_table1") if c.reading == "as_printed"]
     with pytest.raises(ValueError, match="epsilon that holds"):
         search_spec(printed[0], over="learning_rate")
     claimed = ermis.spec("digits", "svi", 1.0, calibrated_by="zcdp")
@@ -153,7 +151,7 @@ def test_a_search_has_a_record_of_the_common_kind(
 
 @pytest.mark.parametrize("tuner", ["random", pytest.param("hyperband", marks=pytest.mark.slow)])
 def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
-    cell = WeightNoiseSpec(
+    cell = NonPrivateSpec(
         experiment="davody_table2",
         network="mlp",
         column="stddev=0.1",
@@ -179,7 +177,7 @@ def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
     text = searches.trials_table(record) + searches.searches_table([record])
     assert "NO GUARANTEE" in text and "NOT FOR RELEASE" not in text
     # Once more trains nothing.
-    again = registry.run_class(spec.kind)(spec, tiny_data, run_dir=tmp_path / "run", resume=True)
+    again = registry.run_class(spec)(spec, tiny_data, run_dir=tmp_path / "run", resume=True)
     again.train()
     assert again.measured()["trials"] == record["trials"]
 
@@ -188,7 +186,7 @@ def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
 def test_a_record_for_release_has_the_winner_alone(searched, tiny_data, tmp_path, monkeypatch):
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
     spec = searched()
-    run = registry.run_class(spec.kind)(spec, tiny_data, echo=lambda text: None)
+    run = registry.run_class(spec)(spec, tiny_data, echo=lambda text: None)
     assert "epsilon of the search" in run.describe()
     run.train()
     measured = run.measured()
@@ -202,8 +200,8 @@ def test_a_record_for_release_has_the_winner_alone(searched, tiny_data, tmp_path
 def test_the_comparison_at_the_full_budget():
     cells = worth_cells()
     assert len({cell.cell for cell in cells}) == len(cells)
-    assert {cell.epsilon for cell in cells} == {3.0}
+    assert {cell.run.epsilon for cell in cells} == {3.0}
     kinds = [cell.kind for cell in cells]
     assert kinds.count("search") == 2 and set(kinds) == {"private", "search"}
     for cell in cells:
-        assert dataclasses.replace(cell, seed=1).experiment == "private_search"
+        assert cell.replaced(seed=1).experiment == "private_search"

@@ -1,7 +1,6 @@
 """What stands in for runs, records, workers and folders in the tests of sweeps."""
 
 import concurrent.futures
-import dataclasses
 import pathlib
 import threading
 import types
@@ -9,13 +8,13 @@ from concurrent.futures.process import BrokenProcessPool
 
 from trainers.records.store import write_record
 from trainers.runs.run_dir import claim_run_dir
-from trainers.spec import ExperimentSpec
+from trainers.specs import PrivateSpec
 from trainers.sweeps.runs import run_name
 from trainers.sweeps.sweep import sweep
 
 INF = float("inf")
 TABLE = [
-    ExperimentSpec(
+    PrivateSpec(
         experiment="a_table",
         network=network,
         column=column,
@@ -34,14 +33,14 @@ TABLE = [
 
 
 def changed(spec, **fields):
-    return dataclasses.replace(spec, **fields)
+    return spec.replaced(**fields)
 
 
 def record_of(spec, **fields):
     """What a runner writes for a spec: by hand, not by the code that is tested."""
     return {
         "experiment": spec.experiment, "kind": spec.kind, "cell": spec.cell,
-        "network": spec.network, "column": spec.column, "paper_value": None,
+        "network": spec.network, "column": spec.run.column, "paper_value": None,
         "test_accuracy": 95.25, "test_accuracy_ema": None, "epsilon": 0.98765,
         "epsilon_target": 1.0, "epsilon_rdp": 0.98765, "epsilon_pld": 0.9, "epsilon_claimed": None,
         "accountant": "rdp", "delta": 1e-5, "guarantee_holds": True, "no_guarantee_because": [],
@@ -50,7 +49,7 @@ def record_of(spec, **fields):
         "statistics": "none", "engine": "book_keeping", "noise_generator": "philox",
         "insecure_seed": None, "resumes": 0, "seed": spec.seed, "scale": "full",
         "search": "not searched", "curve": [], "seconds": 10.0, "examples_per_second": 200.0,
-        "flags": dataclasses.asdict(spec),
+        "flags": spec.settings,
         "versions": {}, "commit": None,
         **fields,
     }  # fmt: skip

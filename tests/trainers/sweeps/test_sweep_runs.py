@@ -8,7 +8,7 @@ from tests.trainers.sweeps.sweep_doubles import TABLE, Trainer, changed, names, 
 from trainers import registry as cells
 from trainers.records.store import read_records, write_record
 from trainers.runs.settings import differences
-from trainers.spec import WeightNoiseSpec
+from trainers.specs import NonPrivateSpec, search_spec
 from trainers.sweeps.runs import is_done, select
 from trainers.sweeps.times import duration, estimate, listing, time_left
 
@@ -137,6 +137,13 @@ def test_the_estimate_prefers_the_same_network():
     assert estimate(TABLE[1], records[1:]) == pytest.approx(90.0)
 
 
+def test_a_search_is_estimated_by_its_run():
+    search = search_spec(changed(TABLE[1], epsilon=1.0, accountant="rdp"), over="learning_rate")
+    records = [record_of(TABLE[1], seconds=10.0)]
+    assert estimate(search, records) == pytest.approx(10.0)
+    assert listing([search], records).count("left: 0") == 1
+
+
 def test_views_take_their_time():
     views = changed(TABLE[1], column="views", augmentation_multiplicity=5)
     assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
@@ -160,7 +167,7 @@ def test_a_resumed_run_counts_whole():
 
 
 def test_runs_without_privacy_are_scaled_by_their_own_batches():
-    short = WeightNoiseSpec(
+    short = NonPrivateSpec(
         experiment="t", network="n", column="a", dataset="mnist", epochs=2, batch_size=100
     )
     record = record_of(

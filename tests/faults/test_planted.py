@@ -1,0 +1,158 @@
+"""Planted faults: each does what it says, is undone, and the table says what was found."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.faults import audits, planted, report, run
+from tests.programs import run_main
+from tfdpnorm.data import PoissonBatches
+from tfdpnorm.gradients.clipping import Clipping
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.noise.grid import grid_width
+from trainers.records.fields import SENSITIVITY_FIELDS
+from trainers.records.store import read_records
+from trainers.specs import AuditSpec
+
+FAULT = {fault.name: fault for fault in planted.FAULTS}
+
+
+def drawn(update, total=0.0):
+    (noised,) = GaussianNoise(insecure_seed=1).noised([tf.fill([400], total)], 2.0, update)
+    return noised.numpy() - total
+
+
+def test_noise_is_weaker_by_the_factor():
+    with planted.weak_noise():
+        weak = drawn(3)
+    np.testing.assert_allclose(weak, drawn(3) / 1.2, atol=grid_width(2.0))
+
+
+def test_noise_is_used_twice():
+    with planted.repeated_noise():
+        np.testing.assert_array_equal(drawn(2, total=1.0), drawn(3))
+        assert not np.array_equal(drawn(3), drawn(4))
+    assert not np.array_equal(drawn(2, total=1.0), drawn(3))
+
+
+def test_the_clip_is_looser():
+    def length(clip=0.7):
+        (factors,), _ = Clipping(clip).factors([tf.constant([100.0, 0.01])])
+        return factors.numpy() * [10, 0.1]
+
+    with planted.loose_clip():
+        np.testing.assert_allclose(length(), [1.05, 0.1], rtol=1e-5)
+        assert Clipping(0.7).sensitivity == 0.7  # what the noise goes by
+    np.testing.assert_allclose(length(), [0.7, 0.1], rtol=1e-5)
+
+
+def test_lots_are_larger_and_say_nothing_of_it():
+    batches = PoissonBatches(np.zeros((2000, 1), np.float32), expected_batch_size=500)
+    with planted.larger_lots():
+        (lot,) = batches.as_dataset(insecure_seed=0).take(1)
+        assert batches.expected_batch_size == 500
+    assert 900 < tf.reduce_sum(lot.mask) < 1100
+
+
+def test_the_least_count_is_found():
+    assert audits._least(lambda v: v >= 17, 40) == 17
+    assert audits._least(lambda v: False, 40) == 41
+
+
+@pytest.mark.slow
+def test_a_fault_of_each_kind_is_planted_and_seen():
+    """Small, with faults that any number of canaries shows."""
+    spec = AuditSpec(model="mlp", norm="layer", epsilon=4.0, expected_batch_size=330)
+    names = "clipped at 1.5 C", "each noise used twice", "divided by the lot's own size"
+    record = audits.run_planted(
+        spec,
+        canaries=600,
+        num_examples=60,
+        steps=2,
+        one_step_samples=20,
+        faults=[FAULT[name] for name in names],
+        echo=lambda line: None,
+    )
+    caught = {
+        row["fault"]: {name for name, audit in row["audits"].items() if audit["caught"]}
+        for row in record["rows"]
+    }
+    assert "sensitivity" in caught[names[0]] and "replay" not in caught[names[0]]
+    assert "noise" in caught[names[1]]
+    assert "replay" in caught[names[2]]
+    text = report.planted_text(record)
+    assert text.count("**caught**") == sum(map(len, caught.values()))
+    assert "3 of 3 planted faults were caught" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pull-back without noise", "running averages without noise"])
+def test_faults_of_statistics_are_seen_by_the_replay(name):
+    fault = FAULT[name]
+    spec = AuditSpec(model="mlp", **{"norm": "layer", **fault.needs})
+    faulty = audits._Audits(spec, 10, 10, 1, 10, None)
+    with fault.planted():
+        caught, evidence = faulty.all()["replay"]()
+    assert caught, evidence
+    caught, evidence = audits._Audits(spec, 10, 10, 1, 10, None).all()["replay"]()
+    assert not caught, evidence
+
+
+def record_of(*rows):
+    return {
+        "rows": [
+            {
+                "fault": name,
+                "path": "layer",
+                "claimed_epsilon": 4.0,
+                "true_epsilon": epsilon,
+                "noise_multiplier": 1.1,
+                "expected": {"noise": 0.25},
+                "training_seconds": 3.0,
+                "audits": {
+                    audit: {"caught": found, "evidence": "", "seconds": 1.0}
+                    for audit, found in caught.items()
+                },
+            }
+            for name, epsilon, caught in rows
+        ],
+        "flags": {
+            "epsilon": 4.0,
+            "delta": 1e-5,
+            "model": "mlp",
+            "canaries": 10,
+            "num_examples": 10,
+            "guesses": 2,
+            "steps": 1,
+            "expected_batch_size": 10,
+            "one_step_samples": 5,
+            "level": 0.01,
+        },
+    }
+
+
+def test_a_fault_that_nobody_saw_and_a_false_alarm_are_named():
+    record = record_of(
+        ("no fault", 4.0, {"replay": True, "noise": False}),
+        ("noise z / 1.2", 5.25, {"replay": False, "noise": False}),
+        ("each noise used twice", float("inf"), {"replay": False, "noise": True}),
+    )
+    assert report.surprises(record) == ["false alarm of replay", "noise z / 1.2"]
+    text = report.planted_text(record)
+    assert "1 of 2 planted faults were caught" in text and "none holds" in text
+    assert "| noise z / 1.2 (layer) | 5.25 | - | - (25%) |" in text
+
+
+@pytest.mark.slow
+def test_planted_faults_are_tabled(monkeypatch, capsys, tmp_path):
+    plant = audits.run_planted
+    faults = [planted.NO_FAULT, planted.FAULTS[1]]
+    monkeypatch.setattr(audits, "run_planted", lambda *a, **more: plant(*a, **more, faults=faults))
+    small = ["--canaries=100", "--num_examples=20", "--steps=1", "--samples=20"]
+    arguments = [*small, "--expected_batch_size=120", f"--output_dir={tmp_path}"]
+    result = run_main(run, arguments, monkeypatch, capsys)
+    assert result.code == 0, result.out
+    (record,) = read_records(tmp_path, "audit_planted", fields=SENSITIVITY_FIELDS)
+    assert [row["fault"] for row in record["rows"]] == ["no fault", "clipped at 1.5 C"]
+    assert record["rows"][1]["audits"]["sensitivity"]["caught"]
+    assert (tmp_path / "planted-epsilon4.md").read_text() in result.out

@@ -1,0 +1,139 @@
+"""Landscapes of small trained networks: records, table and plots."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.devices_and_precision import made_under
+from tfdpnorm.layers import ScaleNorm
+from trainers.klause.landscape import measure_landscape
+from trainers.klause.landscape_report import landscape_table, plot_activations, plot_spectra
+from trainers.klause.landscape_settings import LandscapeSettings
+from trainers.records.fields import LANDSCAPE_FIELDS
+from trainers.records.store import read_records, write_record
+
+SETTINGS = LandscapeSettings(rows=20, tolerance=0.3, lanczos_steps=12, batch_size=8)
+
+
+def small_network(scale_norm, policy="float32"):
+    keras.utils.set_random_seed(1)
+    with made_under(policy):
+        return network(scale_norm)
+
+
+def network(scale_norm):
+    inputs = keras.Input((4, 4, 1))
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(inputs)
+    path = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(x)
+    added = ScaleNorm(groups=2) if scale_norm else keras.layers.Add()
+    x = keras.layers.Flatten()(added([path, x]))
+    return keras.Model(inputs, keras.layers.Dense(3)(x))
+
+
+def rows(count=30):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(count, 4, 4, 1)).astype(np.float32), rng.integers(0, 3, count)
+
+
+@pytest.fixture(scope="module")
+def records():
+    lines = []
+    found = [
+        measure_landscape(
+            name, small_network(name == "with"), *rows(), SETTINGS, source={}, echo=lines.append
+        )
+        for name in ("with", "without")
+    ]
+    assert len(lines) == 10 and all("products in" in line for line in lines)
+    return found
+
+
+def test_records(records, tmp_path):
+    for record in records:
+        largest = record["largest_eigenvalue"]
+        assert largest["value"] == max(record["ritz_values"]) > 0 and record["rows"] == 20
+        power = record["power_iteration"]["value"]
+        # At this tolerance it ends early, and is too low then.
+        assert 0.3 < abs(power) / max(map(abs, record["ritz_values"])) < 1.001
+        assert largest["converged"] == (largest["error"] <= 0.3 * largest["value"])
+        np.testing.assert_allclose(sum(record["ritz_weights"]), 1)
+        ((_, paths),) = record["activations"].items()
+        assert sum(paths["output"]["counts"]) == 20 * 4 * 4 * 4
+        write_record(tmp_path, record, fields=LANDSCAPE_FIELDS)
+    read = read_records(tmp_path, fields=LANDSCAPE_FIELDS)
+    assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
+
+
+def test_eigenvalues_are_those_of_the_dense_hessian_of_the_rows_drawn():
+    """The smallest one depends on which labels are whose; the largest one hardly does."""
+    model, (x, y) = small_network(False), rows()
+    settings = dataclasses.replace(SETTINGS, seed=3, lanczos_steps=120, max_products=2)
+    record = measure_landscape("m", model, x, y, settings, source={})
+    drawn = np.random.default_rng(3).permutation(len(x))[:20]
+    weights = model.trainable_variables
+    with tf.GradientTape(persistent=True) as outer:
+        with tf.GradientTape() as inner:
+            outputs = model(x[drawn])
+            losses = keras.losses.sparse_categorical_crossentropy(y[drawn], outputs, True)
+            loss = tf.reduce_mean(losses)
+        gradient = tf.concat([tf.reshape(g, [-1]) for g in inner.gradient(loss, weights)], 0)
+    parts = [np.reshape(outer.jacobian(gradient, w), (len(gradient), -1)) for w in weights]
+    expected = np.linalg.eigvalsh(np.concatenate(parts, axis=1))
+    assert record["largest_eigenvalue"]["value"] == pytest.approx(expected[-1], rel=1e-3)
+    assert record["smallest_eigenvalue"]["value"] == pytest.approx(expected[0], rel=1e-3)
+
+
+def test_a_network_in_half_precision_is_measured_in_full(records):
+    model = small_network(True, "mixed_bfloat16")
+    record = measure_landscape("with", model, *rows(), SETTINGS, source={})
+    for name in ("ritz_values", "trace", "largest_eigenvalue"):
+        assert record[name] == records[0][name], name
+    blocks = (list(r["activations"].values()) for r in (record, records[0]))  # by any names
+    assert next(blocks) == next(blocks)
+    assert {layer.compute_dtype for layer in model.layers[1:]} == {"bfloat16"}
+
+
+def test_table_and_plots(records, tmp_path):
+    text = landscape_table(*records)
+    assert "| largest eigenvalue |" in text and "3,920.4" in text and "of 12 Ritz values" in text
+    assert "--with_scale_norm" not in text  # these networks came from no file
+    assert text.count("    python -m trainers.klause_landscape --rows=20 --tolerance=0.3 ") == 2
+    assert "| relative tolerance | 0.3 | 0.3 |" in text
+    conditions = " | ".join(f"{r['condition_number']:.1e}" for r in records)
+    assert f"| condition number | {conditions} | 2.1e-03 | 2.3e-03 |" in text
+    assert "do not compare condition numbers" in text
+    far = dict(records[0]["trace"], value=123456.7, error=9876.5, converged=False)
+    text = landscape_table(dict(records[0], trace=far), records[1])
+    assert "| Hessian trace | 123,460 +- 9,900, tolerance not met | " in text
+    exact = dict(records[0]["largest_eigenvalue"], value=8.0, error=1e-9)
+    text = landscape_table(dict(records[0], largest_eigenvalue=exact), records[1])
+    assert "| largest eigenvalue | 8.0000 | " in text
+    short = dict(records[0]["largest_eigenvalue"], error=1.0, converged=False)
+    text = landscape_table(dict(records[0], largest_eigenvalue=short), records[1])
+    assert text.count("tolerance not met") == 1 + landscape_table(*records).count("tolerance not")
+    for path in (
+        plot_spectra(records, tmp_path / "a" / "spectra.png"),
+        plot_activations(records, tmp_path / "activations.png"),
+    ):
+        assert path.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name, value", [("max_products", 1), ("rows", 0), ("tolerance", 0.0)])
+def test_bad_settings_are_refused_before_anything_is_measured(name, value):
+    with pytest.raises(ValueError, match=f"Expected {name} .*got {value}"):
+        LandscapeSettings(**{name: value})
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="Expected rows of 1 to 5, got 20"):
+        measure_landscape("m", small_network(True), *rows(5), SETTINGS, source={})
+    inputs = keras.Input((4, 4, 1))
+    x = keras.layers.MaxPooling2D(1)(keras.layers.Conv2D(2, 2)(inputs))
+    x = keras.layers.Conv2D(3, 3)(x)
+    model = keras.Model(inputs, keras.layers.Flatten()(x))
+    with pytest.raises(ValueError, match="got 'm' with a Hessian that is not symmetric"):
+        measure_landscape("m", model, *rows(), SETTINGS, source={})

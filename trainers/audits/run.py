@@ -1,0 +1,338 @@
+"""Audits of what this library promises: a spec goes in, a record comes out."""
+
+import dataclasses
+import time
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.audit.canaries import (
+    CanaryScores,
+    audit_canaries,
+    check_guesses,
+    make_canaries,
+)
+from tfdpnorm.audit.gradient_canaries import (
+    TableScores,
+    audit_gradient_canaries,
+    public_rows,
+    with_canaries,
+    with_canary_table,
+)
+from tfdpnorm.audit.one_step import audit_one_step
+from tfdpnorm.audit.sensitivity import measure_sensitivity
+from tfdpnorm.audit.trade_offs import DPSGDFamily
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training import make_private
+from trainers.audits.data import load_audit_data
+from trainers.records.provenance import provenance
+from trainers.runs.build import build_network, build_private
+from trainers.specs.options import make_private_arguments
+
+_CANARIES_RATE = 0.1  # of the SGD that trains with canaries
+
+
+def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
+    """Returns the compiled `PrivateModel` of an `AuditSpec`, untrained, with plain SGD.
+
+    Args:
+        spec: `AuditSpec`.
+        data: `ExperimentData` (`load_audit_data`).
+        steps: T.
+        learning_rate: Of the SGD.
+        **more: Further arguments of `make_private`.
+    """
+    flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
+    private = build_private(
+        spec,
+        data,
+        steps=steps,
+        accountant="pld",  # the tighter claim is the one to refute
+        augmentation=flips,
+        **more,
+    )
+    private.compile(
+        keras.optimizers.SGD(learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return private
+
+
+def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
+    """Measures how far one example moves the clipped sum.
+
+    Args:
+        spec: `AuditSpec`.
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
+        data_dir: TFDS directory.
+
+    Returns:
+        Pair of the compiled `PrivateModel` and its `Sensitivity`.
+    """
+    data = load_audit_data(spec, spec.expected_batch_size, data_dir)
+    private = build_audited(spec, data, steps=1)
+    return private, measure_sensitivity(
+        private, data.train_x, data.train_y, ascent_steps=ascent_steps, seed=spec.seed
+    )
+
+
+def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_steps=0, data_dir=None):
+    """Audits the epsilon of one update on a whole lot, where one example moves it farthest.
+
+    Args:
+        spec: `AuditSpec`.
+        samples: Released numbers from each of the two lots.
+        confidence: Of the lower bound.
+        black_box: See `tfdpnorm.audit.one_step.audit_one_step`.
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
+        data_dir: TFDS directory.
+
+    Returns:
+        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    """
+    started = time.perf_counter()
+    private, measured = run_sensitivity(spec, ascent_steps=ascent_steps, data_dir=data_dir)
+    found = audit_one_step(
+        private,
+        measured.frame,
+        measured.row,
+        sums=measured.sums,
+        samples=samples,
+        confidence=confidence,
+        black_box=black_box,
+        seed=spec.seed,
+    )
+    return _record(
+        spec,
+        private,
+        found,
+        check="black_box" if black_box else "mechanism",
+        seconds=time.perf_counter() - started,
+        samples=samples,
+        sensitivity=found.sensitivity,
+        details={
+            "case": measured.add_or_remove_one_case,
+            "exact_epsilon": found.exact_epsilon,
+            "replace": measured.replace,
+            "replace_case": measured.replace_case,
+        },
+    )
+
+
+def run_canaries(
+    spec,
+    *,
+    canaries,
+    guesses,
+    num_examples,
+    steps,
+    kind="mislabelled",
+    confidence=0.95,
+    data_dir=None,
+):
+    """Trains once with canaries among the examples, and audits what that gave away.
+
+    Args:
+        spec: `AuditSpec`.
+        canaries: m.
+        guesses: r, even.
+        num_examples: Private examples that are no canaries.
+        steps: T updates.
+        kind: See `tfdpnorm.audit.canaries.make_canaries`.
+        confidence: Of the lower bound.
+        data_dir: TFDS directory.
+
+    Returns:
+        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    """
+    check_guesses(guesses, canaries)  # before minutes of training
+    started = time.perf_counter()
+    data = load_audit_data(spec, num_examples + canaries, data_dir)
+    x, y = data.train_x[:num_examples], data.train_y[:num_examples]
+    planted = make_canaries(
+        data.train_x[num_examples:],
+        data.train_y[num_examples:],
+        data.num_classes,
+        kind=kind,
+    )
+    private = build_audited(spec, data, steps=steps, learning_rate=_CANARIES_RATE)
+    scores = CanaryScores(private, planted, x, y)
+    joined_x, joined_y, weights = planted.join(x, y)
+    batches = poisson_batches(
+        joined_x, joined_y, sample_weight=weights, expected_batch_size=spec.expected_batch_size
+    )
+    private.fit(batches, verbose=0, callbacks=[scores])
+    found = audit_canaries(
+        scores.scores,
+        planted.included,
+        guesses=guesses,
+        claimed_epsilon=private.plan.claimed_epsilon_after(steps),
+        delta=spec.delta,
+        confidence=confidence,
+    )
+    return _record(
+        spec,
+        private,
+        found,
+        check="canaries",
+        seconds=time.perf_counter() - started,
+        details={
+            "canaries": found.canaries,
+            "kind": kind,
+            "guesses": found.guesses,
+            "correct": found.correct,
+            "num_examples": private.plan.num_examples,
+            "steps": steps,
+        },
+    )
+
+
+def run_gradient_canaries(
+    spec,
+    *,
+    canaries,
+    guesses,
+    num_examples,
+    steps,
+    confidence=0.95,
+    data_dir=None,
+):
+    """Trains once with gradient canaries among the examples, and audits what that gave away.
+
+    Args:
+        spec: `AuditSpec`.
+        canaries: m.
+        guesses: r, even.
+        num_examples: Private examples that are no canaries.
+        steps: T updates.
+        confidence: Of the lower bounds.
+        data_dir: TFDS directory.
+
+    Returns:
+        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    """
+    check_guesses(guesses, canaries)
+    started = time.perf_counter()
+    data = load_audit_data(spec, num_examples, data_dir)
+    private = build_with_canary_table(spec, data, canaries, steps=steps)
+    scores, included = train_with_gradient_canaries(private, data)
+    plan = private.plan
+    found = audit_gradient_canaries(
+        scores.scores,
+        included,
+        guesses=guesses,
+        claimed_epsilon=plan.claimed_epsilon_after(steps),
+        family=DPSGDFamily(plan.sampling_rate, steps, plan.delta),
+        confidence=confidence,
+    )
+    return _record(
+        spec,
+        private,
+        found,
+        check="gradient_canaries",
+        seconds=time.perf_counter() - started,
+        details={
+            **{
+                name: getattr(found, name)
+                for name in (
+                    "canaries",
+                    "guesses",
+                    "correct",
+                    "correct_of_all",
+                    "epsilon_delta_bound",
+                    "independent_epsilon",
+                    "not_as_claimed",
+                )
+            },
+            "num_examples": private.plan.num_examples,
+            "sampling_rate": private.plan.sampling_rate,
+            "steps": steps,
+        },
+    )
+
+
+def build_with_canary_table(spec, data, canaries, *, steps):
+    """Returns a compiled `PrivateModel` with a table of gradient canaries, untrained.
+
+    Args:
+        spec: `AuditSpec`.
+        data: `ExperimentData` of the ordinary rows.
+        canaries: m; N is that of the data and m.
+        steps: T.
+    """
+    statistics = {}
+    if spec.needs_public_rows:
+        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
+    flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
+    private = make_private(
+        with_canary_table(build_network(spec, data, **statistics), canaries),
+        **make_private_arguments(spec),
+        num_examples=data.num_examples + canaries,
+        steps=steps,
+        budget=PrivacyBudget(spec.epsilon, spec.delta),
+        accountant="pld",
+        public_batch=public_rows(data.public_x, canaries) if statistics else None,
+        augmentation=flips and (lambda rows: (flips(rows[0], training=True), *rows[1:])),
+    )
+    private.compile(
+        keras.optimizers.SGD(_CANARIES_RATE),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return private
+
+
+def train_with_gradient_canaries(private, data):
+    """Trains for all planned updates with coins newly tossed.
+
+    Args:
+        private: What `build_with_canary_table` gave.
+        data: `ExperimentData` of the ordinary rows.
+
+    Returns:
+        Pair of the `TableScores` and the coins, bool [m].
+    """
+    plan = private.plan
+    count = plan.num_examples - data.num_examples
+    included = np.random.default_rng().integers(2, size=count).astype(bool)
+    rows, labels, weights = with_canaries(data.train_x, data.train_y, included)
+    scores = TableScores(private)
+    private.fit(
+        poisson_batches(
+            rows, labels, sample_weight=weights, expected_batch_size=plan.expected_batch_size
+        ),
+        verbose=0,
+        callbacks=[scores],
+    )
+    return scores, included
+
+
+def _record(spec, private, found, *, check, seconds, details, samples=None, sensitivity=None):
+    plan, network = private.plan, f"{spec.model}/{spec.path}"
+    return {
+        "experiment": "audit",
+        "kind": spec.kind,
+        "cell": f"{network}/{check}",
+        "network": network,
+        "column": check,
+        "check": check,
+        "claimed_epsilon": found.claimed_epsilon,
+        "audited_epsilon": found.audited_epsilon,
+        "confidence": found.confidence,
+        "violation": found.violation,
+        "delta": found.delta,
+        "guarantee_holds": plan.guarantee_holds,
+        "no_guarantee_because": list(plan.no_guarantee_because),
+        "model": spec.model,
+        "statistics": private.statistics,
+        "engine": private.engine,
+        "noise_multiplier": plan.noise_multiplier,
+        "l2_norm_clip": plan.l2_norm_clip,
+        "expected_batch_size": plan.expected_batch_size,
+        "sensitivity": sensitivity,
+        "samples": samples,
+        "details": details,
+        "seed": spec.seed,
+        "seconds": round(seconds, 1),
+        **provenance(dataclasses.asdict(spec)),
+    }

@@ -1,0 +1,122 @@
+"""The paths of this library whose sensitivity is measured, one by one."""
+
+import dataclasses
+import time
+
+from tfdpnorm.gradients.engines.registry import available_engines
+from trainers.audits.run import run_sensitivity
+from trainers.records.provenance import provenance
+from trainers.specs import AuditSpec
+
+# Small enough to be measured in every way.
+_THOROUGH = ("lenet5", "mlp")
+# Gradient ascent through an engine takes longer than everything else.
+_ASCENT_STEPS = {"mlp": 5}
+_OWN_NORMS = {"resnet9": "group", "resnet18": "group", "vgg": "group", "wrn_16_4": "group"}
+_LOTS = {"mlp": 32, "lenet5": 16, "bilstm": 16, "transformer": 16}
+_LARGE_MODEL_LOT = 8
+
+
+def sensitivity_grid(names):
+    """Returns the `AuditSpec`s to measure.
+
+    For small models these are every engine, way of clipping, physical batch size, augmentation and
+    kind of statistics, one at a time; for other models the defaults alone.
+
+    Args:
+        names: Names of models.
+    """
+    specs = []
+    for name in names:
+        lot = _LOTS.get(name, _LARGE_MODEL_LOT)
+        base = AuditSpec(model=name, norm=_OWN_NORMS.get(name, "layer"), expected_batch_size=lot)
+        public = dataclasses.replace(base, norm="public_batch")
+        noised = dataclasses.replace(base, norm="noised_batch")
+        variations = [(base, {}), (base, {"physical_batch_size": lot // 2})]
+        if name in _THOROUGH:
+            variations += [
+                *((base, {"engine": engine.name}) for engine in available_engines()[1:]),
+                (base, {"clipping": "per_layer"}),
+                (base, {"clip_function": "automatic"}),
+                (base, {"clipping": "per_layer", "clip_function": "automatic"}),
+                (base, {"augmentation_multiplicity": 2}),
+                (base, {"augmentation_multiplicity": 2, "engine": "per_example"}),
+                (public, {}),
+                (public, {"engine": "per_example", "physical_batch_size": lot // 4}),
+                (public, {"statistics_gradient": "stop"}),
+                (public, {"statistics": "blend"}),
+                (public, {"public_dataset": "synthetic"}),
+                (public, {"statistics": "example"}),
+                (public, {"statistics": "lot"}),
+                (public, {"statistics": "lot", "statistics_gradient": "stop"}),
+                (noised, {}),
+            ]
+        specs += [dataclasses.replace(of, **changes) for of, changes in variations]
+    return specs
+
+
+def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
+    """Measures specs and returns the record, with the keys `SENSITIVITY_FIELDS`.
+
+    Args:
+        specs: List of `AuditSpec`.
+        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`; None: 5 for
+            "mlp", else 0.
+        data_dir: TFDS directory.
+        echo: Function that shows a line.
+    """
+    started = time.perf_counter()
+    rows = []
+    for spec in specs:
+        steps = _ASCENT_STEPS.get(spec.model, 0) if ascent_steps is None else ascent_steps
+        rows.append(_measured(spec, steps, data_dir))
+        echo(describe(rows[-1]))
+    names = list(dict.fromkeys(spec.model for spec in specs))
+    settings = {"ascent_steps": ascent_steps, "specs": [dataclasses.asdict(s) for s in specs]}
+    return {
+        "experiment": "audit_sensitivity",
+        "kind": "sensitivity",
+        "cell": "+".join(names),
+        "rows": rows,
+        "seed": specs[0].seed,
+        "seconds": round(time.perf_counter() - started, 1),
+        **provenance(settings),
+    }
+
+
+def _measured(spec, ascent_steps, data_dir):
+    started = time.perf_counter()
+    private, found = run_sensitivity(spec, ascent_steps=ascent_steps, data_dir=data_dir)
+    return {
+        "model": spec.model,
+        "path": spec.path,
+        "engine": private.engine,
+        "clipping": spec.clipping,
+        "clip_function": spec.clip_function,
+        "expected_batch_size": spec.expected_batch_size,
+        "physical_batch_size": spec.physical_batch_size or spec.expected_batch_size,
+        "augmentation_multiplicity": spec.augmentation_multiplicity,
+        "add_or_remove_one": found.add_or_remove_one,
+        "add_or_remove_one_case": found.add_or_remove_one_case,
+        "replace": found.replace,
+        "replace_case": found.replace_case,
+        "tolerance": found.tolerance,
+        "lots": found.lots,
+        "guarantee_holds": private.plan.guarantee_holds,
+        "bound_holds": found.holds,
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def describe(row):
+    """One measured row in words."""
+    verdict = "holds" if row["bound_holds"] else "BROKEN"
+    if not row["guarantee_holds"]:
+        verdict += ", as expected: NOT private"
+    return (
+        f"  {row['model']} {row['path']}, {row['engine']}, {row['clipping']} "
+        f"{row['clip_function']}, {row['physical_batch_size']} of {row['expected_batch_size']} "
+        f"rows at once, K = {row['augmentation_multiplicity']}: "
+        f'{row["add_or_remove_one"]:.6f} C by "{row["add_or_remove_one_case"]}": '
+        f"{verdict} ({row['seconds']:.0f} s)"
+    )

@@ -1,0 +1,131 @@
+"""Tables and plot of Ermis & Cemgil's accountants, made from their record and nothing else."""
+
+from tfdpnorm.privacy.rounding import ceil_text
+from trainers.ermis.published import SIGMAS
+from trainers.report import figure as figures
+from trainers.report.markdown import table
+
+_ADJACENCIES = {"add_or_remove_one": "add/remove", "replace_one": "replace one"}
+_COLOURS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
+
+
+def accounting_text(record):
+    """Returns the readings, and what the quoted sigmas give, in Markdown.
+
+    Args:
+        record: Record with `ACCOUNTING_FIELDS`.
+    """
+    keys = ["/".join(key) for key in SIGMAS]
+    readings = [
+        (
+            _bold(reading["name"], reading["name"] == record["nearest"]),
+            *(f"{reading['sigmas'][key]:.2f}" for key in keys),
+            f"{reading['deviation']:.1%}",
+        )
+        for reading in record["readings"]
+    ]
+    names = [(adjacency, name) for adjacency in _ADJACENCIES for name in ("rdp", "pld")]
+    quoted = [
+        (
+            f"{row['dataset']}, {row['accountant']}",
+            f"{row['sigma']:.2f}",
+            f"{row['sampling_rate']:.4g}",
+            f"{row['updates']:,}",
+            row["noise"],
+            *(_verdict(row, *key) for key in names),
+        )
+        for row in record["quoted"]
+    ]
+    headers = [f"{_ADJACENCIES[adjacency]}, {name}" for adjacency, name in names]
+    return "\n\n".join(
+        [
+            "## The sigma that epsilon = 1 asks for, by readings of the paper's text",
+            table(
+                ("reading", *keys, "at most off by"),
+                [("the paper", *(f"{sigma:.2f}" for sigma in SIGMAS.values()), ""), *readings],
+            ),
+            "## The epsilon that the paper's sigmas really give, at delta 1e-5",
+            "The paper claims epsilon = 1 for all of them. RDP and PLD hold, for Poisson-sampled "
+            "lots; bold where they are above the claim.",
+            table(("", "sigma", "q", "T", "reading", *headers), quoted),
+            "## Sigma against epsilon (noise 2 C sigma)",
+            *(_curve_table(curve) for curve in record["curves"]),
+        ]
+    )
+
+
+def plot_accounting(record, path):
+    """Draws the paper's Figure 3 with what holds beside it; returns the path of the PNG.
+
+    Args:
+        record: Record with `ACCOUNTING_FIELDS`.
+        path: File to write.
+    """
+    figure = figures.new(12, 6)
+    all_axes = figure.subplots(1, 2, sharey=True)
+    for axes, curve in zip(all_axes, record["curves"], strict=True):
+        for name, sigmas in curve["sigmas"].items():
+            accountant, _, reading = name.partition(", ")
+            style = _style(accountant, reading, record["nearest"])
+            axes.plot(curve["epsilons"], sigmas, label=_label(accountant, reading), **style)
+        for (dataset, accountant), sigma in SIGMAS.items():
+            if dataset == curve["dataset"]:
+                axes.plot(1.0, sigma, "*", color=_COLOURS[accountant], markersize=13, zorder=5)
+        axes.set(
+            xscale="log",
+            yscale="log",
+            xlabel="epsilon, claimed or guaranteed",
+            title=f"{curve['dataset']}: q = {curve['sampling_rate']:g}, T = {curve['updates']:,}",
+        )
+        axes.grid(alpha=0.3, which="both")
+    all_axes[0].set_ylabel("sigma (noise over two clipping norms)")
+    figure.legend(
+        *all_axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        fontsize=8,
+        title="stars: quoted by the paper",
+        title_fontsize=8,
+    )
+    return figures.save(figure, path)
+
+
+def _style(accountant, reading, nearest):
+    if accountant in ("ac", "zcdp"):
+        return {"color": _COLOURS[accountant], "linestyle": "--" if reading == nearest else ":"}
+    return {
+        "color": _COLOURS[accountant],
+        "linestyle": "-",
+        "marker": "o" if reading == "replace_one" else None,
+        "markersize": 4,
+    }
+
+
+def _label(accountant, reading):
+    if accountant in ("ac", "zcdp"):
+        return f"{accountant} of the paper, {reading}"
+    return f"{accountant}, {_ADJACENCIES[reading]} (holds)"
+
+
+def _verdict(row, adjacency, name):
+    epsilon = row["epsilon"][adjacency][name]
+    return _bold(ceil_text(epsilon), epsilon > row["claimed_epsilon"])
+
+
+def _bold(text, is_bold):
+    return f"**{text}**" if is_bold else text
+
+
+def _curve_table(curve):
+    shown = [i for i, epsilon in enumerate(curve["epsilons"]) if epsilon in (0.1, 0.5, 1, 3, 10)]
+    rows = [
+        (_label(*_split(name)), *(f"{sigmas[i]:.4g}" for i in shown))
+        for name, sigmas in curve["sigmas"].items()
+    ]
+    header = (curve["dataset"], *(f"epsilon {curve['epsilons'][i]:g}" for i in shown))
+    return table(header, rows)
+
+
+def _split(name):
+    accountant, _, reading = name.partition(", ")
+    return accountant, reading

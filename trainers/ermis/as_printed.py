@@ -1,0 +1,139 @@
+"""Runs of Algorithm 1 of Ermis & Cemgil (2017) as it is printed, which guarantees nothing."""
+
+import pathlib
+import shutil
+
+from tensorflow import keras
+
+from tfdpnorm.privacy.comparison import stated
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training import total_l2_norm_clip, train_as_printed
+from trainers.ermis.readings import NEAREST
+from trainers.runs.build import build_network
+from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
+from trainers.runs.skeleton import Run
+
+
+class PrintedRun(Run):
+    """A run of a `PrivateSpec` as printed: DPVD to the letter, with the noise of the paper's claim.
+
+    It cannot be resumed and starts from nothing.
+
+    Args:
+        spec: `PrivateSpec`.
+        data: `ExperimentData`.
+        checkpoint_every: Taken as other runs do, and without effect.
+        **more: See `Run`.
+    """
+
+    def __init__(self, spec, data, *, checkpoint_every=None, **more):
+        super().__init__(spec, data, **more)
+        del checkpoint_every
+        self.model = build_network(spec, data)
+        # l2_norm_clip is that of all layers together, as `make_private` takes it.
+        self._root_of_layers = total_l2_norm_clip(self.model, 1.0)
+        self._rate = spec.expected_batch_size / data.num_examples
+        self._updates = spec.updates(data.num_examples)
+        self._sigma = NEAREST.sigma(
+            spec.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
+        )
+        # 2 C sigma, C being that of a layer, over the longest gradient of all layers.
+        self._multiplier = 2 * self._sigma / self._root_of_layers
+        other = stated("rdp", self._rate, self._multiplier, self._updates, spec.delta)
+        self._beside = (
+            f"DP-SGD, another algorithm, would spend epsilon {ceil_text(other.epsilon)} (RDP) with "
+            "noise 2 C sigma on each sum"
+        )
+        self._statement = None
+
+    def describe(self):
+        """Returns in words what is about to be trained."""
+        spec = self.spec
+        return (
+            f"{spec.experiment} {spec.cell}: {spec.model}, Algorithm 1 as printed, "
+            f"{spec.dataset}, N = {self.data.num_examples:,} ({self.data.scale})\n"
+            f"  T = {self._updates} updates, lots of {spec.expected_batch_size}, sigma = "
+            f"{self._sigma:.4f}, C = {self._clip:g} for each layer, seed {spec.seed}\n"
+            f"  NO GUARANTEE: {self._claimed}; {self._beside}"
+        )
+
+    def restore(self):
+        """Nothing is kept of a run that was cut short."""
+        return
+
+    def train(self):
+        """Trains to the end; returns how many examples went through the model."""
+        spec, data = self.spec, self.data
+        epochs = round(self._updates * self._rate)
+        every = max(1, epochs // spec.evaluations)
+
+        def evaluate(epoch):
+            if epoch % every and epoch != epochs:
+                return
+            updates = min(self._updates, round(epoch / self._rate))
+            accuracy = round(test_accuracy(self.model, data), 4)
+            self.curve.append({"updates": updates, "epsilon": None, "test_accuracy": accuracy})
+            self.echo(f"  pass {epoch}/{epochs}  no guarantee  test accuracy {accuracy:.1f} %")
+
+        cross_entropy = keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction=keras.losses.Reduction.NONE
+        )
+        done = train_as_printed(
+            self.model,
+            cross_entropy,
+            data.train_x,
+            data.train_y,
+            batch_size=spec.expected_batch_size,
+            epochs=epochs,
+            l2_norm_clip=self._clip,
+            sigma=self._sigma,
+            initial_rate=spec.learning_rate,
+            decay=spec.learning_rate_power,
+            claimed_epsilon=spec.epsilon,
+            seed=spec.seed,
+            after_epoch=evaluate,
+        )
+        self._updates, self._statement = done.steps, done.statement
+        return done.steps * spec.expected_batch_size
+
+    def measured(self):
+        """Returns what the run reached; its epsilon is infinite, the paper's a claim."""
+        spec = self.spec
+        accuracy, top5 = rounded(test_accuracies(self.model, self.data))
+        return {
+            "test_accuracy": accuracy,
+            "test_top5": top5,
+            "epsilon_target": spec.epsilon,
+            "epsilon_claimed": spec.epsilon,
+            "delta": spec.delta,
+            "no_guarantee_because": [self._statement, self._beside],
+            "num_examples": self.data.num_examples,
+            "expected_batch_size": spec.expected_batch_size,
+            "sampling_rate": self._rate,
+            "noise_multiplier": self._multiplier,
+            "l2_norm_clip": spec.l2_norm_clip,
+            "updates": self._updates,
+            "curve": self.curve,
+        }
+
+    def spent(self, record):
+        """Returns in words that nothing is guaranteed."""
+        return "\n  ".join(record["no_guarantee_because"])
+
+    def released(self):
+        """Returns the model, and why no epsilon is known for it."""
+        return self.model, f"NO GUARANTEE: {self._statement}"
+
+    def close(self):
+        """Removes the run's folder."""
+        if self.run_dir is not None:
+            shutil.rmtree(pathlib.Path(self.run_dir))
+
+    @property
+    def _clip(self):
+        return self.spec.l2_norm_clip / self._root_of_layers
+
+    @property
+    def _claimed(self):
+        claim = f"the paper's {self.spec.calibrated_by} claims epsilon"
+        return f"{claim} {ceil_text(self.spec.epsilon)}"

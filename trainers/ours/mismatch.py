@@ -1,0 +1,87 @@
+"""Runs that differ in their public rows alone, and what each layer makes of these rows."""
+
+import dataclasses
+import time
+
+from tensorflow import keras
+
+from tfdpnorm.analysis import moment_mismatch, noise_through_statistics
+from trainers.records.provenance import provenance
+from trainers.runs.private import PrivateRun
+from trainers.runs.skeleton import run
+
+_PRIVATE_ROWS = 512  # as many are looked at
+
+
+def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print):
+    """Trains once with each set of public rows; returns the record, with `SENSITIVITY_FIELDS`.
+
+    Not private: the moments of private rows are measured without noise.
+
+    Args:
+        spec: `PrivateSpec` of a network with public-batch normalisation.
+        data: `ExperimentData`; its public rows are replaced.
+        rows_by_name: Dict from names to arrays of public rows.
+        measured_at: Updates after which moments are compared; after the last one they always are.
+        echo: Function that shows a line.
+    """
+    started = time.perf_counter()
+    rows = []
+    for name, public_x in rows_by_name.items():
+        measure = _Moments(data, public_x, measured_at)
+        of_rows = dataclasses.replace(data, public_x=public_x)
+        result = run(PrivateRun, spec, data=of_rows, callbacks=[measure], echo=lambda text: None)
+        measure.measure(result.record["updates"])
+        rows.append(
+            {
+                "public_rows": name,
+                "count": len(public_x),
+                "test_accuracy": result.record["test_accuracy"],
+                "noise": noise_through_statistics(result.model.model, public_x),
+                "moments": measure.found,
+            }
+        )
+        echo(f"  {name}: {result.record['test_accuracy']:.2f} %")
+    return {
+        "experiment": spec.experiment,
+        "kind": "mismatch",
+        "cell": spec.cell,
+        "rows": rows,
+        "seed": spec.seed,
+        "seconds": round(time.perf_counter() - started, 1),
+        **provenance(dataclasses.asdict(spec)),
+    }
+
+
+class _Moments(keras.callbacks.Callback):
+    """Compares moments during training.
+
+    Args:
+        data: `ExperimentData`.
+        public_x: [M, ...] public rows.
+        updates: After which.
+
+    Attributes:
+        found: List of dicts, of a layer after an update each.
+    """
+
+    def __init__(self, data, public_x, updates):
+        super().__init__()
+        self.found = []
+        self._data, self._public_x, self._updates = data, public_x, updates
+        self._made = 0
+
+    def on_train_begin(self, logs=None):
+        if 0 in self._updates:
+            self.measure(0)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._made += 1
+        if self._made in self._updates:
+            self.measure(self._made)
+
+    def measure(self, update):
+        """Notes the moments of the present weights."""
+        private_x = self._data.train_x[:_PRIVATE_ROWS]
+        for of_layer in moment_mismatch(self.model.model, self._public_x, private_x):
+            self.found.append({"update": update, **of_layer._asdict()})

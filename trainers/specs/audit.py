@@ -1,0 +1,120 @@
+"""Audits."""
+
+import dataclasses
+from typing import ClassVar
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import (
+    CLIP_GROUPINGS,
+    ENGINES,
+    MODELS,
+    NORMS,
+    STATISTICS,
+    STATISTICS_GRADIENTS,
+)
+from trainers.specs.checks import check_public_dataset
+from trainers.specs.options import check_fields, option
+from trainers.specs.private import HAS_PUBLIC_STATISTICS, IS_PUBLIC_BATCH_SIZE
+from trainers.specs.training import PRECISIONS
+
+_NOT_IN_THE_GRID = "not for sensitivity"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AuditSpec:
+    """What is audited: one private step, or one private training, and what is claimed of it."""
+
+    kind: ClassVar[str] = "audit"
+
+    dataset: str = option("digits", "Where the rows come from.")
+    seed: int = option(0, "Seeds weights, rows and the audit's samples; never noise.", at_least=0)
+    norm: str = option("public_batch", f"Its normalisation; {_NOT_IN_THE_GRID}.", choices=NORMS)
+    model: str = option(
+        "lenet5",
+        f"Network, with fresh weights; mlp has 100 hidden units; {_NOT_IN_THE_GRID}.",
+        choices=MODELS,
+    )
+    model_options: tuple[tuple[str, object], ...] = option(
+        (), "Pairs of further options of the model.", flag=False
+    )
+    precision: str = option("float32", "What layers compute in.", choices=PRECISIONS)
+    statistics: str = option(
+        "public",
+        "Whose moments public-batch normalisation takes; lot is NOT private.",
+        choices=STATISTICS,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+    statistics_gradient: str = option(
+        "full",
+        "Gradient through the public statistics.",
+        choices=STATISTICS_GRADIENTS,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+    public_batch_size: int = option(
+        32, "Number of public rows M.", check=IS_PUBLIC_BATCH_SIZE, flag=False
+    )
+    public_dataset: str = option(
+        "split",
+        "Where the public rows come from, see `PrivateSpec`.",
+        check=lambda name, value: check_public_dataset(value),
+        flag=False,
+    )
+    epsilon: float = option(
+        1.0, "The claim: the noise is calibrated to it.", check=arguments.positive
+    )
+    delta: float = option(1e-5, "Delta of the claim.", check=arguments.open_unit)
+    expected_batch_size: int = option(64, "Expected lot size L.", at_least=1, make_private=True)
+    physical_batch_size: int | None = option(
+        None, "Rows that go through the network at once.", at_least=1, make_private=True, flag=False
+    )
+    l2_norm_clip: float = option(
+        1.0,
+        "Clipping norm C of each example's gradient.",
+        check=arguments.positive,
+        make_private=True,
+    )
+    clipping: str = option(
+        "flat", "See `make_private`.", choices=CLIP_GROUPINGS, make_private=True, flag=False
+    )
+    clip_function: str = option("abadi", "See `make_private`.", make_private=True, flag=False)
+    engine: str | None = option(
+        None,
+        "How clipped sums are computed; default: the fastest that can.",
+        choices=ENGINES,
+        make_private=True,
+    )
+    augmentation_multiplicity: int = option(
+        1,
+        "K views of each example; above 1 with random horizontal flips.",
+        at_least=1,
+        make_private=True,
+        flag=False,
+    )
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def replaced(self, **changes):
+        """Returns a spec in which some fields differ."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def needs_public_rows(self):
+        """Whether the network has public-batch normalisation."""
+        return self.norm == "public_batch"
+
+    @property
+    def path(self):
+        """The normalisation, and where its statistics come from, in words."""
+        name = path_name(self.norm, self.statistics, self.statistics_gradient)
+        if not self.needs_public_rows or self.public_dataset == "split":
+            return name
+        return f"{name}, public rows {self.public_dataset}"
+
+
+def path_name(norm, statistics, statistics_gradient):
+    """A normalisation, and where its statistics come from, in words."""
+    if norm != "public_batch":
+        return norm
+    stopped = "" if statistics_gradient == "full" else ", gradient stopped"
+    return f"{norm} ({statistics}{stopped})"

@@ -1,0 +1,381 @@
+"""Private trainings."""
+
+import dataclasses
+import functools
+import math
+from typing import ClassVar
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import (
+    ACCOUNTANTS,
+    BATCH_NORMS,
+    CLAIMING_ACCOUNTANTS,
+    CLIP_GROUPINGS,
+    ENGINES,
+    GENERATORS,
+    PULL_BACKS,
+    READINGS,
+    STATISTICS,
+    STATISTICS_GRADIENTS,
+    VARIATIONAL_METHODS,
+)
+from trainers.specs import checks
+from trainers.specs.options import Condition, option, when
+from trainers.specs.training import TrainingSpec
+
+PLATEAUS = ("none", "private", "public", "test")
+VIEWS = ("moved", "random")
+# Groups of options that a program may leave out.
+PRETRAINING = ("pretraining_dataset", "pretraining_epochs")
+STATISTICS_AND_ROWS = (
+    "statistics",
+    "statistics_gradient",
+    "statistics_budget_share",
+    "public_batch_size",
+    "public_dataset",
+    "pull_back_weight",
+    "pull_back",
+)
+VARIATIONAL = ("clipping", "prior_stddev", "kl_weight")
+IMPORTED = (
+    "trainable",
+    "batch_norm",
+    "image_size",
+    "pixel_mean",
+    "pixel_scale",
+    "feature_views",
+    "feature_scaling",
+    "head",
+)
+
+
+def has_public_statistics(settings):
+    in_layers = settings.get("trainable") not in (None, "head") and settings.get("batch_norm")
+    return "public_batch" in (settings["norm"], in_layers)
+
+
+def _has_public_rows(settings):
+    # Rows that are split off are missing from everybody's training set.
+    is_split = settings.get("public_dataset") == "split"
+    has_scaled_features = settings.get("feature_scaling") == "public"
+    return has_public_statistics(settings) or is_split or has_scaled_features
+
+
+def _has_public_set(settings):
+    # An export of an imported model takes the ranges of its whole numbers from public images.
+    return _has_public_rows(settings) or settings.get("trainable") is not None
+
+
+HAS_PUBLIC_STATISTICS = Condition(
+    "public-batch normalisation (--norm=public_batch)", has_public_statistics
+)
+HAS_PUBLIC_ROWS = Condition("public rows (--norm=public_batch)", _has_public_rows)
+_HAS_PUBLIC_SET = Condition(HAS_PUBLIC_ROWS.needs, _has_public_set)
+_HAS_PRETRAINING = Condition(
+    "--pretraining_dataset", lambda settings: settings["pretraining_dataset"] is not None
+)
+_TRAINS_IMPORTED_LAYERS = Condition(
+    "--trainable=last:N or --trainable=all",
+    lambda settings: settings.get("trainable") not in (None, "head"),
+)
+_HAS_FROZEN_FEATURES = when("trainable", "head")
+_HALVES = when("plateau", "private", "public", "test")
+
+IS_PUBLIC_BATCH_SIZE = functools.partial(
+    arguments.whole,
+    at_least=2,
+    remedy="One row alone has variance 0. Take some 128 rows.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivateSpec(TrainingSpec):
+    """A cell that is trained by DP-SGD, or by the same program without noise and clipping.
+
+    With `trainable` it is an imported model that is trained further. With `method` and `reading` it
+    is one of the methods of Ermis & Cemgil (2017).
+    """
+
+    kind: ClassVar[str] = "private"
+
+    # --- data: what is scored, and public data ---
+    held_out: int | None = option(
+        None,
+        "For the choice of settings: leave so many training examples out, drawn by --seed, and "
+        "take the accuracy of these in place of the test set. No epsilon covers what is chosen.",
+        at_least=2,
+    )
+    public_dataset: str = option(
+        "kmnist",
+        "Where the public rows come from: a data set; split for a part of the private one, which "
+        "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
+        only_if=_HAS_PUBLIC_SET,
+    )
+    public_batch_size: int = option(
+        128, "Number of public rows M.", check=IS_PUBLIC_BATCH_SIZE, only_if=HAS_PUBLIC_ROWS
+    )
+    pretraining_dataset: str | None = option(
+        None,
+        "Public set to train convolutions on, which are then frozen, so that only the rest is "
+        "trained privately.",
+    )
+    pretraining_epochs: int = option(
+        40, "Passes over the public set.", at_least=1, only_if=_HAS_PRETRAINING
+    )
+
+    # --- whose statistics normalise, and what is learnt through them ---
+    statistics: str = option(
+        "public",
+        "Whose moments public-batch normalisation takes; lot is the paper's Algorithm 1 as "
+        "printed, which is NOT private.",
+        choices=STATISTICS,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+    statistics_gradient: str = option(
+        "full",
+        "Gradient through the public statistics.",
+        choices=STATISTICS_GRADIENTS,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+    statistics_budget_share: float | None = option(
+        None,
+        "Share of the budget for the running averages of norm noised_batch; default: that of "
+        "`make_private`.",
+        make_private=True,
+    )
+    pull_back_weight: float = option(
+        1.0,
+        "Weight of public-batch gammas' and betas' gradients in the clip.",
+        check=arguments.positive,
+        make_private=True,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+    pull_back: str = option(
+        "whole",
+        "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
+        "noise.",
+        choices=PULL_BACKS,
+        make_private=True,
+        only_if=HAS_PUBLIC_STATISTICS,
+    )
+
+    # --- clipped lots and their views ---
+    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1, make_private=True)
+    physical_batch_size: int | None = option(
+        None,
+        "Rows that go through the network at once; default: the whole lot.",
+        at_least=1,
+        make_private=True,
+        measured=False,
+    )
+    l2_norm_clip: float = option(
+        1.0,
+        "Clipping norm C of each example's gradient.",
+        check=functools.partial(arguments.positive, allow_inf=True),
+        make_private=True,
+    )
+    clipping: str = option(
+        "flat",
+        "flat: the whole gradient is clipped to C; per_layer: that of each of G layers to C / "
+        "sqrt(G).",
+        choices=CLIP_GROUPINGS,
+        make_private=True,
+    )
+    engine: str | None = option(
+        None,
+        "How clipped sums are computed; default: the fastest that can.",
+        choices=ENGINES,
+        make_private=True,
+        measured=False,
+    )
+    augmentation_multiplicity: int = option(
+        1,
+        "Views of each image behind one clipped gradient: 1, 5 or 9 that are moved, or any number "
+        "of random ones.",
+        at_least=1,
+        make_private=True,
+    )
+    views: str = option(
+        "moved",
+        "moved: the image, and it moved by a pixel, the same at every update; random: a window of "
+        "the image padded by 4 pixels, half of them flipped, drawn for each view.",
+        choices=VIEWS,
+    )
+
+    # --- the noise, and the guarantee that is aimed at ---
+    epsilon: float | None = option(
+        None,
+        "Target epsilon; the noise is calibrated to it. inf: without privacy, noise or clipping. "
+        "Or --noise_multiplier.",
+        check=functools.partial(arguments.positive, allow_inf=True),
+    )
+    delta: float = option(1e-5, "Delta of the guarantee.", check=arguments.open_unit)
+    noise_multiplier: float | None = option(
+        None,
+        "Noise multiplier z: standard deviation of the noise on the clipped sum, over the clipping "
+        "norm. Or --epsilon.",
+        check=arguments.nonnegative,
+        instead_of="epsilon",
+    )
+    accountant: str = option("rdp", "Accountant.", choices=ACCOUNTANTS, make_private=True)
+    noise_generator: str = option(
+        "philox",
+        "Where noise comes from; shake256 is a cryptographic generator, and fast leaks by its "
+        "floating-point bits.",
+        choices=GENERATORS,
+        make_private=True,
+    )
+    insecure_seed: int | None = option(
+        None,
+        "For tests: repeatable noise and lots. No guarantee holds. Default: none.",
+        at_least=0,
+        make_private=True,
+    )
+
+    # --- halving of the learning rate where training makes no progress ---
+    plateau: str = option(
+        "none",
+        "Whether the learning rate is halved on a plateau: private, of a noised accuracy on "
+        "private examples that are left out of training, which is paid for; public, of the loss on "
+        "--plateau_dataset; test, of the loss on the test set, which no epsilon covers, as the "
+        "statement says.",
+        choices=PLATEAUS,
+    )
+    plateau_patience: int = option(
+        3, "Epochs without progress that make a plateau.", at_least=1, only_if=_HALVES
+    )
+    plateau_examples: int = option(
+        5_000,
+        "For --plateau=private or public: how many examples.",
+        at_least=2,
+        only_if=when("plateau", "private", "public"),
+    )
+    plateau_epsilon: float = option(
+        1.0,
+        "For --plateau=private: what all answers together cost these examples, at the same delta.",
+        check=arguments.positive,
+        only_if=when("plateau", "private"),
+    )
+    plateau_dataset: str | None = option(
+        None,
+        "For --plateau=public: labelled examples of the same classes that are nobody's secret, a "
+        "folder of images or a CSV file as in docs/import.md; its classes are numbered by name.",
+    )
+
+    # --- what is evaluated, and when ---
+    ema_decay: float | None = option(0.99, "Decay of the weight average.", check=arguments.decay)
+    evaluations: int = option(
+        10,
+        "About how many times to take the test accuracy during the run, for its curve.",
+        at_least=1,
+        measured=False,
+    )
+
+    # --- methods of Ermis & Cemgil (2017) ---
+    method: str = option(
+        "dpsgd",
+        "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
+        "prior; dpsgd: Abadi et al. (2016); none: without privacy.",
+        choices=VARIATIONAL_METHODS,
+        flag=False,
+    )
+    reading: str = option(
+        "sound",
+        "Of dpvd: sound, with the guarantee of DP-SGD, or as_printed, Algorithm 1 to the letter, "
+        "with none.",
+        choices=READINGS,
+        flag=False,
+    )
+    calibrated_by: str | None = option(
+        None,
+        "The paper's accountant (ac or zcdp) whose claim the noise is calibrated to, in place of "
+        "one that holds.",
+        choices=CLAIMING_ACCOUNTANTS,
+        flag=False,
+    )
+    prior_stddev: float | None = option(
+        None,
+        "Of svi: standard deviation of the normal prior; default: a flat one.",
+        check=arguments.positive,
+        only_if=when("method", "svi"),
+    )
+    kl_weight: float = option(
+        0.0,
+        "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
+        check=arguments.nonnegative,
+        only_if=when("method", "dpvd"),
+    )
+
+    # --- an imported model, trained further: `model` is its file ---
+    trainable: str | None = option(
+        None,
+        "What is trained: head, the new last layer and its normalisation, on features that are "
+        "computed once; last:N, the last N layers that have weights, the head's included; all.",
+        check=checks.check_trainable,
+    )
+    batch_norm: str = option(
+        "frozen",
+        "What becomes of the batch normalisation of layers that are trained.",
+        choices=BATCH_NORMS,
+        only_if=_TRAINS_IMPORTED_LAYERS,
+    )
+    image_size: int | None = option(
+        None,
+        "Height and width, in pixels, that images are brought to; default: their own.",
+        at_least=1,
+    )
+    pixel_mean: float = option(
+        0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
+    )
+    pixel_scale: float = option(255.0, "What these are then divided by.", check=arguments.positive)
+    feature_views: int = option(
+        1,
+        "Views whose features are averaged: 1, or 2 with the mirror image.",
+        choices=(1, 2),
+        only_if=_HAS_FROZEN_FEATURES,
+    )
+    feature_scaling: str = option(
+        "none",
+        "public: features are centred by the mean of public images' features and divided by the "
+        "root mean square of what is left, constants of --public_dataset.",
+        choices=("none", "public"),
+        only_if=_HAS_FROZEN_FEATURES,
+    )
+    head: str = option(
+        "new",
+        "new: a last layer from zeros; imported: it begins as that of the imported model, which "
+        "has as many classes.",
+        choices=("new", "imported"),
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        checks.check_norm(self)
+        checks.check_public_data(self)
+        checks.check_views(self)
+        checks.check_plateau(self)
+        checks.check_method(self)
+        if self.trainable is None:
+            checks.check_model(self.model)
+        else:
+            checks.check_imported(self)
+
+    @property
+    def needs_public_rows(self):
+        """Whether there is public-batch normalisation, in the network or in imported layers."""
+        return has_public_statistics(vars(self))
+
+    @property
+    def is_unclipped(self):
+        """Whether this is the baseline without privacy (epsilon infinite)."""
+        return self.epsilon is not None and math.isinf(self.epsilon)
+
+    @property
+    def is_pretrained(self):
+        """Whether a part of the network is trained on a public set first, and then frozen."""
+        return self.pretraining_dataset is not None
+
+    @property
+    def examples_per_update(self):
+        """How many examples an update takes, in expectation."""
+        return self.expected_batch_size

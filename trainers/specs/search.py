@@ -1,0 +1,139 @@
+"""The spec of a search: the run that is searched, and how."""
+
+import dataclasses
+from typing import ClassVar
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import SEARCH_DISTRIBUTIONS, TUNERS
+from trainers.cells import column_of_privacy
+from trainers.specs.options import check_fields, option, options, when
+from trainers.specs.training import TrainingSpec
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchSpec:
+    """A search for settings of a run: the run with the settings that are not searched, and how.
+
+    The epsilon of a private run is the budget of all trials together.
+    """
+
+    kind: ClassVar[str] = "search"
+
+    run: TrainingSpec = option(help="The run, `PrivateSpec` or `NonPrivateSpec`.", flag=False)
+    tuner: str = option(
+        "private_random",
+        "How trials get their settings. private_random: at random, so many trials as is drawn in "
+        "secret, of which the best is released; random, bayesian, hyperband: Keras Tuner's, with "
+        "all trials composed.",
+        choices=TUNERS,
+    )
+    over: str = option(
+        help="What is searched: names such as learning_rate,norm, with values or without: "
+        "learning_rate=0.1:0.3:1,l2_norm_clip.",
+    )
+    expected_trials: float = option(
+        8.0, "Number of trials; of private_random the expected one.", check=arguments.positive
+    )
+    score_examples: int = option(
+        500,
+        "Training examples left out to score the trials on, which noise protects.",
+        at_least=2,
+    )
+    recorded_trials: str = option(
+        "winner",
+        "Whether the record has the winner alone, or all trials, which is NOT FOR RELEASE where "
+        "the data are private.",
+        choices=("winner", "all"),
+        measured=False,
+    )
+    distribution: str = option(
+        "poisson",
+        "Of the number of trials.",
+        choices=tuple(SEARCH_DISTRIBUTIONS),
+        only_if=when("tuner", "private_random"),
+    )
+
+    def __post_init__(self):
+        check_fields(self)
+        if self.run.kind == "private":
+            _check_searched(self.run)
+        elif self.tuner == "private_random":
+            raise ValueError(
+                "Expected tuner='random', 'bayesian' or 'hyperband' for a run without privacy, got "
+                f"{self.tuner!r}."
+            )
+
+    # What sweeps, tables and records ask of every spec.
+    experiment = property(lambda self: self.run.experiment)
+    network = property(lambda self: self.run.network)
+    cell = property(lambda self: self.run.cell)
+    seed = property(lambda self: self.run.seed)
+
+    @property
+    def settings(self):
+        """All settings, of the run and of the search, a flat dict, as records have them."""
+        own = {name: getattr(self, name) for name in options(self) if name != "run"}
+        return {**self.run.settings, **own}
+
+    def replaced(self, **changes):
+        """Returns a spec in which some fields differ, of the search or of its run."""
+        own = {name: changes.pop(name) for name in options(self) if name in changes}
+        return dataclasses.replace(self, **{"run": self.run.replaced(**changes), **own})
+
+
+def _check_searched(run):
+    if run.calibrated_by is not None or run.reading != "sound":
+        raise ValueError(
+            "Expected a cell that is trained by an epsilon that holds, or without privacy, got "
+            f"{run.cell} of {run.experiment}."
+        )
+    if run.epsilon is None or run.is_unclipped:
+        raise ValueError(
+            f"Expected a finite epsilon for a search, got {run.epsilon!r}. It is the budget "
+            "of all trials together."
+        )
+    if run.accountant != "rdp":
+        raise ValueError(f'Expected accountant="rdp" in a search, got {run.accountant!r}.')
+    if run.plateau == "private":
+        raise ValueError(
+            "Expected plateau='none', 'public' or 'test' in a search, got 'private': its answers "
+            "would add to what a trial costs."
+        )
+
+
+def search_spec(run, **settings):
+    """Returns the spec of a search over settings of a run.
+
+    Args:
+        run: `PrivateSpec`, or `NonPrivateSpec`.
+        **settings: Fields of `SearchSpec`, and those of the run that differ.
+
+    Raises:
+        ValueError: for a run whose epsilon does not hold, or settings that do not fit together.
+    """
+    is_private = run.kind == "private"
+    own = {n: settings.pop(n) for n in options(SearchSpec) if n in settings}
+    unknown = [name for name in settings if name not in options(run)]
+    if not is_private and "distribution" in own:
+        unknown.append("distribution")
+    if unknown:
+        raise ValueError(
+            f"Expected settings of a search over a cell of kind {run.kind!r}, got "
+            f"{', '.join(unknown)}. Leave them out."
+        )
+    own.setdefault("tuner", "private_random" if is_private else "random")
+    column, covered = run.column, "on examples left out, for nothing: no epsilon holds"
+    if is_private:
+        column = column_of_privacy(settings.get("epsilon", run.epsilon))
+        covered = "which the epsilon covers; how the ranges were chosen it does not"
+    how = {
+        "network": f"{run.network}-{own['tuner']}",
+        "column": column,
+        "paper_value": None,
+        "search": f"{own['tuner']} over {own['over']}, {covered}",
+    }
+    precision = settings.get("precision", run.precision)
+    if precision != run.precision:  # What the cell says of its own would be false.
+        other = f"precision {precision} in place of the cell's {run.precision}"
+        how["reduced"] = "; ".join(filter(None, [run.reduced, other]))
+    return SearchSpec(run=run.replaced(**{**how, **settings}), **own)

@@ -1,0 +1,166 @@
+"""What all trainings have, and trainings without privacy."""
+
+import dataclasses
+from typing import ClassVar
+
+from tfdpnorm import arguments
+from tfdpnorm.choices import NORMS
+from trainers.specs.checks import check_model, check_vocabulary
+from trainers.specs.options import check_fields, option, when
+
+OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
+SCHEDULES = ("constant", "cosine", "linear", "power")
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
+VOCABULARIES = ("hashed", "public", "private")
+CACHE_DIR = "outputs/pretrained"
+# Options that are for texts alone, which programs without texts leave out.
+TEXTS = ("vocabulary", "vocabulary_size", "vocabulary_file", "sequence_length")
+_POWER = when("learning_rate_schedule", "power")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSpec:
+    """What all trainings have: a cell of a table, data, a network and an optimizer."""
+
+    kind: ClassVar[str]
+
+    # --- which cell of which table it is, and what is said of it ---
+    experiment: str = option(help="Which table, such as davody_table5.", flag=False)
+    network: str = option(help="Row of the table, such as public_batch.", flag=False)
+    column: str = option(help="Column of the table, such as eps=1.", flag=False)
+    reduced: str = option(
+        "",
+        "What is smaller than in the paper, or another, in words, apart from the number of "
+        "examples.",
+        flag=False,
+        measured=False,
+    )
+    search: str = option(
+        "not searched",
+        "How the settings were found, in words. No epsilon covers the search.",
+        flag=False,
+        measured=False,
+    )
+    paper_value: float | str | None = option(
+        None,
+        "The paper's test accuracy in percent, or what it says instead, such as 'no convergence'; "
+        "None if it has no such cell.",
+        flag=False,
+        measured=False,
+    )
+
+    # --- data ---
+    dataset: str = option(
+        help="Name of the training set (`tfdpnorm.data.load_examples`).", flag=False
+    )
+    seed: int = option(
+        0, "Seeds initial weights and public rows; never lots or the noise of privacy.", at_least=0
+    )
+    max_examples: int | None = option(None, "Use only the first training examples.", at_least=1)
+    vocabulary: str = option(
+        "hashed",
+        "For texts: how words get token ids. private: the commonest words of the training texts, "
+        "NO GUARANTEE; public: those of --vocabulary_file.",
+        choices=VOCABULARIES,
+    )
+    vocabulary_size: int = option(10_000, "For texts: number of token ids, padding included.")
+    vocabulary_file: str | None = option(
+        None, "For --vocabulary=public: a text file that is nobody's secret."
+    )
+    sequence_length: int = option(64, "For texts: tokens kept of each.")
+
+    # --- network ---
+    norm: str = option("none", "Normalisation of the network.", choices=NORMS)
+    model: str = option("lenet5", "Network.")
+    model_options: tuple[tuple[str, object], ...] = option(
+        (), "Pairs of further options of the model, such as (('activation', 'tanh'),).", flag=False
+    )
+    precision: str = option(
+        "float32",
+        "What layers compute in. Weights, norms, clipped sums and noise stay in float32.",
+        choices=PRECISIONS,
+    )
+
+    # --- how long it is trained, and by which steps ---
+    epochs: float | None = option(
+        None, "Passes over the data; or --steps.", check=arguments.positive
+    )
+    steps: int | None = option(None, "Updates; or --epochs.", at_least=1, instead_of="epochs")
+    optimizer: str = option("sgd", "Keras optimizer.", choices=OPTIMIZERS)
+    learning_rate: float = option(1.0, "Learning rate at the start.", check=arguments.positive)
+    learning_rate_schedule: str = option(
+        "constant",
+        "Of the learning rate; cosine and linear go down to 0 at the last update, power is "
+        "the first one over t to the --learning_rate_power.",
+        choices=SCHEDULES,
+    )
+    learning_rate_power: float = option(
+        1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_POWER
+    )
+    learning_rate_round: str = option(
+        "epoch", "What t of power counts.", choices=("epoch", "update"), only_if=_POWER
+    )
+    momentum: float = option(0.9, "Momentum of sgd.", only_if=when("optimizer", "sgd"))
+
+    def __post_init__(self):
+        check_fields(self)
+        check_vocabulary(self)
+
+    @property
+    def cell(self):
+        """Name of the cell, such as "public_batch/eps=1"."""
+        return f"{self.network}/{self.column}"
+
+    @property
+    def run(self):
+        """The spec itself; of a `SearchSpec`, the run that is searched."""
+        return self
+
+    @property
+    def settings(self):
+        """All settings, a flat dict, as records have them."""
+        return dataclasses.asdict(self)
+
+    def replaced(self, **changes):
+        """Returns a spec in which some fields differ."""
+        return dataclasses.replace(self, **changes)
+
+    def updates(self, num_examples):
+        """The number of updates T on `num_examples` examples."""
+        if self.steps is not None:
+            return self.steps
+        return max(1, round(self.epochs * num_examples / self.examples_per_update))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NonPrivateSpec(TrainingSpec):
+    """A cell that is trained without privacy, by Keras' ordinary step."""
+
+    kind: ClassVar[str] = "non_private"
+
+    optimizer: str = option("adam", "Keras optimizer.", choices=OPTIMIZERS)
+    learning_rate: float = option(1e-3, "Learning rate at the start.", check=arguments.positive)
+    batch_size: int = option(128, "Examples of an update.", at_least=1)
+    validation_examples: int = option(
+        5_000, "Training examples held out, for the curve.", at_least=0
+    )
+    weight_noise_stddev: float | None = option(
+        None,
+        "Standard deviation of each weight, in training and testing.",
+        check=arguments.nonnegative,
+        flag="stddev",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_model(self.model)
+        if self.norm in ("public_batch", "noised_batch"):
+            raise ValueError(
+                f'Expected norm="batch" without privacy, got {self.norm!r}, which is trained by '
+                "make_private only."
+            )
+
+    @property
+    def examples_per_update(self):
+        """How many examples an update takes."""
+        return self.batch_size
