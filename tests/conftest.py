@@ -6,15 +6,16 @@ threads share come out in another order now and then, where some tests compare r
 
 import fnmatch
 import functools
+import gc
 import importlib.metadata
 import os
 import shutil
-import sys
 import tempfile
 
 import pytest
 
 import tfdpnorm  # noqa: F401 - sees to it that TensorFlow takes the legacy Keras
+from tests.clean_keras import reset_keras, reset_policy
 
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -33,15 +34,15 @@ TFP_ENGINES = ("tfp_model", "tfp_vectorized")
 @pytest.fixture(autouse=True)
 def clean_keras():
     """No test sees the graph, the seed or the policy of another."""
-    if "tensorflow" not in sys.modules:  # tests of what does not load it
-        yield
-        return
-    from tensorflow import keras
-
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(0)
+    reset_keras()
     yield
-    keras.mixed_precision.set_global_policy("float32")
+    reset_policy()
+
+
+def pytest_collection_finish():
+    """Imports stay: the garbage collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm import arguments
 
 
@@ -121,14 +122,14 @@ def one_sentence(error, name="some_name"):
     return message
 
 
-@pytest.mark.parametrize("call, pair", by_name(PASS))
+@each("call, pair", by_name(PASS))
 def test_what_passes_becomes_a_plain_value(call, pair):
     value, expected = pair
     result = call("some_name", value)
     assert result == expected and type(result) is type(expected)
 
 
-@pytest.mark.parametrize("call, value", by_name(FAIL))
+@each("call, value", by_name(FAIL))
 def test_what_does_not_pass_gets_one_sentence(call, value):
     with pytest.raises(ValueError) as refused:
         call("some_name", value)
@@ -136,7 +137,7 @@ def test_what_does_not_pass_gets_one_sentence(call, value):
         one_sentence(refused)
 
 
-@pytest.mark.parametrize(
+@each(
     "call, more",
     [
         (arguments.real, {}),
@@ -154,7 +155,7 @@ def test_what_does_not_pass_gets_one_sentence(call, value):
         (arguments.choice, {"allowed": ("a", "b")}),
     ],
 )
-@pytest.mark.parametrize("value", ["x", None])
+@each("value", ["x", None])
 def test_a_remedy_ends_every_refusal(call, more, value):
     with pytest.raises(ValueError) as refused:
         call("some_name", value, remedy="Do this.", **more)
@@ -170,7 +171,7 @@ def test_a_refusal_says_what_came():
     )
 
 
-@pytest.mark.parametrize("value", [Unprintable(), -(10**100_000)], ids=kind)
+@each("value", [Unprintable(), -(10**100_000)], ids=kind)
 def test_a_refusal_survives_what_cannot_be_printed(value):
     message = str(arguments.refusal("steps", "to be even", value))
     assert message.startswith("Expected steps to be even, got ")
@@ -185,19 +186,19 @@ def test_positive_takes_infinity_only_where_it_is_allowed():
         arguments.positive("clip", math.inf)
 
 
-@pytest.mark.parametrize("value", [-1, 2, np.float32(0.5), fractions.Fraction(1, 2)], ids=kind)
+@each("value", [-1, 2, np.float32(0.5), fractions.Fraction(1, 2)], ids=kind)
 def test_within_takes_its_ends(value):
     assert arguments.within("share", value, -1, 2) == float(value)
 
 
-@pytest.mark.parametrize("value", [-1.0000001, 2.0000001, *INFINITE, *NOT_FLOATS], ids=kind)
+@each("value", [-1.0000001, 2.0000001, *INFINITE, *NOT_FLOATS], ids=kind)
 def test_within_refuses_what_is_outside(value):
     with pytest.raises(ValueError) as refused:
         arguments.within("share", value, -1, 2)
     assert "in [-1, 2]" in one_sentence(refused, "share")
 
 
-@pytest.mark.parametrize(
+@each(
     "value, number",
     [
         (3, 3),
@@ -216,9 +217,7 @@ def test_whole_numbers_are_exact(value, number):
     assert result == number and type(result) is int
 
 
-@pytest.mark.parametrize(
-    "value", [2, 2.5, -1, fractions.Fraction(2**61 + 1, 2), *INFINITE, *NOT_FLOATS], ids=kind
-)
+@each("value", [2, 2.5, -1, fractions.Fraction(2**61 + 1, 2), *INFINITE, *NOT_FLOATS], ids=kind)
 def test_other_numbers_are_not_whole(value):
     with pytest.raises(ValueError) as refused:
         arguments.whole("steps", value, at_least=3)
@@ -241,15 +240,13 @@ def test_updates_end_where_floats_count_no_further():
         arguments.updates("steps", 0, at_least=1)
 
 
-@pytest.mark.parametrize("value", [5, np.int8(5), np.uint64(2**63), Size.THREE, BEYOND], ids=kind)
+@each("value", [5, np.int8(5), np.uint64(2**63), Size.THREE, BEYOND], ids=kind)
 def test_an_integer_is_kept(value):
     result = arguments.integer("seed", value, at_least=0)
     assert result == value and type(result) is int
 
 
-@pytest.mark.parametrize(
-    "value", [5.0, np.float64(5), fractions.Fraction(5), *NO_NUMBERS], ids=kind
-)
+@each("value", [5.0, np.float64(5), fractions.Fraction(5), *NO_NUMBERS], ids=kind)
 def test_an_integer_is_no_other_number(value):
     with pytest.raises(TypeError) as refused:
         arguments.integer("seed", value, at_least=0)
@@ -263,16 +260,14 @@ def test_an_integer_below_the_least_is_a_wrong_value():
         one_sentence(refused, "seed")
 
 
-@pytest.mark.parametrize(
-    "value, choice", [("red", "red"), (np.str_("red"), "red"), (Colour.RED, "red"), (1, 1)]
-)
+@each("value, choice", [("red", "red"), (np.str_("red"), "red"), (Colour.RED, "red"), (1, 1)])
 def test_a_choice_is_one_of_those_allowed(value, choice):
     for allowed in (("red", 1), ["red", 1], {"red": 0, 1: 0}):
         result = arguments.choice("norm", value, allowed)
         assert result == choice and type(result) is type(choice)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [True, 1.0, "Red", "", None, ["red"], {}, {"red"}, np.int64(1), np.ones(2), BEYOND],
     ids=kind,
@@ -292,9 +287,7 @@ def test_an_instance_is_the_value_itself():
         arguments.instance("why", "x", OSError)
 
 
-@pytest.mark.parametrize(
-    "value", [value for value, _ in PASS[arguments.scalar] if value is not BEYOND], ids=kind
-)
+@each("value", [value for value, _ in PASS[arguments.scalar] if value is not BEYOND], ids=kind)
 def test_scalars_come_back_from_json(value):
     scalar = arguments.scalar("value", value)
     assert json.loads(json.dumps(scalar, allow_nan=False)) == scalar

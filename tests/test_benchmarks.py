@@ -14,6 +14,7 @@ from absl import app, flags
 from benchmarks import first_step, lots, padding, report, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
+from tests.each import each
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.slots import Slots
 
@@ -125,7 +126,7 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
     assert "book_keeping" in done.stdout and "Record: " in done.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     "argument, parts",
     [
         ("--models=lenet6", ["--models to be of lenet5, lenet5_batch", "got lenet6."]),
@@ -448,7 +449,7 @@ def test_a_lot_is_measured_in_physical_batches():
     assert "lots of 16 in 4s" in lots.text_of(row)
 
 
-@pytest.mark.parametrize("physical", [None, 8])
+@each("physical", [None, 8])
 def test_padding_is_that_of_sampled_batches(physical):
     """Rows per expected row, against lots that are drawn: by both rules."""
     found = padding.measure(100, 20, 50, 1e-3, physical)
@@ -464,8 +465,8 @@ def test_padding_is_that_of_sampled_batches(physical):
     assert abs(before.mean() - found["rows_before"]) <= 4 * error + 1e-3
 
 
-@pytest.mark.parametrize("size", [64, 256, 1_024, 4_096])
-@pytest.mark.parametrize("physical", [None, 64])
+@each("size", [64, 256, 1_024, 4_096])
+@each("physical", [None, 64])
 def test_the_page_has_the_padding_that_is_measured(size, physical):
     page = (ROOT / "docs" / "guarantee.md").read_text("utf-8")
     assert padding.text_of(padding.measure(60_000, size, 1_000, 1e-5, physical)) in page

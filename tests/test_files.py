@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from tests.each import each
 from tfdpnorm import files
 
 WRITERS = [files.write_whole, files.write_new]
@@ -85,8 +86,8 @@ def test_write_whole_does_not_replace_a_folder(path):
     assert path.is_dir() and names(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.parametrize("name", ["absent/record.json", "file/record.json"])
+@each("write", WRITERS)
+@each("name", ["absent/record.json", "file/record.json"])
 def test_a_folder_that_is_none(tmp_path, write, name):
     (tmp_path / "file").write_text("a file")
     with pytest.raises((FileNotFoundError, NotADirectoryError)):
@@ -94,7 +95,7 @@ def test_a_folder_that_is_none(tmp_path, write, name):
     assert names(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "a file"
 
 
-@pytest.mark.parametrize("data", [None, 3, [], ["x"], "\ud800"], ids=repr)
+@each("data", [None, 3, [], ["x"], "\ud800"], ids=repr)
 def test_what_is_no_content_changes_nothing(path, data):
     path.write_text("old")
     with pytest.raises((TypeError, UnicodeEncodeError)):
@@ -152,9 +153,7 @@ def test_without_hard_links_a_file_appears_whole_too(path, no_hard_links):
     assert path.read_text() == "new" and names(path.parent) == [path.name]
 
 
-def test_without_hard_links_a_name_is_given_back_where_renaming_fails(
-    path, monkeypatch, no_hard_links
-):
+def test_without_hard_links_a_failed_rename_gives_the_name_back(path, monkeypatch, no_hard_links):
     monkeypatch.setattr(os, "replace", failing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
         files.write_new(path, "new")
@@ -176,7 +175,7 @@ def test_the_umask_decides_who_may_read(path, write, umask, mode):
     "write, renames", [(files.write_whole, "replace"), (files.write_new, "link")]
 )
 @pytest.mark.parametrize("durable", [False, True])
-def test_durable_flushes_the_content_before_it_has_the_name_and_the_name_after(
+def test_durable_flushes_content_first_and_then_the_name(
     path, monkeypatch, write, renames, durable
 ):
     done = []
@@ -263,7 +262,7 @@ def test_a_folder_that_may_not_even_be_looked_at_is_refused(tmp_path, monkeypatc
 # --- reasons ---
 
 
-@pytest.mark.parametrize(
+@each(
     "error, line",
     [
         (OSError(errno.ENOSPC, "No space left on device", "some file"), "No space left on device"),
@@ -345,7 +344,7 @@ def test_without_locks_nothing_is_locked(path, monkeypatch):
 # --- what importing loads ---
 
 
-@pytest.mark.parametrize("module", ["files", "arguments"])
+@each("module", ["files", "arguments"])
 def test_the_ground_loads_neither_numpy_nor_tensorflow(module):
     code = (
         f"import sys, tfdpnorm.{module}\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
 from tests.private_parts import private_parts
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ def run_python(code):
     return result.stdout
 
 
-@pytest.mark.parametrize("module", ["tfdpnorm", "tfdpnorm.privacy"])
+@each("module", ["tfdpnorm", "tfdpnorm.privacy"])
 def test_import_does_not_load_tensorflow(module):
     loaded = run_python(f"import sys, {module}; print('tensorflow' in sys.modules)")
     assert loaded.strip() == "False"
@@ -60,7 +61,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@each("program", PROGRAMS)
 def test_programs_answer_help_without_what_takes_long_to_load(program):
     code = (
         "import runpy, sys\n"
@@ -307,7 +308,7 @@ def test_a_sound_package_passes(small_package):
     assert tensorflow_loaded_by("tfdpnorm.privacy", modules) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "module, text",
     [
         ("layers/scale", "import keras_tuner"),
@@ -331,7 +332,7 @@ def test_a_forbidden_import_is_noticed(small_package, module, text):
     assert fault.startswith(f"tfdpnorm.{module.replace('/', '.')} imports ")
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"layers/scale": "from . import other", "layers/other": "from .scale import Scale"},
@@ -358,7 +359,7 @@ def test_imports_inside_functions_make_no_circle(small_package):
     assert find_cycle(load_graph(small_package(**{"layers/scale": late}))) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "changes, place",
     [
         ({"privacy/budget": "import tensorflow as tf"}, "privacy.budget"),
@@ -388,7 +389,7 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize("text", SOUND)
+@each("text", SOUND)
 def test_parts_of_the_project_are_no_private_parts(small_package, text):
     assert private_parts(small_package(**{"layers/scale": text}), COMPAT) == []
 
@@ -426,7 +427,7 @@ LEANING = [
 ]
 
 
-@pytest.mark.parametrize("text", LEANING)
+@each("text", LEANING)
 def test_a_private_part_is_noticed(small_package, text):
     found = private_parts(small_package(**{"layers/scale": text}), COMPAT)
     assert found and all(place.startswith("tfdpnorm.layers.scale:") for place in found)

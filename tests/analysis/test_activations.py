@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.analysis import block_activations, residual_additions
 
@@ -23,7 +24,7 @@ def test_the_blocks_of_a_network(model):
     assert [x.name for x in residual_additions(model)] == [f"residual{i}_{suffix}" for i in (1, 2)]
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 100])
+@each("batch_size", [1, 2, 100])
 def test_moments_and_counts(model, batch_size):
     (layer, _), x = residual_additions(model), images()
     found = block_activations(model, layer, x, batch_size=batch_size, bins=11, limits=(-1, 1))

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.analysis import Hessian
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm, WeightStandardizedConv2D
@@ -60,12 +61,12 @@ def assert_equals_the_dense_one(model, x, y, batch_size=4):
     assert hessian.products == hessian.size == len(expected)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
+@each("batch_size", [1, 3, 7, 100])
 def test_products_are_those_of_the_dense_matrix(batch_size):
     assert_equals_the_dense_one(small_model(), *rows(), batch_size)
 
 
-@pytest.mark.parametrize(
+@each(
     "layer",
     [
         keras.layers.LayerNormalization,

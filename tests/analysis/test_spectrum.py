@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm.analysis import extreme_eigenvalues, lanczos, power_iteration, trace
 
 
@@ -45,7 +46,7 @@ def test_power_iteration_says_that_it_has_not_converged(matrix):
     assert found.error > 1e-12 * found.value
 
 
-@pytest.mark.parametrize("products", [1, 2, 5, 40])
+@each("products", [1, 2, 5, 40])
 def test_an_eigenvalue_is_within_the_error_of_power_iteration(products):
     # Two large ones that are close: the value hardly changes long before it is one of them.
     matrix = Known(np.concatenate([[90.0, 89.0], np.linspace(-1, 1, 50)]))
@@ -72,7 +73,7 @@ def test_a_matrix_of_zeros():
     assert [list(values) for values in extreme_eigenvalues(zeros)] == [[0.0], [0.0]]
 
 
-@pytest.mark.parametrize("size, wrong", [(1, "largest"), (4, "smallest")])
+@each("size, wrong", [(1, "largest"), (4, "smallest")])
 def test_eigenvalues_of_a_matrix_that_is_too_small(size, wrong):
     expected = f"Expected {wrong} of at most {max(0, size - 3)} for a matrix of size {size}"
     with pytest.raises(ValueError, match=expected):
@@ -97,7 +98,7 @@ def test_extreme_eigenvalues_that_do_not_converge():
         extreme_eigenvalues(close, largest=2, tolerance=1e-10, max_products=40)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_trace(matrix, seed):
     found = trace(matrix, tolerance=0.1, seed=seed)
     assert found.converged and found.error <= 0.1 * abs(found.value)
@@ -132,7 +133,7 @@ def test_lanczos_of_few_steps(matrix):
     assert abs(np.mean(traces) - np.trace(matrix.dense)) < 5 * np.std(traces) / np.sqrt(30)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 6, 25])
+@each("steps", [1, 2, 6, 25])
 def test_an_eigenvalue_is_within_the_error_of_each_ritz_value(matrix, steps):
     found = lanczos(matrix, steps=steps, seed=3)
     distances = np.abs(found.values[:, None] - matrix.eigenvalues).min(axis=1)
@@ -148,7 +149,7 @@ def test_lanczos_stops_when_there_is_no_more():
     np.testing.assert_allclose(found.values, [1, 2], atol=1e-5)
 
 
-@pytest.mark.parametrize("call", [power_iteration, trace, extreme_eigenvalues])
+@each("call", [power_iteration, trace, extreme_eigenvalues])
 def test_bad_tolerances(call, matrix):
     with pytest.raises(ValueError, match="tolerance"):
         call(matrix, tolerance=0)

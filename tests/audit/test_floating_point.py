@@ -216,7 +216,7 @@ def added_in_turn(gradients):
 
 
 @pytest.mark.parametrize("rows, in_turn", [(600, 0.005), (4_096, 0.2)])
-def test_rows_that_hover_at_a_power_of_two_stay_within_what_the_noise_pays_for(rows, in_turn):
+def test_rows_at_a_power_of_two_round_within_the_bound(rows, in_turn):
     """Casacuberta et al. (2022) on a Dense layer's product; docs/exact_noise.md has the figures."""
     rows_in_block, paid_for = rounded_sums(rows)
     sums = RowSums(rows_in_block)

@@ -25,7 +25,7 @@ def never_above_more_often_than_it_may(above, seeds, confidence=0.95):
 
 
 @pytest.mark.parametrize("noise, guesses", [(1.0, 60), (4.0, 60), (1.0, 300)])
-def test_the_gaussian_mechanism_is_refuted_no_more_often_than_said(noise, guesses):
+def test_the_gaussian_mechanism_is_seldom_refuted(noise, guesses):
     """200 runs: the bound is above the truth in 5 % of them at most, for every kind of bound."""
     family = DPSGDFamily(1.0, 1, DELTA)
     rng = np.random.default_rng(0)
@@ -73,14 +73,14 @@ def test_bounds_are_in_their_order_and_below_the_truth(epsilon):
 
 
 @pytest.mark.parametrize("correct", [30, 38, 45, 50])
-def test_with_epsilon_and_delta_alone_it_is_about_the_bound_of_steinke_and_others(correct):
+def test_by_epsilon_and_delta_it_is_near_the_bound_of_steinke(correct):
     """Two proofs, one statement: near each other, from the same guesses."""
     old = one_run_epsilon_lower_bound(200, 50, correct, delta=DELTA)
     new = one_run.f_dp_epsilon_lower_bound(ApproximateFamily(DELTA), 200, 50, correct)
     assert new == pytest.approx(old, rel=0.15, abs=0.02)
 
 
-def test_a_mechanism_that_publishes_with_probability_delta_is_no_violation():
+def test_publishing_with_probability_delta_is_no_violation():
     """(0, delta)-DP: with probability delta per canary its coin is public; the attacker abstains.
 
     All his guesses are correct then, and their number says nothing against delta.
@@ -106,7 +106,7 @@ def test_one_coin_is_guessed_as_well_as_the_best_test_does(curve):
     assert not one_run.curve_allows(curve, 1, 1, 1, probability=best + 1e-6)
 
 
-def test_one_guess_of_two_coins_is_as_good_as_publishing_one_of_them():
+def test_guessing_two_coins_is_as_good_as_publishing_one():
     """With probability delta each coin is public, else the guess is a toss: 1/2 + delta in all."""
     curve = ApproximateFamily(0.1).curve(0.0)
     assert one_run.curve_allows(curve, 2, 1, 1, probability=0.6 - 1e-9)

@@ -128,7 +128,7 @@ def test_what_is_drawn_once_for_a_physical_batch_tells_nothing():
 
 
 @pytest.mark.parametrize("numbers", [every_other, mask_of_range, amplified])
-def test_at_fixed_positions_one_example_moves_the_sum_by_its_clip_at_most(numbers):
+def test_at_fixed_positions_one_example_moves_the_sum_by_C(numbers):
     private = made(numbers, validate=False)
     clipped = tf.function(lambda lot: private.clipped_sum(lot)[0])
     x = 3.0 * np.random.default_rng(0).normal(size=(N, 2)).astype(np.float32)

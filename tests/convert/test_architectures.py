@@ -14,7 +14,7 @@ def test_all_the_way(architecture, tmp_path):
         assert outcome.change < 1e-4
 
 
-def test_the_page_has_rows_of_the_architectures_alone_and_no_failure():
+def test_the_page_has_all_architectures_and_no_failure():
     assert HEADER.splitlines()[0] in written()
     rows = rows_of(written())
     rows.pop("architecture")

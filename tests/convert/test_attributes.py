@@ -10,6 +10,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 import tfdpnorm
+from tests.each import each
 from tfdpnorm.convert import convert_model, export
 from tfdpnorm.keras_compat.models import sublayers
 
@@ -82,7 +83,7 @@ def private_of(model, rows=X, **settings):
 
 @pytest.mark.parametrize("batch_norm", ["group", "public_batch"])
 @pytest.mark.parametrize("make", [functional, subclassed])
-def test_a_file_that_could_not_be_loaded_is_announced_and_not_written(make, batch_norm, tmp_path):
+def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, tmp_path):
     model = moved(make())
     public = {"public_batch": X + 9} if batch_norm == "public_batch" else {}
     with pytest.warns(UserWarning, match=r"private.save\(\) will refuse this model.*save_weights"):
@@ -116,7 +117,7 @@ def test_a_file_that_could_not_be_loaded_is_announced_and_not_written(make, batc
     np.testing.assert_array_equal(again(X), private.model(X))
 
 
-def test_what_a_wrapper_holds_is_known_only_as_far_as_its_config_goes():
+def test_a_wrapper_is_known_as_far_as_its_config_goes():
     # Keras writes no package into the configs that wrappers have.
     converted, _ = convert_model(by_step(), "group", custom_objects={"Residual": Residual})
     with pytest.raises(ValueError, match="got TimeDistributed 'steps'"):
@@ -166,7 +167,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_containers_in_containers(form):
     inputs = keras.Input((4,))
     model = moved(keras.Model(inputs, layers.Dense(1)(Nested(form)(inputs))))
@@ -235,11 +236,9 @@ def attention_in_a_graph():
     return keras.Model(inputs, layers.Dense(1)(x))
 
 
-@pytest.mark.parametrize("batch_norm", ["frozen", "group"])
-@pytest.mark.parametrize(
-    "make", [lambda: attending(True), lambda: attending(False), attention_in_a_graph]
-)
-def test_layers_that_stock_layers_make_when_built_are_no_hindrance(make, batch_norm):
+@each("batch_norm", ["frozen", "group"])
+@each("make", [lambda: attending(True), lambda: attending(False), attention_in_a_graph])
+def test_layers_that_stock_layers_make_in_build_are_converted(make, batch_norm):
     model = moved(make())
     for weight in model.trainable_weights:
         weight.assign_add(0.1 * np.ones(weight.shape))
@@ -267,7 +266,7 @@ class Late(keras.Model):
         return cls()
 
 
-def test_a_model_that_makes_its_normalisation_in_build_is_refused_in_one_line():
+def test_normalisation_made_in_build_is_refused_in_one_line():
     model = Late(name="whole")
     model(X)
     with pytest.raises(ValueError, match=r"^Expected a model that makes .*, got 'whole': Late mak"):
@@ -279,7 +278,7 @@ class Own(layers.BatchNormalization):
         return super().call(inputs, training=training)
 
 
-def test_after_a_conversion_the_refusal_asks_for_a_converter_and_not_for_a_conversion():
+def test_after_a_conversion_the_refusal_asks_for_a_converter():
     model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
     with pytest.raises(ValueError, match="register_converter. Exchange it by make_private"):
         private_of(model)

@@ -7,6 +7,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 import tfdpnorm
+from tests.each import each
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert import Replacement, convert_model, register_converter
@@ -108,8 +109,8 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
-@pytest.mark.parametrize("name", MODELS)
+@each("batch_norm", BATCH_NORMS)
+@each("name", MODELS)
 def test_what_is_kept(name, batch_norm):
     model = randomized(MODELS[name]())
     before, rows = model.get_weights(), rows_for(model)
@@ -132,7 +133,7 @@ def test_what_is_kept(name, batch_norm):
     np.testing.assert_array_equal(model(rows), expected)
 
 
-@pytest.mark.parametrize("name", ["nested twice", "shared", "several axes"])
+@each("name", ["nested twice", "shared", "several axes"])
 def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
     converted, report = convert_model(randomized(MODELS[name]()), "public_batch")
     (layer,) = report.not_converted
@@ -223,7 +224,7 @@ def residual():
     return keras.Model(inputs, layers.Add(name="two_networks")([x, other]))
 
 
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@each("batch_norm", BATCH_NORMS)
 def test_scale_norm_follows_residual_additions_only(batch_norm):
     model = randomized(residual())
     converted, report = convert_model(model, batch_norm, scale_norm=True)
@@ -285,8 +286,8 @@ def subclassed():
     return model
 
 
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
-@pytest.mark.parametrize(
+@each("batch_norm", BATCH_NORMS)
+@each(
     "make", [subclassed, lambda: keras.Sequential([keras.Input((3,)), Block(4), layers.Dense(2)])]
 )
 def test_attributes_of_layers_and_models(make, batch_norm):
@@ -390,7 +391,7 @@ def test_make_private_converts(batch_norm):
     np.testing.assert_allclose(folded(rows), private.predict(rows, verbose=0), rtol=1e-4, atol=1e-4)
 
 
-def test_the_refusal_names_the_remedy_and_wrong_arguments_are_refused():
+def test_the_remedy_is_named_and_wrong_arguments_are_refused():
     model = convolutional()
     with pytest.raises(ValueError, match=r'make_private\(\.\.\., convert="public_batch"\)'):
         make(model, rows_for(model))
@@ -467,7 +468,7 @@ def without_chance():
 
 @pytest.mark.slow_cases("layer", "frozen")
 @pytest.mark.parametrize("batch_norm", BATCH_NORMS)
-def test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples(batch_norm):
+def test_the_sum_of_a_converted_model_equals_the_loop(batch_norm):
     with double_precision():
         model = randomized(without_chance())
     converted, _ = convert_model(model, batch_norm)

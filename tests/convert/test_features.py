@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tests.each import each
 from tfdpnorm import files
 from tfdpnorm.convert import FeatureExtractor, Pixels, features, image_features
 from tfdpnorm.convert.backbone import frozen_part, head_layers, trunk_of, whole_model
@@ -46,7 +47,7 @@ def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_a_model_that_is_known_to_have_learnt_from_private_data_is_warned_of(tmp_path):
+def test_a_model_of_private_data_is_warned_of(tmp_path):
     model = trunk()
     model.set_weights([w + 2 for w in model.get_weights()])  # as no other test's are
     known = caveat("foreign_weights", sentence="They are of a private run.")
@@ -214,7 +215,7 @@ def test_the_frozen_part_of_a_trunk():
         frozen_part(made(), 4)
 
 
-@pytest.mark.parametrize(
+@each(
     "end, width",
     [
         ([layers.GlobalAveragePooling2D(), layers.Dense(9, activation="softmax")], 4),
@@ -273,7 +274,7 @@ def test_a_tflite_model_that_predicts_otherwise_is_not_used(monkeypatch, wrong):
     assert not isinstance(features._forward(trunk(), X), features.TFLiteModel)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 10])
+@each("workers", [1, 2, 3, 10])
 def test_threads_share_the_rows_in_their_order(workers):
     model = keras.Sequential([keras.Input((8, 6, 3)), layers.Flatten(), layers.Dense(2)])
     outputs = TFLiteModel(to_tflite(model), workers)(X)

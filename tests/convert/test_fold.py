@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import fold_public_statistics, models
 from tfdpnorm.layers import (
     PublicBatchNormalization,
@@ -51,8 +52,8 @@ def assert_folded(model, folded, atol=1e-5):
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.parametrize("scale", [True, False])
-@pytest.mark.parametrize("center", [True, False])
+@each("scale", [True, False])
+@each("center", [True, False])
 def test_a_folded_sequential_model_gives_the_same(scale, center):
     model = keras.Sequential(
         [
@@ -68,7 +69,7 @@ def test_a_folded_sequential_model_gives_the_same(scale, center):
     assert_folded(with_moments(model), fold_public_statistics(model))
 
 
-@pytest.mark.parametrize(
+@each(
     "shape,axis",
     [((4,), 1), ((4, 3), 1), ((4, 3), 2), ((3, 4, 4), 1), ((4, 3, 2), 2), ((2, 2, 3, 2), -1)],
 )
@@ -140,7 +141,7 @@ def test_a_model_without_such_layers_is_copied():
     assert_folded(model, folded)
 
 
-@pytest.mark.parametrize("statistics", ["blend", "example", "lot"])
+@each("statistics", ["blend", "example", "lot"])
 def test_refuses_moments_of_each_row(statistics):
     model = with_moments(
         keras.Sequential([keras.Input((4,)), PublicBatchNormalization(statistics=statistics)])

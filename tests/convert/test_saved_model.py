@@ -33,7 +33,7 @@ def network():
     return model
 
 
-def test_a_folder_that_keras_saved_becomes_what_the_model_itself_becomes(tmp_path):
+def test_a_folder_of_keras_converts_as_the_model_itself(tmp_path):
     model = network()
     model.save(tmp_path / "saved", save_format="tf")
     converted, report = convert_model(tmp_path / "saved", "frozen")

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.each import each
 from tfdpnorm.data import hash_tokens
 
 
@@ -53,7 +54,7 @@ def test_hostile_texts():
             hash_tokens(texts, 10, 2)
 
 
-@pytest.mark.parametrize(
+@each(
     "vocabulary,length,match",
     [
         (1, 5, "vocabulary_size to be an integer >= 2"),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.each import each
 from tfdpnorm.data import Lot, poisson, poisson_batches
 from tfdpnorm.privacy.slots import Slots
 
@@ -54,7 +55,7 @@ def test_lots_have_each_example_in_a_slot_of_its_own(n, share, k, p, seed):
         np.testing.assert_array_equal(lot.sample_weight, drawn * 0.5)
 
 
-def test_the_spec_is_static_but_for_the_number_of_physical_batches():
+def test_only_the_number_of_physical_batches_is_not_static():
     batches = poisson_batches(np.ones((50, 4, 3)), np.ones(50, np.int32), expected_batch_size=10)
     dataset = batches.as_dataset(Slots(2, 6))
     assert dataset.element_spec == Lot(
@@ -66,7 +67,7 @@ def test_the_spec_is_static_but_for_the_number_of_physical_batches():
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
-@pytest.mark.parametrize("slots", [Slots(1, 7), Slots(14, 7), Slots(1, 99)])
+@each("slots", [Slots(1, 7), Slots(14, 7), Slots(1, 99)])
 def test_a_lot_that_does_not_fit_is_kept_whole(slots):
     batches = poisson_batches(np.arange(1, 101), expected_batch_size=100)
     (lot,) = lots(batches, 1, slots=slots)
@@ -109,7 +110,7 @@ def test_structures_and_types_are_kept():
     assert all(not t.numpy()[padding].any() for t in tf.nest.flatten(lot))
 
 
-@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4"])
+@each("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4"])
 def test_number_types_are_kept(dtype):
     (lot,) = lots(poisson_batches(np.arange(1, 9, dtype=dtype), expected_batch_size=8), 1)
     assert lot.x.numpy().dtype == dtype and sorted(lot.x.numpy()[0]) == list(range(1, 9))
@@ -169,13 +170,13 @@ def test_insecure_lots_stay_what_they_are():
 GOLDEN = [[2, 6, 7, 9, 14, 18], [7, 9, 12, 13, 14, 17]]
 
 
-@pytest.mark.parametrize("size", [0, -1, 11, float("nan"), float("inf")])
+@each("size", [0, -1, 11, float("nan"), float("inf")])
 def test_batch_size_out_of_range(size):
     with pytest.raises(ValueError, match=rf"expected_batch_size={size} and 10 examples"):
         poisson_batches(np.zeros(10), expected_batch_size=size)
 
 
-@pytest.mark.parametrize("size", [None, "5", True, 1j])
+@each("size", [None, "5", True, 1j])
 def test_batch_size_is_no_number(size):
     with pytest.raises(TypeError, match="expected_batch_size to be a number"):
         poisson_batches(np.zeros(10), expected_batch_size=size)
@@ -186,7 +187,7 @@ def test_unequal_lengths_are_listed():
         poisson_batches({"a": np.zeros(3), "b": np.zeros(4)}, np.zeros(3), expected_batch_size=1)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@each("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite(bad):
     x = np.zeros((20_000, 2), np.float32)
     x[[3, 19_999], 1] = bad
@@ -197,7 +198,7 @@ def test_values_that_are_not_finite(bad):
         poisson_batches(np.zeros(20_000), x, expected_batch_size=1)
 
 
-@pytest.mark.parametrize(
+@each(
     "x,error,match",
     [
         (np.zeros((0, 3)), ValueError, "at least 1 example"),
@@ -216,7 +217,7 @@ def test_hostile_arrays(x, error, match):
         poisson_batches(x, expected_batch_size=1)
 
 
-@pytest.mark.parametrize(
+@each(
     "weight,match",
     [
         (np.ones(4), r"shape \[5\]"),
@@ -232,7 +233,7 @@ def test_hostile_weights(weight, match):
         poisson_batches(np.zeros(5), expected_batch_size=1, sample_weight=weight)
 
 
-@pytest.mark.parametrize("name,least", [("insecure_seed", 0), ("first_update", 0)])
+@each("name,least", [("insecure_seed", 0), ("first_update", 0)])
 def test_hostile_dataset_arguments(name, least):
     batches = poisson_batches(np.zeros(5), expected_batch_size=1)
     with pytest.raises(ValueError, match=f"{name} to be an integer >= {least}, got"):
@@ -242,7 +243,7 @@ def test_hostile_dataset_arguments(name, least):
             batches.as_dataset(**{name: value})
 
 
-@pytest.mark.parametrize("slots", [8, (1, 8), "8"])
+@each("slots", [8, (1, 8), "8"])
 def test_slots_are_not_numbers_of_rows(slots):
     with pytest.raises(TypeError, match="Expected slots to be Slots"):
         poisson_batches(np.zeros(5), expected_batch_size=1).as_dataset(slots)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.each import each
 from tfdpnorm.data import poisson, poisson_batches
 from tfdpnorm.privacy.slots import Slots
 
@@ -61,7 +62,7 @@ def test_every_subset_has_its_probability(source, count, rate):
     assert stats.chisquare(observed[keep], expected[keep]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:2])
+@each("source,count", SOURCES[:2])
 def test_marginals_and_pairs(source, count):
     n, rate = 40, 0.3
     included = source(n, rate, count).astype(float)
@@ -72,7 +73,7 @@ def test_marginals_and_pairs(source, count):
     assert np.abs(pairs).max() < stats.norm.isf(FALSE_ALARM / 2 / len(pairs))
 
 
-@pytest.mark.parametrize("source,count", SOURCES)
+@each("source,count", SOURCES)
 def test_lot_sizes_are_binomial(source, count):
     n, rate = 400, 0.05
     sizes = source(n, rate, count).sum(axis=1)
@@ -88,7 +89,7 @@ def test_lot_sizes_are_binomial(source, count):
     assert stats.binom.sf(sizes.max(), n, rate) * count < 20
 
 
-@pytest.mark.parametrize("source,count", SOURCES[:2])
+@each("source,count", SOURCES[:2])
 def test_successive_lots_are_independent(source, count):
     included = source(2, 0.4, count)
     table = np.zeros((4, 4))
@@ -101,13 +102,13 @@ def test_rate_one_gives_every_row():
     assert poisson.poisson_rows(5, 1.0, poisson.secret_bits).tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("rate", [1e-12, 1e-300, 5e-324])
+@each("rate", [1e-12, 1e-300, 5e-324])
 def test_tiny_rates_give_empty_lots(rate):
     rows = [poisson.poisson_rows(10, rate, poisson.secret_bits) for _ in range(100)]
     assert sum(map(len, rows)) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     "words,expected",
     [
         (2**64 - 1, [0, 1, 2, 3, 4, 5]),  # Uniform 1: no gaps.
@@ -129,7 +130,7 @@ def test_rows_are_strictly_ascending_and_in_range():
             assert len(rows) == 0 or 0 <= rows[0] <= rows[-1] < n
 
 
-@pytest.mark.parametrize("top", [2**64 - 1, 2**64 - 2**50])
+@each("top", [2**64 - 1, 2**64 - 2**50])
 def test_samples_longer_than_one_block_of_gaps(top):
     """Against a loop over single gaps; words this high are improbable and leave few rows out."""
     words = np.random.default_rng(0).integers(top - 2**58, top, 4000, dtype=np.uint64)

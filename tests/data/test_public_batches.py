@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm.data import (
     Examples,
     arrays,
@@ -33,9 +34,7 @@ def test_take_is_repeatable_and_without_replacement():
     assert len(take_public_batch(examples, 50, seed=0)) == 50
 
 
-@pytest.mark.parametrize(
-    "size,match", [(0, "at least 2 rows"), (1, "variance 0"), (51, "<= 50, .* got 51")]
-)
+@each("size,match", [(0, "at least 2 rows"), (1, "variance 0"), (51, "<= 50, .* got 51")])
 def test_take_sizes_out_of_range(size, match):
     with pytest.raises(ValueError, match=match):
         take_public_batch(numbered(50), size, seed=0)
@@ -57,20 +56,20 @@ def test_split_parts_are_disjoint_complete_and_blind_to_content():
     np.testing.assert_allclose(public.x[:, 0, 0, 0], rows / 50)
 
 
-@pytest.mark.parametrize("size,match", [(1, "at least 2"), (50, "<= 49, .* got 50")])
+@each("size,match", [(1, "at least 2"), (50, "<= 49, .* got 50")])
 def test_split_sizes_out_of_range(size, match):
     with pytest.raises(ValueError, match=match):
         split_public(numbered(50), size, 0)
 
 
-@pytest.mark.parametrize("seed,error", [(-1, ValueError), (None, TypeError), (0.5, TypeError)])
+@each("seed,error", [(-1, ValueError), (None, TypeError), (0.5, TypeError)])
 def test_hostile_seeds(seed, error):
     with pytest.raises(error, match="seed"):
         take_public_batch(numbered(5), 2, seed=seed)
 
 
-@pytest.mark.parametrize("given", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (40, 20, 1)])
-@pytest.mark.parametrize("wanted", [(28, 28, 1), (32, 32, 3), (8, 8, 1)])
+@each("given", [(8, 8, 1), (28, 28, 1), (32, 32, 3), (40, 20, 1)])
+@each("wanted", [(28, 28, 1), (32, 32, 3), (8, 8, 1)])
 def test_match_images_reaches_the_shape_and_keeps_the_range(given, wanted):
     images = np.random.default_rng(0).random((5, *given))
     fitted = match_images(images, wanted)
@@ -97,7 +96,7 @@ def test_match_images_values():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "images,shape,error,match",
     [
         (np.zeros((2, 4, 4, 1), np.uint8), (4, 4, 1), TypeError, "float images"),
@@ -116,7 +115,7 @@ PRIVATE = np.random.default_rng(1).random((100, 3, 2)).astype(np.float32)
 PUBLIC = np.random.default_rng(2).random((10, 3, 2)).astype(np.float32)
 
 
-@pytest.mark.parametrize(
+@each(
     "public,error,match",
     [
         (PUBLIC[:, :2], ValueError, r"\[10, 2, 2\] and private_x \[100, 3, 2\]"),
@@ -166,13 +165,13 @@ def test_rows_of_several_inputs_are_compared_together():
     assert np.flatnonzero(~unlike_public(private, public)).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("public", [(PUBLIC,), (PUBLIC, PUBLIC[:5])])
+@each("public", [(PUBLIC,), (PUBLIC, PUBLIC[:5])])
 def test_other_numbers_of_arrays_or_of_rows_are_refused(public):
     with pytest.raises(ValueError, match=r"Expected a public array for each of 2 private one\(s\)"):
         check_public_batch(public, (PRIVATE, PRIVATE))
 
 
-@pytest.mark.parametrize("of_public, of_private", [("f4", "f8"), ("f8", "f4"), ("i4", "i8")])
+@each("of_public, of_private", [("f4", "f8"), ("f8", "f4"), ("i4", "i8")])
 def test_what_equals_a_public_row_is_left_out(of_public, of_private):
     private = np.arange(24).reshape(8, 3) / (1 if of_private == "i8" else 7)
     private[5] = private[2]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from tests.each import each
 from tfdpnorm.data import poisson, poisson_batches
 from tfdpnorm.privacy import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.slots import Slots
@@ -89,10 +90,8 @@ TURNED_BY_ITS_POSITION = [[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]]
 SETTINGS = [(0.1, 1.0, 1.68, 2.77), (0.01, 0.6, 1.60, 2.14)]
 
 
-@pytest.mark.parametrize("rate, z, accountant, true", SETTINGS)
-def test_positions_from_the_front_break_the_guarantee_and_random_ones_do_not(
-    rate, z, accountant, true
-):
+@each("rate, z, accountant, true", SETTINGS)
+def test_front_positions_break_the_guarantee_and_random_ones_not(rate, z, accountant, true):
     epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
     assert epsilon == pytest.approx(accountant, abs=0.01)
 
@@ -112,7 +111,7 @@ def test_positions_from_the_front_break_the_guarantee_and_random_ones_do_not(
     assert true_delta(*new, epsilon, z) <= DELTA * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("rate, z", [(0.1, 1.0), (0.01, 0.6), (0.5, 2.0)])
+@each("rate, z", [(0.1, 1.0), (0.01, 0.6), (0.5, 2.0)])
 def test_no_function_of_the_position_breaks_the_guarantee(rate, z):
     """Three examples, four slots, gradients of -C, 0 and C, at random and at their worst."""
     epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
@@ -134,7 +133,7 @@ def test_no_function_of_the_position_breaks_the_guarantee(rate, z):
 # --- exactly: every injection from as many orders of the words ---
 
 
-@pytest.mark.parametrize("count, slots", [(0, 3), (1, 1), (2, 4), (3, 5), (5, 5)])
+@each("count, slots", [(0, 3), (1, 1), (2, 4), (3, 5), (5, 5)])
 def test_each_injection_is_equally_likely(count, slots):
     found = random_assignments(count, slots)
     every = list(itertools.permutations(range(slots), count))
@@ -205,15 +204,15 @@ def test_slots_do_not_depend_on_how_many_are_drawn(places):
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("example", [0, 3])
+@each("example", [0, 3])
 def test_slots_of_successive_updates_are_independent(places, example):
     table = np.zeros((7, 7))
     np.add.at(table, (places[:-1, example], places[1:, example]), 1)
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("removed", [0, 2])
-def test_the_slots_of_others_do_not_change_when_an_example_is_removed(removed):
+@each("removed", [0, 2])
+def test_removing_an_example_leaves_the_slots_of_others(removed):
     """Jointly: three examples against the two that remain, in three slots, by the real sampler."""
     count = 3_000
     full = np.delete(slots_of_lots(drawn(3, 0.6, Slots(1, 3), count), 3), removed, axis=1)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm.choices import SYNTHETIC_KINDS
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.data import synthetic as registry
@@ -18,8 +19,8 @@ def test_every_kind_is_known_by_its_name():
     assert {*OF_NUMBERS, *OF_TOKENS} == set(SYNTHETIC_KINDS)
 
 
-@pytest.mark.parametrize("kind", OF_NUMBERS)
-@pytest.mark.parametrize("shape", [(12, 9, 1), (8, 8, 3)], ids=str)
+@each("kind", OF_NUMBERS)
+@each("shape", [(12, 9, 1), (8, 8, 3)], ids=str)
 def test_rows_are_in_their_range_and_the_seeds_own(kind, shape):
     made = synthetic_rows(shape, 40, kind=kind, value_range=(-3, 5), seed=1)
     assert made.shape == (40, *shape) and made.dtype == np.float32
@@ -39,7 +40,7 @@ def test_rows_are_in_their_range_and_the_seeds_own(kind, shape):
     assert unit.std(axis=(0, 1, 2)).min() > 0.05
 
 
-@pytest.mark.parametrize("kind", OF_ANY_SHAPE)
+@each("kind", OF_ANY_SHAPE)
 def test_tables(kind):
     made = synthetic_rows((7,), 64, kind=kind)
     assert made.shape == (64, 7) and made.std(axis=0).min() > 0.1
@@ -83,7 +84,7 @@ def test_fractal_noise_falls_with_frequency():
     assert 30 < power[2, 0] / power[16, 0] < 130
 
 
-@pytest.mark.parametrize("kind", OF_TOKENS)
+@each("kind", OF_TOKENS)
 def test_token_ids(kind):
     made = synthetic_rows((50,), 200, kind=kind, value_range=(1, 9))
     assert made.dtype == np.int32 and set(made.ravel()) == set(range(1, 10))
@@ -92,7 +93,7 @@ def test_token_ids(kind):
     assert least < counts[0] / counts[-1] < least * 1.5
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "match"),
     [
         (dict(kind="strokes", shape=(5,)), r"shape \(height, width, channels\).*got \(5,\)"),
@@ -124,7 +125,7 @@ def test_names_of_synthetic_rows():
     assert SyntheticRows(count=5).rows((4,), num_tokens=7).max() <= 6
 
 
-@pytest.mark.parametrize("name", ["synthetic:", "kmnist", "synthetic:stripes", "synthetics"])
+@each("name", ["synthetic:", "kmnist", "synthetic:stripes", "synthetics"])
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match="Expected"):
         SyntheticRows.named(name)

@@ -9,6 +9,7 @@ import shutil
 import pytest
 from hypothesis import strategies as st
 
+from tests.each import each
 from tests.fuzz.damage import JSON_VALUES, damaged_bytes, damaged_lines, damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from tfdpnorm.privacy import (
@@ -218,7 +219,7 @@ def test_ledger_headers_with_right_checksums(data, folder):
     return "read"
 
 
-@pytest.mark.parametrize("kind", ["folder", "absent", "unreadable link"])
+@each("kind", ["folder", "absent", "unreadable link"])
 def test_ledgers_that_are_no_files(kind, folder):
     path = folder / "place"
     if kind == "folder":

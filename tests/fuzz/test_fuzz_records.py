@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import strategies as st
 
+from tests.each import each
 from tests.fuzz.damage import damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from trainers.records.fields import FIELDS
@@ -54,7 +55,7 @@ def test_records(data, whole):
     return "read"
 
 
-@pytest.mark.parametrize("kind", ["folder", "no link"])
+@each("kind", ["folder", "no link"])
 def test_records_that_are_no_files(kind, whole):
     place = whole.parent / "stray.json"
     place.mkdir() if kind == "folder" else place.symlink_to("nowhere")

@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import dp_accounting
 import numpy as np
-import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import strategies as st
 from tensorflow import keras
 
+from tests.each import each
 from tests.fuzz.linear import FEATURES, OUTPUTS, clipped_rows, linear_model, lot_of, vector
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from tfdpnorm.gradients.engines.registry import available_engines
@@ -248,8 +248,8 @@ def check_sum(private, settings):
     np.testing.assert_allclose(found, each.sum(0), rtol=1e-3, atol=1e-4 * np.abs(each).sum())
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, NAN, -INF, None, "1", True, 1j, [1]])
-@pytest.mark.parametrize("delta", [1e-3, 0, 1, 2, NAN, -1e-9, None, "1", True])
+@each("epsilon", [0, -1, NAN, -INF, None, "1", True, 1j, [1]])
+@each("delta", [1e-3, 0, 1, 2, NAN, -1e-9, None, "1", True])
 def test_budgets(epsilon, delta):
     """Also those in which both are wrong have one error."""
     assert isinstance(attempt(lambda: PrivacyBudget(epsilon, delta)), Refusal)

@@ -58,23 +58,33 @@ def loss_function(model, seed=1):
     return loss_fn
 
 
-def looped_sum(loss_fn, rows, variables, clip):
-    """The clipped sum from one plain tape per example."""
+def gradients_of_examples(loss_fn, rows, variables):
+    """[unmasked examples] of lists of float64 arrays: each example's gradient, by a plain tape."""
     x, y, weight, mask = rows
-    total = [np.zeros(v.shape, np.float64) for v in variables]
-    for i in range(mask.shape[0]):
-        if mask[i] == 0:
-            continue
+    found = []
+    for i in np.flatnonzero(mask):
         row = tf.nest.map_structure(lambda t, i=i: t[i : i + 1], (x, y, weight))
         with tf.GradientTape() as tape:
             tape.watch(variables)
             loss = loss_fn(*row)[0][0]
         gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, variables)]
-        gradients = [g.astype(np.float64) for g in gradients]
-        norm = np.sqrt(sum(np.square(g).sum() for g in gradients))
+        found.append([g.astype(np.float64) for g in gradients])
+    return found
+
+
+def clipped_sum(gradients, variables, clip):
+    """The sum of the examples' gradients, each one of them clipped."""
+    total = [np.zeros(v.shape, np.float64) for v in variables]
+    for gradient in gradients:
+        norm = np.sqrt(sum(np.square(g).sum() for g in gradient))
         factor = min(1.0, clip / norm) if norm > 0 else 1.0
-        total = [t + factor * g for t, g in zip(total, gradients, strict=True)]
+        total = [t + factor * g for t, g in zip(total, gradient, strict=True)]
     return total
+
+
+def looped_sum(loss_fn, rows, variables, clip):
+    """The clipped sum from one plain tape per example."""
+    return clipped_sum(gradients_of_examples(loss_fn, rows, variables), variables, clip)
 
 
 def relative_error(actual, expected):
@@ -84,17 +94,22 @@ def relative_error(actual, expected):
 
 
 def assert_equals_the_loop(model, counts=(0, 1, 2, 7), clips=(0.05, 1e6), tolerance=1e-5):
-    """Book-keeping on `model` gives the looped sum, losses and shapes, for batches of `counts`."""
+    """Book-keeping on `model` gives the looped sum, losses and shapes, for batches of `counts`.
+
+    The batches are the first rows of the largest one, whose examples are differentiated once.
+    """
     loss_fn = loss_function(model)
     variables = model.trainable_variables
+    all_rows = example_rows(model, max(counts))
+    examples = gradients_of_examples(loss_fn, all_rows, variables)
     for count in counts:
-        rows = example_rows(model, count)
+        rows = tf.nest.map_structure(lambda t, count=count: t[:count], all_rows)
+        losses = loss_fn(*rows[:3])[0].numpy() if count else np.zeros(0)
+        kept = examples[: np.count_nonzero(rows[3])]
         for clip in clips:
             result = book_keeping(model, loss_fn, rows, variables, clip)
-            expected = looped_sum(loss_fn, rows, variables, clip)
+            expected = clipped_sum(kept, variables, clip)
             assert relative_error([g.numpy() for g in result.gradients], expected) < tolerance
             assert [g.shape for g in result.gradients] == [v.shape for v in variables]
             assert result.losses.shape[0] == count
-            if count:
-                losses = loss_fn(*rows[:3])[0]
-                np.testing.assert_allclose(result.losses, losses, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(result.losses, losses, rtol=1e-5, atol=1e-6)

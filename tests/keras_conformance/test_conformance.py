@@ -58,7 +58,7 @@ def test_the_lists_on_the_page_are_those_that_are_made():
     assert written() == lists(), "run: python -m tests.keras_conformance.table --write"
 
 
-def test_every_case_is_on_the_page_and_nothing_that_is_not_as_keras():
+def test_the_page_has_every_case_and_no_other():
     page = rows_of(written())
     assert list(page) == [*(case.name for case in CASES), *(name for name, _, _ in METRICS)]
     for case in CASES:

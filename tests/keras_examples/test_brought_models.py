@@ -44,7 +44,7 @@ def test_what_stops_a_proof_is_named(name):
 
 @pytest.mark.slow_cases("positions_*_vectors")
 @pytest.mark.parametrize("name", POSITIONS_REFUSED)
-def test_positions_that_get_their_rows_afterwards_are_refused_with_a_remedy(name):
+def test_positions_given_rows_afterwards_are_refused_with_remedy(name):
     case, _ = POSITIONS_REFUSED[name]
     with pytest.raises(ValueError, match='engine="per_example"'):
         private = private_of(case, steps=1, engine="book_keeping")

@@ -109,7 +109,7 @@ def test_no_row_moves_the_clipped_sum_by_more_than_the_clip(name):
 
 
 @pytest.mark.slow
-def test_the_engine_that_runs_rows_apart_needs_no_rule_for_positions():
+def test_rows_apart_need_no_rule_for_positions():
     private, x, y = trained("text_transformer", engine="per_example")
     found = measure_sensitivity(private, *of_first((x, y), P))
     assert 0.99 < found.add_or_remove_one <= 1 + 1e-4, found.add_or_remove_one_case

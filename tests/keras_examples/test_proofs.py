@@ -24,7 +24,7 @@ def test_an_example_is_proved(name):
 
 @pytest.mark.slow_cases("unet", "convolutional_vae")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_only_the_embedding_of_positions_is_broadcast_to_the_examples(name):
+def test_only_position_embeddings_are_broadcast_to_examples(name):
     found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]
     assert len(found) == (name in WITH_POSITIONS)
     assert all("embedding" in name for name in found)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.layers.batch_normalization import record_row_moments
 
@@ -38,8 +39,8 @@ def expected_outputs(layer, x):
 # What it computes
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (4, 6, 3), (4, 5, 2, 3), (4, 2, 2, 2, 3)])
-@pytest.mark.parametrize(("center", "scale"), [(True, True), (False, True), (True, False)])
+@each("shape", [(4, 3), (4, 6, 3), (4, 5, 2, 3), (4, 2, 2, 2, 3)])
+@each(("center", "scale"), [(True, True), (False, True), (True, False)])
 def test_rows_are_normalised_by_the_running_averages(shape, center, scale, rng):
     layer = built(rng=rng, center=center, scale=scale)
     x = rng.normal(scale=2, size=shape).astype(np.float32)
@@ -92,7 +93,7 @@ def test_a_negative_variance_is_held_above_zero():
     np.testing.assert_allclose(outputs, 0.5 / np.sqrt(layer.epsilon), rtol=1e-5)
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
+@each("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
 def test_averages_keep_their_precision_under_any_policy(policy, set_policy, rng):
     set_policy(policy)
     layer = built(rng=rng)
@@ -116,7 +117,7 @@ def test_it_survives_saving(tmp_path, rng):
     assert loaded.layers[0].get_config() == model.layers[0].get_config()
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "message"),
     [
         ({"activation_clip": 0}, "Expected activation_clip in"),
@@ -134,7 +135,7 @@ def test_settings_out_of_range_are_refused(settings, message):
         NoisedBatchNormalization(**settings)
 
 
-@pytest.mark.parametrize("shape", [(None,), (None, 4, None)])
+@each("shape", [(None,), (None, 4, None)])
 def test_inputs_without_channels_are_refused(shape):
     with pytest.raises(ValueError, match="known number of channels"):
         NoisedBatchNormalization().build(shape)
@@ -152,7 +153,7 @@ def test_row_moments_are_means_over_positions(rng):
     np.testing.assert_allclose(second, (truncated**2).mean((1, 2)), rtol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(3, 4, 2), (3, 4, 5, 2)])
+@each("shape", [(3, 4, 2), (3, 4, 5, 2)])
 def test_masked_positions_are_left_out(shape, rng):
     layer = built(2)
     x = rng.normal(size=shape).astype(np.float32)
@@ -227,15 +228,15 @@ def worst_change(query, counts):
     )
 
 
-@pytest.mark.parametrize("lot_size", [1, 2, 3, 4])
-def test_moments_move_by_one_over_the_lot_size_in_lots_of_any_size(lot_size):
+@each("lot_size", [1, 2, 3, 4])
+def test_a_row_moves_moments_by_one_over_the_lot_size(lot_size):
     for moment in (0, 1):
         worst = worst_change(lambda rows, m=moment: sums(rows, lot_size)[m], range(lot_size + 4))
         assert worst == pytest.approx(1 / lot_size, rel=1e-12)  # the paper's S_mu
 
 
-@pytest.mark.parametrize("lot_size", [2, 3, 4])
-def test_the_papers_bound_for_variances_holds_in_lots_of_at_most_the_expected_size(lot_size):
+@each("lot_size", [2, 3, 4])
+def test_the_papers_bound_of_variances_holds_in_small_lots(lot_size):
     paper = 3 / lot_size - 3 / lot_size**2 + 1 / lot_size**3
     query = lambda rows: variance(rows, lot_size)  # noqa: E731
     within = worst_change(query, range(lot_size))
@@ -248,7 +249,7 @@ def test_the_papers_bound_for_variances_holds_in_lots_of_at_most_the_expected_si
     assert paper < anywhere <= 3 / lot_size - 1 / lot_size**2 + 1e-12
 
 
-def test_the_variance_from_noised_moments_has_less_noise_than_the_papers():
+def test_variance_from_noised_moments_is_less_noisy_than_theirs():
     """At equal noise multipliers, for the worst mean, |m| = C'."""
     rng = np.random.default_rng(0)
     lot_size, noise_multiplier = 1000, 5.0

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -43,7 +44,7 @@ def network():
     return keras.Model(inputs, PublicBatchNormalization(statistics="blend", center=False)(x))
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {},
@@ -141,7 +142,7 @@ def test_h5_round_trip(path, tmp_path, rng):
     np.testing.assert_allclose(again(x), model(x), atol=1e-6)
 
 
-@pytest.mark.parametrize("run_eagerly", [True, False])
+@each("run_eagerly", [True, False])
 def test_training_outside_of_a_private_model_fails(run_eagerly, rng):
     model = keras.Sequential([keras.Input((3,)), PublicBatchNormalization()])
     model.compile("sgd", "mse", run_eagerly=run_eagerly)
@@ -152,14 +153,14 @@ def test_training_outside_of_a_private_model_fails(run_eagerly, rng):
     assert model.evaluate(x, x, verbose=0) < 1e-5
 
 
-@pytest.mark.parametrize("training", [True, None, False])
+@each("training", [True, None, False])
 def test_training_inside_of_a_pass_is_no_error(training, rng):
     with record_pass(PublicStatistics()):
         outputs = PublicBatchNormalization()(rng.normal(size=(9, 3)), training=training)
     np.testing.assert_allclose(tf.reduce_mean(outputs, 0), np.zeros(3), atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each(
     "options,message",
     [
         ({"axis": 0}, "Expected axis to be an int other than 0"),
@@ -178,7 +179,7 @@ def test_refused_arguments(options, message):
         PublicBatchNormalization(**options)
 
 
-@pytest.mark.parametrize(
+@each(
     "axis,shape,message",
     [
         (-1, (None,), "2 to 5 dimensions"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -96,8 +97,8 @@ def give_parameters(layer, rng):
         weight.assign(rng.normal(1.0, 0.5, weight.shape))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shape,axis", SHAPES)
+@each("mode", MODES)
+@each("shape,axis", SHAPES)
 def test_follows_the_formulas(mode, shape, axis, rng):
     private, public = rows_of(rng, shape)
     layer = PublicBatchNormalization(axis=axis, statistics=mode)
@@ -111,9 +112,9 @@ def test_follows_the_formulas(mode, shape, axis, rng):
     np.testing.assert_allclose(outputs, expected, atol=2e-5, rtol=2e-5)
 
 
-@pytest.mark.parametrize("epsilon", [1e-7, 1e-3, 0.5])
-@pytest.mark.parametrize("scale", [True, False])
-@pytest.mark.parametrize("center", [True, False])
+@each("epsilon", [1e-7, 1e-3, 0.5])
+@each("scale", [True, False])
+@each("center", [True, False])
 def test_scale_center_and_epsilon(epsilon, scale, center, rng):
     private, public = rows_of(rng, (4, 3))
     layer = PublicBatchNormalization(
@@ -138,7 +139,7 @@ def test_scale_center_and_epsilon(epsilon, scale, center, rng):
     assert names == ["gamma"] * scale + ["beta"] * center
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each("mode", MODES)
 def test_float64_stays_float64(mode, rng, set_policy):
     set_policy("float64")
     private, public = rows_of(rng, (3, 2), "float64", loc=1e3, scale=1e-2)
@@ -149,7 +150,7 @@ def test_float64_stays_float64(mode, rng, set_policy):
     np.testing.assert_allclose(outputs, expected, atol=1e-8, rtol=1e-8)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each("mode", MODES)
 def test_float32_far_from_zero(mode, rng):
     private, public = rows_of(rng, (5, 2), loc=1e3, scale=0.1)
     layer = PublicBatchNormalization(statistics=mode, epsilon=1e-6)
@@ -158,8 +159,8 @@ def test_float32_far_from_zero(mode, rng):
     np.testing.assert_allclose(outputs, reference(mode, private, public, -1, 1e-6), atol=2e-2)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("half,spread,atol", [("float16", 4.0, 6e-3), ("bfloat16", 24.0, 4e-2)])
+@each("mode", MODES)
+@each("half,spread,atol", [("float16", 4.0, 6e-3), ("bfloat16", 24.0, 4e-2)])
 def test_half_precision_takes_moments_in_float32(mode, half, spread, atol, rng, set_policy):
     set_policy(f"mixed_{half}")
     private, public = (
@@ -205,7 +206,7 @@ def test_record_pass_normalises_and_records_the_public_rows(rng):
     np.testing.assert_allclose(recorded.variance, variance.ravel(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("shape,axis", [((4,), -1), ((3, 4, 2), -1), ((2, 3, 4), 1)])
+@each("shape,axis", [((4,), -1), ((3, 4, 2), -1), ((2, 3, 4), 1)])
 def test_joint_pass_weighs_the_rows(shape, axis, rng):
     private, public = rows_of(rng, shape)
     weights = np.array([1.0, 0.0, 1.0] + [1.0] * PUBLIC_ROWS, "float32")
@@ -238,8 +239,8 @@ def test_joint_pass_takes_any_weights(rng):
     np.testing.assert_allclose(outputs, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shape", [(3,), (4, 4, 3)])
+@each("mode", MODES)
+@each("shape", [(3,), (4, 4, 3)])
 def test_inference_without_public_rows(mode, shape, rng):
     private, public = rows_of(rng, shape)
     layer = PublicBatchNormalization(statistics=mode)
@@ -253,14 +254,14 @@ def test_inference_without_public_rows(mode, shape, rng):
     np.testing.assert_allclose(layer(private, training=False), expected, atol=2e-5, rtol=2e-5)
 
 
-def test_blend_of_one_row_with_the_public_rows_is_the_union_of_both(rng):
+def test_blend_of_one_row_is_the_union_with_the_public_rows(rng):
     private, public = rows_of(rng, (4, 4, 3))
     blend, _ = run(PublicBatchNormalization(statistics="blend"), private, public)
     example, _ = run(PublicBatchNormalization(statistics="example"), private, public)
     np.testing.assert_allclose(blend, example, atol=2e-5, rtol=2e-5)
 
 
-@pytest.mark.parametrize("size", [1e2, 1e6, 1e15])
+@each("size", [1e2, 1e6, 1e15])
 def test_blend_bounds_the_normalised_value_of_a_dense_layer(size, rng):
     private, public = rows_of(rng, (3,))
     outputs, _ = run(

@@ -1,10 +1,10 @@
 """What one row can change: itself alone, unless the rows share their moments."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.gradients import per_example
 from tfdpnorm.layers import (
     PublicBatchNormalization,
@@ -48,8 +48,8 @@ def outputs_and_gradients(model, x, public=None):
     return outputs.numpy(), tape.gradient(loss, x).numpy()
 
 
-@pytest.mark.parametrize("mode", ["public", "blend"])
-@pytest.mark.parametrize("value", HOSTILE)
+@each("mode", ["public", "blend"])
+@each("value", HOSTILE)
 def test_use_pass_keeps_rows_apart(mode, value, rng):
     model = network(mode)
     x = rng.normal(size=(3, 4, 4, 2)).astype("float32")
@@ -62,7 +62,7 @@ def test_use_pass_keeps_rows_apart(mode, value, rng):
         assert not np.array_equal(before[1], after[1])
 
 
-@pytest.mark.parametrize("value", HOSTILE)
+@each("value", HOSTILE)
 def test_joint_pass_mixes_rows(value, rng):
     model = network("lot")
     x = rng.normal(size=(5, 4, 4, 2)).astype("float32")
@@ -76,7 +76,7 @@ def test_joint_pass_mixes_rows(value, rng):
         assert not change <= 1e-3
 
 
-@pytest.mark.parametrize("mode", ["public", "blend"])
+@each("mode", ["public", "blend"])
 def test_gradients_by_the_weights_keep_rows_apart(mode, rng):
     model = network(mode)
     x = rng.normal(size=(2, 4, 4, 2)).astype("float32")
@@ -111,7 +111,7 @@ def test_gradients_by_the_weights_keep_rows_apart(mode, rng):
         assert int(both.nonfinite) == (1 if np.isnan(value) else 0)
 
 
-@pytest.mark.parametrize("mode", ["public", "blend", "example", "lot"])
+@each("mode", ["public", "blend", "example", "lot"])
 def test_no_weight_is_written_from_rows(mode, rng):
     model = network(mode)
     x = rng.normal(size=(3, 4, 4, 2)).astype("float32")

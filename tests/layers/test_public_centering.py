@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.layers.statistics_gradients import gradients, random_norm
 from tfdpnorm import make_private
 from tfdpnorm.data import poisson_batches
@@ -60,7 +61,7 @@ def rows(rng):
     return [rng.normal(2.0, 1.0, size=(n, 6, 6, 2)).astype("float32") for n in (4, 9)]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each("mode", MODES)
 def test_the_network_computes_what_it_did(mode, rows):
     x, public = rows
     outputs = []
@@ -76,7 +77,7 @@ def test_the_network_computes_what_it_did(mode, rows):
         np.testing.assert_allclose(centred, plain, atol=2e-5)
 
 
-@pytest.mark.parametrize("mode", ["public", "blend"])
+@each("mode", ["public", "blend"])
 def test_the_whole_gradient_is_what_it_was(mode, rows, rng):
     x, public = rows
     y = rng.normal(size=(4, 3)).astype("float32")
@@ -106,7 +107,7 @@ def test_the_clip_sees_less(rows, rng):
     assert norms[0] < 0.5 * norms[1]
 
 
-@pytest.mark.parametrize("mode", ["public", "blend"])
+@each("mode", ["public", "blend"])
 def test_rows_do_not_mix(mode, rows):
     x, public = rows
     model = network(True, statistics=mode)
@@ -131,7 +132,7 @@ def test_config_and_shape():
     assert again(tf.ones([2, 3, 4])).shape == (2, 3, 4) and not again.trainable_weights
 
 
-@pytest.mark.parametrize("options", [{"axis": 0}, {"axis": "last"}, {"statistics": "mine"}])
+@each("options", [{"axis": 0}, {"axis": "last"}, {"statistics": "mine"}])
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match="Expected (axis|statistics)"):
         PublicCentering(**options)

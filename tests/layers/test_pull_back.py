@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.layers.statistics_gradients import gradients, norms_of, random_norm, streams
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, pull_back, record_pass
 
@@ -36,9 +37,9 @@ def data(rng, dtype):
     return x, y, public
 
 
-@pytest.mark.parametrize("scale", [True, False])
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("policy,tolerance", [("float64", 1e-10), ("float32", 1e-4)])
+@each("scale", [True, False])
+@each("center", [True, False])
+@each("policy,tolerance", [("float64", 1e-10), ("float32", 1e-4)])
 def test_completes_the_plain_gradient(scale, center, policy, tolerance, rng, set_policy):
     set_policy(policy)
     model = network(scale, center)
@@ -72,7 +73,7 @@ def test_agrees_with_finite_differences(rng, set_policy):
     assert slope == pytest.approx(difference, rel=1e-6)
 
 
-def test_scale_of_the_weights_before_a_normalisation_does_not_matter(rng, set_policy):
+def test_the_scale_of_weights_before_a_norm_does_not_matter(rng, set_policy):
     set_policy("float64")
     model = network(use_bias=False)
     for layer in norms_of(model):
@@ -130,7 +131,7 @@ def test_stop_gives_zeros(rng):
     assert [p.shape for p in pulled] == [d.shape for d in direct]
 
 
-@pytest.mark.parametrize("statistics_gradient", ["full", "stop"])
+@each("statistics_gradient", ["full", "stop"])
 def test_a_layer_called_twice(statistics_gradient, rng):
     norm = PublicBatchNormalization(name="twice", statistics_gradient=statistics_gradient)
     inputs = keras.Input((3,))

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.independence.checked import checked_augmentation
 from tfdpnorm.layers import RandomCropAndFlip
 
@@ -26,7 +27,7 @@ def windows(image, padding, flip):
     return found
 
 
-@pytest.mark.parametrize("padding, flip", [(0, True), (1, False), (1, True), (2, True), (4, True)])
+@each("padding, flip", [(0, True), (1, False), (1, True), (2, True), (4, True)])
 def test_a_view_is_one_of_all_windows_and_all_are_as_likely(padding, flip):
     image = np.random.default_rng(0).random((*SIZE, 3), np.float32)
     expected = windows(image, padding, flip)
@@ -55,7 +56,7 @@ def test_a_row_without_numbers_spoils_no_other():
     assert checked_augmentation(RandomCropAndFlip(2)) == ([], None)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 9, 1), (2, 9, 3, 1), (2, 9), (2, None, 9, 1)])
+@each("shape", [(2, 3, 9, 1), (2, 9, 3, 1), (2, 9), (2, None, 9, 1)])
 def test_images_too_small_for_the_padding_are_refused(shape):
     with pytest.raises(ValueError, match="Expected images .* of padding=4 or more, got shape"):
         RandomCropAndFlip().build(shape)

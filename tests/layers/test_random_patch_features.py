@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.layers import RandomPatchFeatures
 
@@ -21,7 +22,7 @@ def patches(images, size, strides):
     return np.stack(cut, axis=1)
 
 
-@pytest.mark.parametrize("size, strides", [(3, 1), (4, 1), (5, 2)])
+@each("size, strides", [(3, 1), (4, 1), (5, 2)])
 def test_against_a_loop(rng, size, strides):
     layer = RandomPatchFeatures(7, size=size, width=0.6, strides=strides)
     images = rng.random((2, 6, 6, 2)).astype(np.float32)
@@ -57,7 +58,7 @@ def test_nothing_of_it_is_trained_and_black_images_are_zero():
     assert (copy.size, copy.width, copy.strides) == (5, 0.4, 1)
 
 
-@pytest.mark.parametrize("wrong", [{"filters": 0}, {"size": 0}, {"width": 0.0}, {"strides": 0}])
+@each("wrong", [{"filters": 0}, {"size": 0}, {"width": 0.0}, {"strides": 0}])
 def test_values_out_of_range(wrong):
     with pytest.raises(ValueError, match="^Expected "):
         RandomPatchFeatures(**{"filters": 3, **wrong})

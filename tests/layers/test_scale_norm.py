@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.layers import PublicStatistics, ScaleNorm, record_pass, use_pass
 
 
@@ -28,8 +29,8 @@ def batch_normalized(values, of, epsilon=1e-3):
     return (values - of.mean(axes)) / np.sqrt(of.var(axes) + epsilon)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 3, -1])
-@pytest.mark.parametrize("shape,axis", [((4, 5, 6), -1), ((6, 4, 5), 1), ((3, 6), -1)])
+@each("groups", [1, 2, 3, -1])
+@each("shape,axis", [((4, 5, 6), -1), ((6, 4, 5), 1), ((3, 6), -1)])
 def test_group_norm_of_the_sum(groups, shape, axis, rng):
     path, skip = rng.normal(3.0, 2.0, (2, 3, *shape)).astype("float32")
     layer = ScaleNorm(groups=groups, axis=axis)
@@ -69,7 +70,7 @@ def test_batch_norm_of_the_sum(rng):
     assert np.abs(layer([path, skip], training=False) - expected).max() > 0.5
 
 
-@pytest.mark.parametrize("statistics", ["public", "blend"])
+@each("statistics", ["public", "blend"])
 def test_public_batch_norm_of_the_sum(statistics, rng):
     private = rng.normal(3.0, 2.0, (2, 4, 4, 4, 6)).astype("float32")
     public = rng.normal(1.0, 1.0, (2, 5, 4, 4, 6)).astype("float32")
@@ -94,7 +95,7 @@ def test_public_batch_norm_of_the_sum(statistics, rng):
     np.testing.assert_allclose(layer(list(private)), outputs, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     "normalization,trained,not_trained",
     [("group", 12, 0), ("batch", 12, 12), ("public_batch", 12, 13)],
 )
@@ -105,8 +106,8 @@ def test_parameter_count(normalization, trained, not_trained):
     assert sum(int(tf.size(w)) for w in layer.non_trainable_weights) == not_trained
 
 
-@pytest.mark.parametrize("normalization", ["group", "batch", "public_batch"])
-@pytest.mark.parametrize("half,spread,atol", [("float16", 2.0, 8e-3), ("bfloat16", 12.0, 5e-2)])
+@each("normalization", ["group", "batch", "public_batch"])
+@each("half,spread,atol", [("float16", 2.0, 8e-3), ("bfloat16", 12.0, 5e-2)])
 def test_mixed_precision_takes_moments_in_float32(
     normalization, half, spread, atol, rng, set_policy
 ):
@@ -139,7 +140,7 @@ def test_float64_stays_float64(rng, set_policy):
     np.testing.assert_allclose(outputs, group_normalized(values, 2), atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     "options,message",
     [
         ({"normalization": "layer"}, "Expected normalization to be one of .*got 'layer'"),
@@ -157,7 +158,7 @@ def test_refused_arguments(options, message):
         ScaleNorm(**options)
 
 
-@pytest.mark.parametrize(
+@each(
     "options,shapes,message",
     [
         ({}, [(None, 4, 4, 32), (None, 2, 2, 32)], "Expected paths of one shape .*1x1 convolution"),
@@ -179,7 +180,7 @@ def test_refused_shapes(options, shapes, message):
     assert "'block3'" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {},

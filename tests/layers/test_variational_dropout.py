@@ -6,6 +6,7 @@ import tensorflow as tf
 from scipy import integrate
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.layers import (
     VariationalDropoutConv2D,
     VariationalDropoutDense,
@@ -99,8 +100,8 @@ def test_outputs_in_training_have_these_moments(kind):
     assert abs(np.mean(standard[1:] * standard[:-1])) < 5.5 / np.sqrt(DRAWS)
 
 
-@pytest.mark.parametrize("make", [dense, convolution])
-@pytest.mark.parametrize("kind", KINDS)
+@each("make", [dense, convolution])
+@each("kind", KINDS)
 def test_mean_weights_in_testing_are_those_of_the_plain_layer(make, kind):
     layer = make(**KINDS[kind], activation="tanh")
     x = tf.constant(inputs_for(layer))
@@ -170,7 +171,7 @@ def test_the_divergence_is_the_integral():
     np.testing.assert_allclose(extreme, [100 + 0.63576, 0.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_the_loss_is_the_divergence_over_the_number_of_examples(kind):
     layer = dense(**KINDS[kind], num_examples=200, kl_weight=0.5)
     log_alpha = np.log(variance_of_weights(layer) / layer.kernel.numpy() ** 2)
@@ -249,7 +250,7 @@ def test_saved_and_loaded(form, tmp_path):
         assert loaded.layers[0].get_config() == layers[0].get_config()
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
+@each("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
 def test_other_precisions(policy):
     """A noise whose variance float16 does not hold is there all the same."""
     layer = dense(noise="public", dtype=policy)
@@ -279,7 +280,7 @@ def test_a_seed_repeats_what_is_drawn():
     np.testing.assert_array_equal(first(x, training=True), second(x, training=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "match"),
     [
         ({"noise": "loud"}, "noise"),

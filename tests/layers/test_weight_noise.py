@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.layers.noisy_layers import (
     CASES,
     SEED,
@@ -25,7 +26,7 @@ from tests.layers.noisy_layers import (
 from tfdpnorm.layers import WeightNoise
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@each("name", sorted(CASES))
 def test_it_is_the_plain_layer_with_drawn_weights(name, rng):
     check_against_plain_layer(name, gradients_of, rng)
 
@@ -197,7 +198,7 @@ def recorded(block):
 NAMES = ("gamma", "beta", "moving_mean", "moving_variance")
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@each("frozen", [False, True])
 def test_normalisation_inside_is_not_drawn(frozen, rng):
     inputs = normal(rng, 8, 5)
     block = Block(keras.layers.BatchNormalization())
@@ -286,8 +287,8 @@ def test_a_checkpoint_holds_the_place_in_the_sequence(tmp_path):
 # --- numbers of other types ---
 
 
-@pytest.mark.parametrize("half", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", ["dense", "conv2d", "embedding", "lstm", "gru", "attention"])
+@each("half", ["float16", "bfloat16"])
+@each("name", ["dense", "conv2d", "embedding", "lstm", "gru", "attention"])
 def test_mixed_precision_adds_the_noise_in_float32(name, half, rng, set_policy):
     set_policy(f"mixed_{half}")
     make, inputs = case(name, rng)

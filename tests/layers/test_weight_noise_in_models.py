@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.layers.noisy_layers import SEED, STDDEV, Drawn, case, normal, tokens
 from tfdpnorm.layers import WeightNoise
 
@@ -87,7 +88,7 @@ def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
         np.testing.assert_array_equal(again(x), expected)
 
 
-@pytest.mark.parametrize("name", ["dense", "lstm", "bidirectional", "time_distributed", "pieces"])
+@each("name", ["dense", "lstm", "bidirectional", "time_distributed", "pieces"])
 def test_config_round_trip(name, rng):
     make, inputs = case(name, rng)
     wrapper = WeightNoise(make(), np.float32(0.25), seed=7, name="noisy", trainable=False)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.layers.noisy_layers import STDDEV, Pieces, normal
 from tfdpnorm import layers
 from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, ScaleNorm, WeightNoise
@@ -29,7 +30,7 @@ def attributes(layer):
     return [{k: id(v) for k, v in vars(m).items() if k != "_thread_local"} for m in modules]
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@each("fails", [False, True])
 def test_everything_is_put_back(fails, rng):
     wrapper = WeightNoise(Failing(), STDDEV)
     wrapper(normal(rng, 2, 5))
@@ -73,7 +74,7 @@ class Hidden(keras.layers.Layer):
         return inputs @ self.read()
 
 
-@pytest.mark.parametrize(
+@each(
     "how,message",
     [
         ("no attribute", r"hold its weights as attributes, got none for \['weight_noise/kernel:0"),
@@ -94,7 +95,7 @@ def test_no_weight_is_silently_without_noise(how, message, rng):
                 wrapper(normal(rng, 4, 5))
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         keras.layers.BatchNormalization,
@@ -149,7 +150,7 @@ def test_only_layers_are_wrapped(layer):
         WeightNoise(layer, 0.1)
 
 
-@pytest.mark.parametrize(
+@each(
     "stddev",
     [-1e-9, float("nan"), float("inf"), 1e39, 10**400, True, np.True_, "0.1", None, 1j, [0.1]],
     ids=repr,
@@ -161,7 +162,7 @@ def test_refused_stddev(stddev):
         WeightNoise(keras.layers.Dense(2), stddev)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, True, "1", (1, 2)], ids=repr)
+@each("seed", [-1, 2**63, 1.0, True, "1", (1, 2)], ids=repr)
 def test_what_is_no_seed_is_refused(seed):
     with pytest.raises(ValueError, match="Expected seed to be None or an int from 0 to"):
         WeightNoise(keras.layers.Dense(2), 0.1, seed=seed)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass
 
@@ -30,14 +31,14 @@ def test_counts_are_of_every_norm():
     assert set(COUNTS) == set(models.NORMS)
 
 
-@pytest.mark.parametrize("norm", models.NORMS)
+@each("norm", models.NORMS)
 def test_parameter_count(norm):
     model = models.build("lenet5", norm=norm)
     assert (count(model.trainable_weights), count(model.non_trainable_weights)) == COUNTS[norm]
 
 
-@pytest.mark.parametrize("norm", models.NORMS)
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+@each("norm", models.NORMS)
+@each("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_logits_are_float32(norm, policy, set_policy):
     set_policy(policy)
     model = models.build("lenet5", norm=norm, num_classes=3, input_shape=(12, 13, 2))
@@ -57,7 +58,7 @@ def test_logits_are_unbounded():
     np.testing.assert_allclose(logits[0], np.arange(-50.0, 50.0, 10.0), atol=1e-4)
 
 
-@pytest.mark.parametrize("norm", ["none", "group", "public_batch"])
+@each("norm", ["none", "group", "public_batch"])
 def test_normalised_logits(norm):
     plain = models.build("lenet5", norm=norm)
     normalised = models.build("lenet5", norm=norm, norm_placement="all")
@@ -82,8 +83,8 @@ def test_options_reach_the_layers():
     assert isinstance(models.build("lenet5").get_layer("conv2_pool"), keras.layers.MaxPooling2D)
 
 
-@pytest.mark.parametrize("norm", ["none", "public_batch"])
-@pytest.mark.parametrize("named", [None, "he_normal"])
+@each("norm", ["none", "public_batch"])
+@each("named", [None, "he_normal"])
 def test_all_kernels_start_as_the_initializer_has_it(norm, named):
     keras.utils.set_random_seed(0)
     options = {} if named is None else {"kernel_initializer": named}
@@ -98,7 +99,7 @@ def test_all_kernels_start_as_the_initializer_has_it(norm, named):
         assert np.std(kernel) == pytest.approx(np.sqrt(variance), rel=5 / np.sqrt(2 * kernel.size))
 
 
-@pytest.mark.parametrize("norm", ["layer", "group"])
+@each("norm", ["layer", "group"])
 def test_layer_and_group_norm_keep_rows_apart(norm):
     model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
     x = np.random.default_rng(0).normal(size=(3, 12, 12, 1)).astype("float32")
@@ -120,7 +121,7 @@ def test_layer_norm_is_over_all_units_of_an_example():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "options,message",
     [
         ({"input_shape": (11, 28, 1)}, "at least 12.*11, 28, 1"),

@@ -1,9 +1,9 @@
 """Mish against its definition, with two derivatives."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.models.mish import mish
 
 X = np.concatenate([np.linspace(-30, 30, 601), [100, -100, 1e4, -1e4]])
@@ -19,7 +19,7 @@ def with_derivatives(function, x):
     return y, first, outer.gradient(first, x)
 
 
-@pytest.mark.parametrize(
+@each(
     "dtype, tolerance",
     [("float64", 1e-14), ("float32", 5e-7), ("float16", 1e-3), ("bfloat16", 8e-3)],
 )

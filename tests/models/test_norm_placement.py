@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.models.normalization import Normalizer
@@ -131,7 +132,7 @@ def normalizations(model):
     return [layer for layer in model.layers if isinstance(layer, NORMALIZATION_LAYERS)]
 
 
-@pytest.mark.parametrize(("name", "norm", "size"), SIZES)
+@each(("name", "norm", "size"), SIZES)
 def test_the_tables_have_the_published_sizes(name, norm, size):
     assert expected_counts(name, norm, "hidden")[0] == size
 
@@ -153,17 +154,15 @@ def test_sizes_and_order(name, norm, placement):
             assert model.get_layer(activation).input is last
 
 
-@pytest.mark.parametrize("placement", models.PLACEMENTS)
+@each("placement", models.PLACEMENTS)
 def test_group_norm_keeps_every_bias(placement):
     expected = expected_counts("tf_tutorial", "layer", placement)
     assert counts(models.build("tf_tutorial", "group", norm_placement=placement)) == expected
 
 
-@pytest.mark.parametrize("norm", ["layer", "batch"])
-@pytest.mark.parametrize(
-    ("placement", "free"), [("hidden", ["logits"]), ("all", []), ("mod", ["dense2", "logits"])]
-)
-def test_the_scale_of_a_layer_matters_where_no_normalisation_follows(norm, placement, free):
+@each("norm", ["layer", "batch"])
+@each(("placement", "free"), [("hidden", ["logits"]), ("all", []), ("mod", ["dense2", "logits"])])
+def test_the_scale_of_a_layer_matters_where_no_norm_follows(norm, placement, free):
     """Davody et al. (2020), Section 2: what is normalised is invariant to the scale of weights."""
     keras.utils.set_random_seed(0)
     model = models.build("lenet_300_100", norm, norm_placement=placement, input_shape=(20,))
@@ -180,14 +179,14 @@ def test_the_scale_of_a_layer_matters_where_no_normalisation_follows(norm, place
         layer.set_weights(weights)
 
 
-@pytest.mark.parametrize("name", sorted([*TRAINABLE, "bilstm"]))
+@each("name", sorted([*TRAINABLE, "bilstm"]))
 def test_an_unknown_placement_is_refused(name):
     for norm in ("none", "layer"):
         with pytest.raises(ValueError, match=r"norm_placement to be one of 'hidden'.*got 'last'"):
             models.build(name, norm=norm, norm_placement="last")
 
 
-@pytest.mark.parametrize("placement", [None, ["all"], True])
+@each("placement", [None, ["all"], True])
 def test_a_placement_is_a_string(placement):
     with pytest.raises(ValueError, match="Expected norm_placement to be one of"):
         Normalizer("layer", placement)
@@ -199,7 +198,7 @@ def test_mod_of_a_network_without_hidden_layers():
         assert normalizations(model) == [] and count(model.weights) == 784 * 10 + 10
 
 
-@pytest.mark.parametrize(
+@each(
     ("norm", "options", "message"),
     [
         ("group", {"num_classes": 4, "norm_placement": "all"}, "4 units in 4 groups at 'logits_"),
@@ -255,10 +254,8 @@ def test_logits_are_float32(name, norm, policy, set_policy):
     assert all(weight.dtype == tf.float32 for weight in model.weights)
 
 
-@pytest.mark.parametrize("name", ["tf_tutorial", "vgg", "resnet18"])
-@pytest.mark.parametrize(
-    "shape", [(7, 8, 3), (32, 7, 3), (32, 32), (3072,), (1, 32, 32, 3), (None, None, 3)]
-)
+@each("name", ["tf_tutorial", "vgg", "resnet18"])
+@each("shape", [(7, 8, 3), (32, 7, 3), (32, 32), (3072,), (1, 32, 32, 3), (None, None, 3)])
 def test_wrong_images_are_refused(name, shape):
     with pytest.raises(ValueError, match=r"input_shape=\(height, width, channels\).* at least 8"):
         models.build(name, input_shape=shape)

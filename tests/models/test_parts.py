@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 
 # Small images or few channels, and the number of features that come of them.
@@ -58,8 +59,8 @@ def test_the_whole_is_its_parts(name, norm, placement):
     assert set(lower) | set(upper) == set(layers_with_weights(whole))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("name", FAMILIES)
+@each("policy", ["mixed_float16", "mixed_bfloat16"])
+@each("name", FAMILIES)
 def test_features_are_float32_and_lose_nothing(name, policy, set_policy):
     set_policy(policy)
     options, shape, units = FAMILIES[name]
@@ -74,14 +75,14 @@ def test_features_are_float32_and_lose_nothing(name, policy, set_policy):
     assert head(values).dtype == tf.float32
 
 
-@pytest.mark.parametrize(("name", "units"), [("tf_tutorial", 2304), ("vgg", 256)])
+@each(("name", "units"), [("tf_tutorial", 2304), ("vgg", 256)])
 def test_the_features_of_full_size(name, units):
     features = models.build(name, "none", part="features")
     assert features.output_shape == (None, units)
     assert models.build(name, "none", part="head", input_shape=[units]).output_shape == (None, 10)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@each("name", FAMILIES)
 def test_features_do_not_depend_on_classes_or_placement(name):
     def shapes(num_classes, placement):
         model = models.build(
@@ -105,8 +106,8 @@ def test_the_names_of_the_parts():
     assert names == ["vgg_none", "vgg_none_features", "vgg_none_head"]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize(
+@each("name", FAMILIES)
+@each(
     ("options", "message"),
     [
         ({"part": "tail"}, "part to be one of 'whole', 'features', 'head', got 'tail'"),
@@ -137,7 +138,7 @@ class TestCrop:
         edges[:, :4] = edges[:, 28:] = edges[:, :, :2] = edges[:, :, 26:] = np.nan
         np.testing.assert_array_equal(large(edges), large(x))
 
-    @pytest.mark.parametrize(
+    @each(
         ("shape", "units"),
         [((24, 24, 3), 2304), ((200, 24, 1), 2304), ((30, 8, 1), 6 * 2 * 64), ((8, 11, 1), 256)],
     )

@@ -3,6 +3,7 @@
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.models import registry
 
@@ -54,7 +55,7 @@ def test_a_name_is_registered_once(empty_registry):
     assert models.build("tiny") == first("none", 10) == "first"
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments,message",
     [
         ({"name": "lenet6"}, "Expected model name to be one of .*'lenet5'.*, got 'lenet6'"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 
 
@@ -61,8 +62,8 @@ def mish(x):
     return x * np.tanh(np.log1p(np.exp(x)))
 
 
-@pytest.mark.parametrize("order", ["conv_norm_act", "conv_act_norm"])
-@pytest.mark.parametrize("scale_norm, groups", [(True, 32), (True, 16), (False, 32)])
+@each("order", ["conv_norm_act", "conv_act_norm"])
+@each("scale_norm, groups", [(True, 32), (True, 16), (False, 32)])
 def test_a_residual_block_by_hand(order, scale_norm, groups):
     """The first one of ResNet-9, of 128 channels, with weights drawn here."""
     model = models.build(
@@ -108,7 +109,7 @@ def relu(x):
     return np.maximum(x, 0)
 
 
-@pytest.mark.parametrize("scale_norm", [True, False])
+@each("scale_norm", [True, False])
 def test_a_wide_block_by_hand(scale_norm):
     """The first one of the second group, which halves the positions."""
     rng = np.random.default_rng(0)
@@ -142,7 +143,7 @@ def test_a_wide_block_by_hand(scale_norm):
     assert model.get_layer("last_relu").input.name.startswith("last_norm")
 
 
-@pytest.mark.parametrize("scale_norm", [True, False])
+@each("scale_norm", [True, False])
 def test_a_bottleneck_by_hand(scale_norm):
     """The first one of ResNet-50's second stage, which halves the positions."""
     rng = np.random.default_rng(0)
@@ -177,7 +178,7 @@ def test_nothing_is_pooled_from_2x2():
     assert model.get_layer("residual2_add").output.shape[1:] == (2, 2, 256)
 
 
-@pytest.mark.parametrize("size", [(17, 24), (31, 40)])
+@each("size", [(17, 24), (31, 40)])
 def test_the_last_pooling_takes_the_maxima_of_overlapping_halves(size):
     model = models.build("resnet9", norm="none", input_shape=(*size, 1))
     layer = model.get_layer("pool_to_2x2")
@@ -190,7 +191,7 @@ def test_the_last_pooling_takes_the_maxima_of_overlapping_halves(size):
             np.testing.assert_array_equal(found[:, i, j], x[:, rows, columns].max((1, 2)))
 
 
-@pytest.mark.parametrize("norm", ["group", "layer", "public_batch", "batch", "none"])
+@each("norm", ["group", "layer", "public_batch", "batch", "none"])
 def test_scale_norm_is_of_the_kind_of_the_network(norm):
     model = models.build("resnet9", norm=norm, scale_norm=True, statistics_gradient="stop")
     config = model.get_layer("residual2_scale_norm").get_config()
@@ -199,7 +200,7 @@ def test_scale_norm_is_of_the_kind_of_the_network(norm):
     assert config["statistics_gradient"] == "stop"
 
 
-@pytest.mark.parametrize(
+@each(
     "name, options, message",
     [
         ("resnet9", {"input_shape": (15, 16, 3)}, "height and width at least 16"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 
 
@@ -31,7 +32,7 @@ def output_of(model, name, x):
     return keras.Model(model.input, model.get_layer(name).output)(x).numpy()
 
 
-@pytest.mark.parametrize("block", ["stage1_block1", "stage1_block2", "stage4_block2"])
+@each("block", ["stage1_block1", "stage1_block2", "stage4_block2"])
 def test_a_block_adds_to_its_input(model, block):
     """A block whose path gives 0 is the identity, since its input has been through a ReLU."""
     last = model.get_layer(f"{block}_conv2")
@@ -58,7 +59,7 @@ def test_a_block_ends_in_a_relu_of_the_sum(model):
     np.testing.assert_allclose(actual, np.maximum(path + skip, 0), rtol=1e-5, atol=1e-6)
 
 
-def test_no_activation_between_the_second_normalisation_and_the_sum():
+def test_no_activation_between_the_second_norm_and_the_sum():
     model = models.build("resnet18", "layer", input_shape=(8, 8, 1), width=4)
     for stage in (1, 2, 3, 4):
         block = f"stage{stage}_block1"

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 
 SMALL = {"input_shape": (6,), "vocabulary_size": 9, "width": 8, "heads": 2, "hidden_units": 16}
@@ -25,7 +26,7 @@ def count(weights):
     return sum(int(tf.size(weight)) for weight in weights)
 
 
-@pytest.mark.parametrize("norm", models.NORMS)
+@each("norm", models.NORMS)
 def test_parameter_count(norm):
     model = models.build("transformer", norm=norm, num_classes=4)
     assert count(model.trainable_weights) == COUNTS[norm]
@@ -42,7 +43,7 @@ def test_layer_norm_is_over_the_units_of_each_word():
         assert isinstance(layer, keras.layers.LayerNormalization) and list(layer.axis) == [2]
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+@each("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_logits_are_float32(policy, set_policy):
     set_policy(policy)
     model = models.build("transformer", norm="layer", num_classes=3, **SMALL)
@@ -51,7 +52,7 @@ def test_logits_are_float32(policy, set_policy):
     assert np.isfinite(logits).all()
 
 
-@pytest.mark.parametrize("norm", ["none", "layer"])
+@each("norm", ["none", "layer"])
 def test_padding_changes_nothing(norm):
     keras.utils.set_random_seed(0)
     model = models.build("transformer", norm=norm, **SMALL)
@@ -79,7 +80,7 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_allclose(model(words), loaded(words), atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"width": 9, "heads": 3}, {"width": 8, "heads": 3}])
+@each("options", [{"width": 9, "heads": 3}, {"width": 8, "heads": 3}])
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ValueError, match="Expected an even width .* got width=[89] and heads=3"):
         models.build("transformer", **{**SMALL, **options})

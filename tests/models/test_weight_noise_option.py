@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import models
 from tfdpnorm.layers import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_noise import NORMALIZATIONS
@@ -141,7 +142,7 @@ def draws(seed):
     return [np.asarray(layer(np.eye(6, dtype="float32"))) for layer in wrappers(noisy)]
 
 
-@pytest.mark.parametrize("seed", [7, None])
+@each("seed", [7, None])
 def test_a_seed_makes_draws_repeatable(seed):
     keras.utils.set_random_seed(1)
     once = draws(seed)
@@ -210,7 +211,7 @@ def test_refused_models(make, message):
         with_weight_noise(make(), 0.1)
 
 
-@pytest.mark.parametrize(
+@each(
     "options,message",
     [
         ({"weight_noise_stddev": -0.1}, "Expected stddev to be a finite float32 number >= 0"),

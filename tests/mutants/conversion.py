@@ -11,7 +11,7 @@ MUTANTS = (
         "tfdpnorm/layers/batch_normalization.py",
         (("super().call(inputs, training=False)", "super().call(inputs, training=training)"),),
         "Statistics of the lot normalise each example, in a layer that is let pass unseen.",
-        tests_in(_TESTS, "test_the_clipped_sum_of_a_converted_model_is_that_of_single_examples")
+        tests_in(_TESTS, "test_the_sum_of_a_converted_model_equals_the_loop")
         + tests_in(_TESTS, "test_make_private_converts"),
     ),
     Mutant(

@@ -63,7 +63,7 @@ MUTANTS = (
         "The ledger counts an update that fails before it has computed anything.",
         tests_in(
             "tests/training/checks/test_engine_in_use.py",
-            "test_what_was_kept_from_another_graph_is_refused_in_one_sentence",
+            "test_a_tensor_of_another_graph_is_refused_in_one_sentence",
         ),
     ),
     Mutant(
@@ -119,7 +119,7 @@ MUTANTS = (
         "A step is made although neither engine has passed its checks.",
         tests_in(
             "tests/training/checks/test_engine_in_use.py",
-            "test_what_no_engine_takes_is_refused_and_the_engine_is_what_it_was",
+            "test_what_no_engine_takes_is_refused_and_the_engine_kept",
         ),
     ),
 )

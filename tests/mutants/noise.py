@@ -199,7 +199,7 @@ MUTANTS = (
         "An update that was interrupted leaves its noise to the next one.",
         tests_in(
             "tests/training/resume/test_interrupts.py",
-            "test_steps_by_hand_after_an_interrupt_have_noise_of_their_own",
+            "test_steps_by_hand_after_an_interrupt_have_their_own_noise",
         ),
     ),
     Mutant(

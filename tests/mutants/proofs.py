@@ -60,7 +60,7 @@ MUTANTS = (
         "Nobody is told that book-keeping cannot be used.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",
-            "test_where_book_keeping_cannot_be_rows_run_apart_and_that_is_said",
+            "test_without_book_keeping_rows_run_apart_and_that_is_said",
         ),
     ),
     Mutant(
@@ -175,7 +175,7 @@ MUTANTS = (
         "A callback acts on the exact accuracy of private examples, as if it were released.",
         tests_in(
             "tests/training/checks/test_metrics.py",
-            "test_names_that_callbacks_take_for_released_numbers_are_refused",
+            "test_metrics_named_as_released_numbers_are_refused",
         ),
     ),
     Mutant(

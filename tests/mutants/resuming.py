@@ -105,9 +105,7 @@ MUTANTS = (
         _CHECKPOINTING,
         (("(self._private.optimizer_settings, rate", "(None, rate"),),
         "A run that is resumed with another learning rate goes on with the old one, unsaid.",
-        tests_in(
-            _FOLDER_TESTS, "test_another_learning_rate_holds_and_one_that_a_callback_set_is_kept"
-        ),
+        tests_in(_FOLDER_TESTS, "test_a_new_rate_holds_and_one_of_a_callback_is_kept"),
     ),
     Mutant(
         "optimizer-of-another-kind-restored",

@@ -16,7 +16,7 @@ def _in_sums(*names):
 
 _in_standardized = tests_in(
     "tests/gradients/rules/test_weight_standardized_rule.py",
-    "test_what_is_added_up_is_at_most_four_times_as_long_as_the_clip",
+    "test_what_is_added_up_is_at_most_four_clips_long",
 )
 
 MUTANTS = (

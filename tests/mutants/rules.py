@@ -239,7 +239,7 @@ MUTANTS = (
         (
             tests_in(
                 "tests/gradients/test_model_structures.py",
-                "test_a_convolution_of_few_positions_called_twice_is_clipped_by_both_calls",
+                "test_a_small_convolution_called_twice_is_clipped_by_both",
             )
         ),
     ),

@@ -116,7 +116,7 @@ MUTANTS = (
         "Whether an example was drawn moves all later ones: amplification by sampling fails.",
         tests_in(
             _SLOTS,
-            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+            "test_removing_an_example_leaves_the_slots_of_others",
             "test_each_slot_is_equally_likely_for_each_example",
         ),
     ),
@@ -133,7 +133,7 @@ MUTANTS = (
         tests_in(
             _SLOTS,
             "test_each_pair_of_slots_is_equally_likely",
-            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+            "test_removing_an_example_leaves_the_slots_of_others",
         ),
     ),
     Mutant(
@@ -149,7 +149,7 @@ MUTANTS = (
         tests_in(
             _SLOTS,
             "test_slots_do_not_depend_on_how_many_are_drawn",
-            "test_the_slots_of_others_do_not_change_when_an_example_is_removed",
+            "test_removing_an_example_leaves_the_slots_of_others",
             "test_each_slot_is_equally_likely_for_each_example",
         ),
     ),

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.each import each
 from tests.mutants import run
 from tests.mutants.mutant import AnchorLost, Mutant
 from tests.mutants.registry import ALL, named
@@ -35,7 +36,7 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each("one", ALL, ids=lambda one: one.name)
 def test_each_mutant_fits_the_source_and_changes_it(one):
     source = (run.ROOT / one.file).read_text("utf-8")
     changed = one.applied(source)
@@ -56,7 +57,7 @@ def test_names_are_unique_and_unknown_ones_are_refused():
         named([ALL[0].name, "nobody"])
 
 
-@pytest.mark.parametrize("times", [0, 2])
+@each("times", [0, 2])
 def test_text_that_is_not_there_once_is_said(times):
     with pytest.raises(AnchorLost, match=f"'x' once in .*, got it {times} times"):
         mutant("a", ("x", "y")).applied("x" * times)
@@ -77,7 +78,7 @@ def toy(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "text", "outcome"),
     [
         (0, "3 passed", ("survived", "harm of a")),
@@ -127,7 +128,7 @@ def test_outcomes_and_exit_status(toy, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_nothing_is_said_of_mutants_where_tests_fail_without_them(toy, monkeypatch):
+def test_no_verdict_where_tests_fail_without_a_mutant(toy, monkeypatch):
     (toy / "tfdpnorm" / "sums.py").write_text(MEAN.replace("len(values)", "7"))
     monkeypatch.setattr(run, "named", lambda names: [OUTCOMES["survived"]])
     with pytest.raises(RuntimeError, match="Expected the tests to pass without any mutant"):

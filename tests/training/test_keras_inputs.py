@@ -237,7 +237,7 @@ def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-def test_layers_that_are_frozen_or_thawed_after_compile_are_named(private, frozen):
+def test_layers_frozen_or_thawed_after_compile_are_named(private, frozen):
     model = keras.Sequential([keras.Input((5,)), layers.Dense(2, name="inner"), layers.Dense(1)])
     model.layers[0].trainable = frozen
     trained = private(model)

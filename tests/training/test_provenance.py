@@ -145,7 +145,7 @@ def test_weights_that_were_loaded_before_the_model_was_built(data, cross_entropy
         assert "they were loaded before the model was built" in statement(private)
 
 
-def test_what_another_run_trained_is_known_when_fit_builds_the_model(data, cross_entropy, tmp_path):
+def test_weights_of_another_run_are_known_when_fit_builds(data, cross_entropy, tmp_path):
     first = made(Unbuilt())
     first.compile(keras.optimizers.SGD(0.5), cross_entropy)
     first.fit(*data, verbose=0, epochs=1)
@@ -303,9 +303,7 @@ class TestAtTheStart:
         assert "another private model had trained them" in statement(made(model))
         assert ELSEWHERE not in statement(first) and ELSEWHERE not in statement(made(build()))
 
-    def test_weights_that_training_left_as_they_were_are_not_taken_for_trained(
-        self, data, cross_entropy
-    ):
+    def test_weights_that_training_left_alone_are_not_trained(self, data, cross_entropy):
         """A layer that learns nothing has the first weights of every model of that seed."""
 
         def seeded():

@@ -171,7 +171,7 @@ def test_in_a_tf_function_of_unknown_batch_size(case):
     parts = case.rows(2)
     specs = [tf.TensorSpec([None, *part.shape[1:]], part.dtype) for part in parts]
 
-    @tf.function(input_signature=[specs])
+    @tf.function(input_signature=[specs], autograph=False)
     def summed(rows):
         return per_example(case.loss_fn, tuple(rows), case.variables, np.inf)
 
@@ -195,7 +195,7 @@ def test_the_loop_in_a_tf_function():
 
     specs = [tf.TensorSpec([None, *part.shape[1:]], part.dtype) for part in case.rows(1)]
 
-    @tf.function(input_signature=[specs])
+    @tf.function(input_signature=[specs], autograph=False)
     def summed(rows):
         return per_example(case.loss_fn, tuple(rows), case.variables, 0.5)
 
@@ -359,7 +359,9 @@ def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, err
     rows = (tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.ones([2]))
     monkeypatch.setattr(tf, "vectorized_map", failing)
     with pytest.warns(UserWarning, match=rf"row after row.*\({error.__name__}: .*no converter"):
-        found = tf.function(lambda *rows: map_rows(lambda row: 2.0 * row[0], rows))(*rows)
+        found = tf.function(
+            lambda *rows: map_rows(lambda row: 2.0 * row[0], rows), autograph=False
+        )(*rows)
     np.testing.assert_array_equal(found, 2.0 * rows[0])
     assert made_by_failing.numpy() == 0.0
 
@@ -372,5 +374,5 @@ def test_rows_of_several_shapes_are_taken_one_after_the_other():
         return tf.reduce_sum(tf.square(tf.gather_nd(row[0], tf.where(row[0] > 0))))
 
     with pytest.warns(UserWarning, match="row after row.*Where may have another shape"):
-        found = tf.function(lambda *rows: map_rows(one, rows))(*rows)
+        found = tf.function(lambda *rows: map_rows(one, rows), autograph=False)(*rows)
     np.testing.assert_array_equal(found, [10.0, 36.0])

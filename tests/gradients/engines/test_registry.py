@@ -62,7 +62,7 @@ def test_an_unknown_name_is_refused(name):
         engine_named(name)
 
 
-def test_an_optimizer_that_an_engine_cannot_work_for_is_refused_when_it_is_bound():
+def test_an_optimizer_that_no_engine_takes_is_refused_early():
     engine = engine_named("tfp_vectorized")
     with pytest.raises(ValueError, match="Expected one of the optimizers"):
         engine.bind(None, keras.optimizers.RMSprop(), False, 1)

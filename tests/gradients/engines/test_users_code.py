@@ -43,6 +43,7 @@ MODELS = {"gate": (Gate, (4,)), "loop": (Recurrent, (5, 4))}
 
 @pytest.mark.filterwarnings("ignore:There is no gradient rule", "ignore:Per-example gradients are")
 @pytest.mark.filterwarnings("ignore:engine=None takes", "ignore:Per-example independence")
+@pytest.mark.slow_cases("loop")
 @pytest.mark.parametrize("name", MODELS)
 def test_they_train_by_the_same_gradients_as_row_by_row(name):
     layer, shape = MODELS[name]

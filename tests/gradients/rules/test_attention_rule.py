@@ -1,21 +1,22 @@
 """Attention layers: multi-head ones by their projections, others by copies of their weights."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.gradients.looped_reference import assert_equals_the_loop, example_rows, loss_function
-from tfdpnorm.gradients import book_keeping
+from tests.gradients.invariants import (
+    assert_clipped_to_the_norm,
+    assert_graph_equals_eager,
+    assert_one_mask_for_norm_and_sum,
+    head,
+)
+from tests.gradients.looped_reference import assert_equals_the_loop
 from tfdpnorm.gradients.rules import rule_for
 from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.models import weight_owners
 
 layers = keras.layers
-
-
-def head(x):
-    return layers.Dense(2, dtype="float32")(layers.Flatten()(x))
 
 
 def self_attention(**kwargs):
@@ -136,21 +137,9 @@ def test_attention_that_is_causal_and_gives_its_scores():
     "layer", [lambda: layers.AdditiveAttention(), lambda: layers.Attention(use_scale=True)]
 )
 def test_attention_in_a_graph_with_an_unknown_number_of_rows(layer):
-    model = attention(layer(), False)
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 4)
-    variables = model.trainable_variables
-    eager = book_keeping(model, loss_fn, rows, variables, 0.1).gradients
-    specs = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), rows)
-    traced = tf.function(
-        lambda *rows: book_keeping(model, loss_fn, rows, variables, 0.1).gradients,
-        input_signature=specs,
-    )
-    for actual, wanted in zip(traced(*rows), eager, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-6)
+    assert_graph_equals_eager(attention(layer(), False))
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "build",
     [
@@ -158,36 +147,14 @@ def test_attention_in_a_graph_with_an_unknown_number_of_rows(layer):
         lambda: attention(layers.Attention(use_scale=True, dropout=0.5), False),
     ],
 )
-def test_dropout_has_one_mask_for_the_norm_and_the_sum(build, seed):
-    """Equal to a plain tape under the same mask; clipped, of norm C exactly."""
-    model = build()
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 1)
-    variables = model.trainable_variables
-    tf.random.set_seed(seed)
-    whole = book_keeping(model, loss_fn, rows, variables, 1e6).gradients
-    tf.random.set_seed(seed)
-    with tf.GradientTape() as tape:
-        loss = loss_fn(*rows[:3])[0][0]
-    for actual, wanted in zip(whole, tape.gradient(loss, variables), strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
-    clipped = book_keeping(model, loss_fn, rows, variables, 0.01).gradients
-    norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in clipped))
-    assert norm == pytest.approx(0.01, rel=1e-5)
+def test_dropout_has_one_mask_for_the_norm_and_the_sum(build):
+    assert_one_mask_for_norm_and_sum(build(), seeds=range(3))
 
 
 @pytest.mark.parametrize(
     "build", [self_attention, lambda: attention(layers.AdditiveAttention(), False)]
 )
 def test_half_precision_never_exceeds_the_clip(build):
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
+    with made_under("mixed_float16"):
         model = build()
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 1)
-    gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01).gradients
-    norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in gradients))
-    assert norm <= 0.01 * (1 + 1e-6)
-    assert norm == pytest.approx(0.01, rel=1e-3)
+    assert_clipped_to_the_norm(model, rel=1e-3)

@@ -5,9 +5,15 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.gradients.looped_reference import assert_equals_the_loop, example_rows, loss_function
+from tests.gradients.invariants import (
+    assert_clipped_to_the_norm,
+    assert_graph_equals_eager,
+    assert_nonfinite_row_counts_as_zero,
+)
+from tests.gradients.looped_reference import assert_equals_the_loop
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.rules import rule_for
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 
 layers = keras.layers
 
@@ -144,16 +150,7 @@ def test_two_calls_of_a_layer_add_up_before_the_norm(layer):
 )
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_row_that_is_not_finite_counts_as_zero(layer, value):
-    model = model_of((5, 5, 2), layer())
-    loss_fn = loss_function(model)
-    x, y, weight, mask = example_rows(model, 4)
-    without = tf.tensor_scatter_nd_update(mask, [[1]], [0.0])
-    expected = book_keeping(model, loss_fn, (x, y, weight, without), model.trainable_variables, 1.0)
-    x = tf.tensor_scatter_nd_update(x, [[1, 0, 0, 0]], [value])
-    result = book_keeping(model, loss_fn, (x, y, weight, mask), model.trainable_variables, 1.0)
-    assert int(result.nonfinite) == 1
-    for actual, wanted in zip(result.gradients, expected.gradients, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-7)
+    assert_nonfinite_row_counts_as_zero(model_of((5, 5, 2), layer()), value)
 
 
 @pytest.mark.slow_cases("<lambda>0", "<lambda>2")
@@ -167,18 +164,7 @@ def test_a_row_that_is_not_finite_counts_as_zero(layer, value):
     ],
 )
 def test_in_a_graph_with_an_unknown_number_of_rows(layer):
-    model = model_of((6, 6, 2), layer())
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 4)
-    variables = model.trainable_variables
-    eager = book_keeping(model, loss_fn, rows, variables, 0.1).gradients
-    specs = [tf.TensorSpec([None, *t.shape[1:]], t.dtype) for t in rows]
-    traced = tf.function(
-        lambda *rows: book_keeping(model, loss_fn, rows, variables, 0.1).gradients,
-        input_signature=specs,
-    )
-    for actual, wanted in zip(traced(*rows), eager, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-6)
+    assert_graph_equals_eager(model_of((6, 6, 2), layer()))
 
 
 @pytest.mark.slow_cases("<lambda>1", "<lambda>2")
@@ -196,21 +182,8 @@ def test_images_of_unknown_sizes(layer):
     inputs = keras.Input((None, None, 2))
     outputs = layers.Dense(2)(layers.GlobalAveragePooling2D()(layer()(inputs)))
     model = keras.Model(inputs, outputs)
-    variables = model.trainable_variables
-
-    def loss_fn(x, y, weight):
-        return tf.reduce_sum(tf.square(model(x) - y), 1) * weight, y
-
     rows = (tf.random.normal([4, 6, 7, 2]), tf.zeros([4, 2]), tf.ones(4), tf.ones(4))
-    known = book_keeping(model, loss_fn, rows, variables, 0.1).gradients
-    specs = [tf.TensorSpec([None] * t.shape.rank, t.dtype) for t in rows]
-    specs[0] = tf.TensorSpec([None, None, None, 2], tf.float32)
-    traced = tf.function(
-        lambda *rows: book_keeping(model, loss_fn, rows, variables, 0.1).gradients,
-        input_signature=specs,
-    )
-    for actual, wanted in zip(traced(*rows), known, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-6)
+    assert_graph_equals_eager(model, rows, [None, None, None, 2], [None, None])
 
 
 @pytest.mark.parametrize("shape", [(None, 4), (2, 5, 4)])
@@ -228,7 +201,8 @@ def test_groups_over_unknown_sizes_or_more_axes_are_refused(shape):
                 model.trainable_variables,
                 1.0,
             ).gradients
-        )
+        ),
+        autograph=False,
     )
     with pytest.raises(ValueError, match="known sizes in the grouped convolution"):
         traced.get_concrete_function(tf.TensorSpec([2, *shape], tf.float32))
@@ -244,18 +218,9 @@ def test_groups_over_unknown_sizes_or_more_axes_are_refused(shape):
     ],
 )
 def test_half_precision_never_exceeds_the_clip(layer):
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
+    with made_under("mixed_float16"):
         model = model_of((6, 6, 4), layer())
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    loss_fn = loss_function(model)
-    for seed in range(2):
-        rows = example_rows(model, 1, seed)
-        gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01).gradients
-        norm = np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in gradients))
-        assert norm <= 0.01 * (1 + 1e-6)
-        assert norm == pytest.approx(0.01, rel=1e-3)
+    assert_clipped_to_the_norm(model, seeds=range(2), rel=1e-3)
 
 
 @pytest.mark.parametrize("kernel_size", [1, 2])

@@ -7,6 +7,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.gradients.invariants import (
+    assert_nonfinite_row_counts_as_zero,
+    assert_one_mask_for_norm_and_sum,
+    head,
+    model_over,
+    norm_of,
+)
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     double_precision,
@@ -18,6 +25,7 @@ from tests.gradients.looped_reference import (
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.gradients.rules import recurrent, rule_for
 from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 
 layers = keras.layers
 
@@ -42,19 +50,13 @@ def reset_before(units=3, **kwargs):
 KINDS = [lstm, gru, reset_before, simple]
 
 
-def head(x):
-    return layers.Dense(2)(layers.Flatten()(x))
-
-
-def over(*inner, shape=(5, 2), dtype=None):
-    inputs = x = keras.Input(shape, dtype=dtype)
-    for layer in inner:
-        x = layer(x)
-    return keras.Model(inputs, head(x))
+def over(*inner):
+    return model_over((5, 2), *inner)
 
 
 def over_words(*inner):
-    return over(layers.Embedding(9, 3, mask_zero=True), *inner, shape=(5,), dtype="int32")
+    embedding = layers.Embedding(9, 3, mask_zero=True)
+    return model_over((5,), embedding, *inner, dtype="int32")
 
 
 # --- gradients ---
@@ -185,14 +187,16 @@ def test_many_steps_are_run_in_a_loop(kind, monkeypatch):
     rows = example_rows(model, 3)
     loss_fn = loss_function(model)
     variables = model.trainable_variables
-    traced = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 0.1).gradients)
+    traced = tf.function(
+        lambda: book_keeping(model, loss_fn, rows, variables, 0.1).gradients, autograph=False
+    )
     expected = looped_sum(loss_fn, rows, variables, 0.1)
     assert relative_error([g.numpy() for g in traced()], expected) < 1e-5
     operations = traced.get_concrete_function().graph.get_operations()
     assert any("/while/" in operation.name for operation in operations)
 
 
-def test_numbers_of_rows_and_steps_that_are_known_at_run_time_only():
+def test_numbers_of_rows_and_steps_known_at_run_time_only():
     inputs = keras.Input((None,), dtype="int32")
     x = layers.Embedding(9, 3, mask_zero=True)(inputs)
     model = keras.Model(inputs, head(reset_before(go_backwards=True)(x)))
@@ -200,7 +204,10 @@ def test_numbers_of_rows_and_steps_that_are_known_at_run_time_only():
     dtypes = [tf.int32, *[tf.float32] * 3]
     shapes = [[None, None], [None, 2], [None], [None]]
 
-    @tf.function(input_signature=[tf.TensorSpec(*x) for x in zip(shapes, dtypes, strict=True)])
+    @tf.function(
+        input_signature=[tf.TensorSpec(*x) for x in zip(shapes, dtypes, strict=True)],
+        autograph=False,
+    )
     def gradients(*rows):
         return book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1).gradients
 
@@ -292,20 +299,7 @@ def test_dropout_has_one_mask_for_the_norm_and_the_sum(kind, option):
     options = dict(DROPOUT[option])
     if kind is simple:
         options.pop("implementation", None)
-    model = over(kind(return_sequences=True, **options))
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 1)
-    variables = model.trainable_variables
-    tf.random.set_seed(0)
-    whole = book_keeping(model, loss_fn, rows, variables, 1e6).gradients
-    tf.random.set_seed(0)
-    with tf.GradientTape() as tape:
-        loss = loss_fn(*rows[:3])[0][0]
-    expected = [g.numpy() for g in tape.gradient(loss, variables)]
-    assert relative_error([g.numpy() for g in whole], expected) < 1e-5
-    for _ in range(2):
-        clipped = book_keeping(model, loss_fn, rows, variables, 0.01).gradients
-        assert total_norm(clipped) == pytest.approx(0.01, rel=1e-5)
+    assert_one_mask_for_norm_and_sum(over(kind(return_sequences=True, **options)))
 
 
 def test_dropout_is_for_training_only():
@@ -327,22 +321,9 @@ def test_dropout_of_everything_is_left_to_the_fallback():
 # --- numbers ---
 
 
-def total_norm(gradients):
-    return np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in gradients))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_that_is_not_finite_counts_as_zero(kind):
-    model = over(kind(return_sequences=True), kind())
-    loss_fn = loss_function(model)
-    x, *rest, mask = example_rows(model, 4)
-    variables = model.trainable_variables
-    without = tf.tensor_scatter_nd_update(mask, [[1]], [0.0])
-    expected = looped_sum(loss_fn, (x, *rest, without), variables, 1.0)
-    broken = tf.tensor_scatter_nd_update(x, [[1, 2, 0]], [np.nan])
-    result = book_keeping(model, loss_fn, (broken, *rest, mask), variables, 1.0)
-    assert int(result.nonfinite) == 1
-    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+    assert_nonfinite_row_counts_as_zero(over(kind(return_sequences=True), kind()))
 
 
 @pytest.mark.slow_cases("gru", "lstm")
@@ -355,11 +336,8 @@ def test_double_precision_agrees_to_its_own_digits(kind):
 @pytest.mark.slow_cases("lstm")
 @pytest.mark.parametrize("kind", [lstm, gru])
 def test_half_precision_agrees_and_never_exceeds_the_clip(kind):
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
+    with made_under("mixed_bfloat16"):
         model = over_words(kind(return_sequences=True), kind())
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
     loss_fn = loss_function(model)
     variables = model.trainable_variables
     for seed in range(2):
@@ -369,5 +347,5 @@ def test_half_precision_agrees_and_never_exceeds_the_clip(kind):
         assert relative_error([g.numpy() for g in whole], expected) < 0.05
         clipped = book_keeping(model, loss_fn, rows, variables, 0.01).gradients
         assert all(g.dtype == tf.float32 for g in clipped)
-        assert total_norm(clipped) <= 0.01 * (1 + 1e-6)
-        assert total_norm(clipped) == pytest.approx(0.01, rel=1e-3)
+        assert norm_of(clipped) <= 0.01 * (1 + 1e-6)
+        assert norm_of(clipped) == pytest.approx(0.01, rel=1e-3)

@@ -35,7 +35,7 @@ def test_the_example_works_as_it_is_written():
     assert_equals_the_loop(model)
 
 
-def test_of_several_rules_the_last_registered_that_applies_is_taken():
+def test_the_rule_registered_last_is_taken():
     class Scaled(keras.layers.Layer):
         pass
 

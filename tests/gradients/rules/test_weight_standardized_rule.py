@@ -115,7 +115,7 @@ def test_a_bias_takes_no_digits_from_the_gradient_by_the_gain(form):
     assert relative_error([found], [expected]) < 2e-6
 
 
-def test_what_is_added_up_is_at_most_four_times_as_long_as_the_clip(form, monkeypatch):
+def test_what_is_added_up_is_at_most_four_clips_long(form, monkeypatch):
     """Though nearly nothing is left of it: rounding of the sum is paid for up to there."""
     layer = WeightStandardizedConv2D(3, 3)
     model = model_of((6, 6, 1), layer)
@@ -149,7 +149,7 @@ def test_patches_that_cancel_do_not_lengthen_a_row(gain):
         predictions = model(x, training=True)
         return tf.reduce_sum(predictions, [1, 2, 3]) * weight, predictions
 
-    @tf.function
+    @tf.function(autograph=False)
     def clipped(x):
         rows = x, tf.zeros([1]), tf.ones([1]), tf.ones([1])
         return book_keeping(model, loss_fn, rows, model.trainable_variables, clip).gradients

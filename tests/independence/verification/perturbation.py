@@ -75,9 +75,8 @@ def _same(one, other):
     return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
-def refuted(function, specs, seed=0, bound=3):
+def refuted(concrete, specs, seed=0, bound=3):
     """Returns the numbers of the outputs whose verdicts are wrong: one example is changed."""
-    concrete = traced(function, specs)
     verdicts, _ = verdicts_of(concrete)
     rng = np.random.default_rng(seed)
     base = rows_of(specs, rng, bound)

@@ -1,9 +1,9 @@
 """No entry of a tensor of integers is outside the bounds that the graph gives it."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.independence.verification.bounds import Bounds
 from tfdpnorm.independence.verification.constants import Constants
 
@@ -82,7 +82,7 @@ def graph_of(name):
     return concrete, expected
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_the_bounds_are_as_narrow_as_expected(name):
     concrete, expected = graph_of(name)
     (output,) = concrete.graph.outputs
@@ -101,7 +101,7 @@ def extreme(spec, rng):
     return rng.choice(np.array(ends, spec.dtype.as_numpy_dtype), spec.shape)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_no_number_is_out_of_bounds(name):
     concrete, _ = graph_of(name)
     low, high = Bounds(Constants()).of(concrete.graph.outputs[0])
@@ -112,7 +112,7 @@ def test_no_number_is_out_of_bounds(name):
         assert (low <= found).all() and (found <= high).all()
 
 
-@pytest.mark.parametrize(
+@each(
     "tensor",
     [
         lambda x: tf.cast(x, tf.float32),

@@ -1,15 +1,15 @@
 """Which tensors that depend on no example may be replaced by a copy for each example."""
 
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tests.independence.verification.perturbation import traced
 from tfdpnorm.independence.verification.broadcast import is_broadcast
 
 ROWS = 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "function", "expected"),
     [
         ([4], lambda x, t: x + t, True),
@@ -22,7 +22,7 @@ ROWS = 5
         ([3, 4], lambda x, t: x + tf.reduce_sum(t, 0), False),
     ],
 )
-def test_only_what_is_added_or_multiplied_onto_rows_may_be_copied(shape, function, expected):
+def test_only_what_is_added_or_multiplied_onto_rows_is_copied(shape, function, expected):
     found = []
 
     def traced_function(x):

@@ -1,8 +1,8 @@
 """Candidate samplers: what is drawn, and what is looked up for each example."""
 
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.independence.verification.outputs import verdicts_of
 from tfdpnorm.independence.verification.verdicts import FREE, Rows
 from tfdpnorm.keras_compat.graphs import traced
@@ -23,13 +23,13 @@ def found(sampler, of_classes=lambda classes: classes):
     return verdicts_of(graph, 6)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@each("name", SAMPLERS)
 def test_the_drawn_classes_are_free_and_the_true_ones_of_rows(name):
     walked = found(SAMPLERS[name])
     assert walked.verdicts == [FREE, Rows(0), FREE] and not walked.state_faults
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@each("name", SAMPLERS)
 def test_true_classes_that_are_not_of_rows_are_no_rows(name):
     walked = found(SAMPLERS[name], lambda classes: tf.reverse(classes, [0]))
     assert not any(v == Rows(0) for v in walked.verdicts)

@@ -1,9 +1,9 @@
 """Constants that are folded have the value that TensorFlow computes."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.independence.verification.constants import Constants
 
 A, B = np.array([[3, -4, 5], [1, 2, -7]]), np.array([2, -3, 4])
@@ -64,7 +64,7 @@ PAIRS = [
 PAIRS += [([2, 1], [1, 1]), ([0, 1], [1]), ([1], [5, 0])]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_the_value_is_that_of_tensorflow(name):
     function = tf.function(FUNCTIONS[name], autograph=False)
     arguments = [tf.constant(x, tf.int32) for x in (A, B)]
@@ -77,8 +77,8 @@ def test_the_value_is_that_of_tensorflow(name):
     np.testing.assert_array_equal(folded, expected)
 
 
-@pytest.mark.parametrize("shapes", PAIRS)
-def test_the_axes_of_gradients_by_broadcasting_are_those_of_tensorflow(shapes):
+@each("shapes", PAIRS)
+def test_axes_of_broadcast_gradients_are_those_of_tensorflow(shapes):
     with tf.Graph().as_default() as graph:
         arguments = [tf.constant(s, tf.int32) for s in shapes]
         outputs = tf.raw_ops.BroadcastGradientArgs(s0=arguments[0], s1=arguments[1])

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.independence.verification.coupled_models import (
     FEATURES,
     LOSSES,
@@ -30,7 +31,7 @@ def test_without_a_coupling_the_model_is_proved():
 
 
 @pytest.mark.filterwarnings("ignore:There is no gradient rule")
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_a_coupling_in_the_model_is_named(name):
     make, named = MODELS[name]
     model = make()
@@ -46,7 +47,7 @@ def test_the_scope_of_the_culprit_is_that_of_its_layer():
     assert proof.culprit.scope.endswith("coupling")
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 def test_a_coupling_in_the_loss_is_named(name):
     loss, named = LOSSES[name]
     model = around(lambda x: x)
@@ -55,15 +56,15 @@ def test_a_coupling_in_the_loss_is_named(name):
     assert proof.culprit.op_type in named, proof.obstacle
 
 
-@pytest.mark.parametrize("name", OTHER_ROWS)
-def test_a_trained_layer_on_other_rows_than_the_examples_is_not_proved(name):
+@each("name", OTHER_ROWS)
+def test_a_trained_layer_on_other_rows_is_not_proved(name):
     make, shape, dtype, words = OTHER_ROWS[name]
     proof = prove_training(make(), CROSS_ENTROPY, of_rows(shape, tf.as_dtype(dtype)), LABELS)
     assert not proof.holds
     assert words in proof.obstacle
 
 
-def test_what_a_model_writes_of_its_examples_is_a_fault_even_if_all_tensors_are_proved():
+def test_writing_examples_is_a_fault_though_all_is_proved():
     make, _ = MODELS["a_running_mean"]
     proof = prove_training(make(), CROSS_ENTROPY, of_rows([FEATURES]), LABELS)
     assert proof.failed == ()
@@ -71,8 +72,8 @@ def test_what_a_model_writes_of_its_examples_is_a_fault_even_if_all_tensors_are_
     assert fault.op_type == "AssignVariableOp" and "a variable gets" in fault.why
 
 
-@pytest.mark.parametrize("examples", [2, 7])
-def test_a_coupling_that_acts_from_8_rows_on_is_not_in_the_graph_of_fewer(examples):
+@each("examples", [2, 7])
+def test_a_coupling_from_8_rows_on_is_not_in_smaller_graphs(examples):
     """What is proved is proved for the number of rows that it was traced for."""
     make, _ = MODELS["from_8_rows_on"]
     x, y = tf.TensorSpec([examples, FEATURES]), tf.TensorSpec([examples], tf.int64)

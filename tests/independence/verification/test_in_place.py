@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.independence.verification.outputs import prove, prove_state
 from tfdpnorm.keras_compat.graphs import traced
 
@@ -24,7 +25,7 @@ def shared(x, zeros, name):
         return tf.identity(free)
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each("name", TYPES)
 def test_what_shares_an_input_is_not_free(zeros, name):
     proof = prove(lambda x: x + shared(x, zeros, name), (ROWS,), P)
     assert not proof.holds and "in place" in proof.obstacle
@@ -32,7 +33,7 @@ def test_what_shares_an_input_is_not_free(zeros, name):
     assert not prove(in_a_function, (ROWS,), P).holds
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each("name", TYPES)
 def test_state_that_shares_an_input_depends_on_examples(zeros, name):
     """Whatever engine trains: the variable is released without noise."""
     kept = tf.Variable(tf.zeros([1, 3]), trainable=False)

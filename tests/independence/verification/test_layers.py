@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.independence.sound_models import FEATURES, SOUND
 from tfdpnorm.independence.verification.book_keeping import prove_training
 
@@ -185,7 +186,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each("name", MODELS)
 def test_a_model_of_stock_layers_is_proved(name):
     make, x = MODELS[name]
     proof = proof_of(make(), x)
@@ -221,8 +222,8 @@ def test_a_loss_of_keras_is_proved(name, activation):
     assert proof.holds, proof.obstacle
 
 
-@pytest.mark.parametrize("name", ["hinge", "squared_hinge"])
-def test_the_hinge_losses_are_not_proved_since_one_label_changes_the_reading_of_all(name):
+@each("name", ["hinge", "squared_hinge"])
+def test_hinge_losses_are_not_proved_as_one_label_changes_all(name):
     """Keras takes all labels for 0 and 1 if all of the batch are, and for -1 and 1 else."""
     model = keras.Sequential([keras.Input((5,)), layers.Dense(1)])
     proof = proof_of(model, spec(5), name, spec(1))
@@ -234,7 +235,7 @@ def test_the_hinge_losses_are_not_proved_since_one_label_changes_the_reading_of_
     assert alone[0] != beside[0]
 
 
-def test_an_augmentation_without_a_gradient_is_proved_before_the_first_trained_layer():
+def test_an_augmentation_without_a_gradient_is_proved_first():
     random = layers.RandomContrast(0.2)
     model = keras.Sequential([keras.Input((4, 4, 3)), random, layers.Flatten(), layers.Dense(3)])
     proof = proof_of(model, spec(4, 4, 3))
@@ -248,7 +249,7 @@ DRAWN_FOR_A_BATCH = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN_FOR_A_BATCH)
+@each("name", DRAWN_FOR_A_BATCH)
 def test_what_is_drawn_for_a_whole_physical_batch_is_proved(name):
     """Positions are drawn across all physical batches, so that none of them tells an example."""
     behind = [layers.Flatten(), layers.Dense(3)]

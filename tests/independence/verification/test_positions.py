@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.independence.verification.cases_of_positions import PLACES
 from tests.independence.verification.cases_of_values import FIRST, constant
 from tests.independence.verification.coupled_models import around
@@ -69,8 +70,8 @@ def clipped_sum(model, x, y, mask):
     return np.concatenate([np.reshape(g, -1) for g in found.gradients])
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_positions_is_proved_and_its_sum_moves_by_the_clip_at_most(name):
+@each("name", MODELS)
+def test_a_model_of_positions_is_proved_and_its_sum_clipped(name):
     """Where one example is taken away, and the others stay at their positions."""
     model = MODELS[name]()
     proof = prove_training(model, "mse", tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3]))
@@ -102,7 +103,7 @@ def test_a_model_of_positions_is_proved_and_its_sum_moves_by_the_clip_at_most(na
     ],
     ids=["one_before", "rolled", "reversed", "first", "summed", "of_a_mask"],
 )
-def test_a_model_that_chooses_another_example_by_position_is_not_proved(other):
+def test_choosing_another_example_by_position_is_not_proved(other):
     spec = tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3])
     assert not prove_training(around(other), "mse", *spec).holds
 
@@ -158,7 +159,7 @@ OWN_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", OWN_ROWS)
+@each("name", OWN_ROWS)
 def test_learned_rows_that_each_example_gets_alike_are_proved(name):
     """Class tokens and learned queries: joined before the rows, and attended to by them."""
 
@@ -317,7 +318,7 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@each("name", DRAWN)
 def test_what_is_drawn_whatever_the_examples_are_is_proved(name):
     verdicts, faults = verdicts_of(traced(DRAWN[name], X))
     assert verdicts[0] == FIRST and not faults
@@ -394,7 +395,7 @@ def test_numbers_of_which_examples_say_how_many_are_a_fault(name, draw):
     assert prove_state(graph, P).state_faults
 
 
-def test_rows_that_are_vectorised_do_not_say_how_many_numbers_are_drawn():
+def test_vectorised_rows_do_not_decide_how_much_is_drawn():
     def one(row):
         return tf.cond(row[0] > 1, lambda: tf.random.uniform([]), lambda: 0.0)
 
@@ -410,7 +411,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("name", STATES)
+@each("name", STATES)
 def test_a_generator_that_examples_set_is_a_fault(name):
     def function(x):
         STATES[name](x)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.independence.verification.book_keeping import (
     prove_book_keeping,
     prove_training,
@@ -38,7 +39,7 @@ def test_positions_depend_on_no_example():
     assert proof.holds and proof.claims[1].verdict == FREE
 
 
-def test_the_obstacle_says_which_operation_in_which_scope_did_what():
+def test_the_obstacle_names_the_operation_and_its_scope():
     def function(x):
         with tf.name_scope("mixing"):
             return x, tf.reduce_sum(x, 0, name="total")
@@ -59,20 +60,20 @@ def test_the_culprit_is_where_the_examples_met_first():
     assert prove(function, (SPEC,), P).culprit.op_name == "first"
 
 
-def test_the_culprit_in_a_function_has_the_name_of_the_call_before_its_own():
+def test_the_culprit_in_a_function_is_named_after_its_call():
     inner = tf.function(lambda x: tf.cumsum(x, name="inside"), autograph=False)
     name = prove(lambda x: inner(x), (SPEC,), P).culprit.op_name
     assert name.endswith("/inside") and "PartitionedCall" in name
 
 
-@pytest.mark.parametrize("per_example", [1, 2])
+@each("per_example", [1, 2])
 def test_the_rows_of_an_example_are_counted(per_example):
     function = lambda x: tf.repeat(x, per_example, axis=0)  # noqa: E731
     assert prove(function, (SPEC,), P, per_example).holds
     assert not prove(function, (SPEC,), P, 3).holds
 
 
-def test_a_write_of_rows_is_a_fault_and_a_write_of_free_values_is_none():
+def test_writing_rows_is_a_fault_and_writing_free_values_is_not():
     variable = tf.Variable(tf.zeros([4]))
 
     def counts(x):
@@ -100,7 +101,7 @@ def test_state_that_examples_decide_on_is_a_fault():
     assert fault.op_type == "If" and "AssignAddVariableOp" in fault.why
 
 
-@pytest.mark.parametrize("draw", [tf.random.uniform, tf.random.Generator.from_seed(1).uniform])
+@each("draw", [tf.random.uniform, tf.random.Generator.from_seed(1).uniform])
 def test_random_numbers_that_examples_decide_to_draw_are_a_fault(draw):
     """They would move the numbers that are drawn later."""
 
@@ -147,7 +148,7 @@ def test_a_proof_is_made_eagerly():
         outer(tf.ones([P, 4]))
 
 
-def test_a_model_that_the_loss_does_not_reach_is_refused_as_by_the_engine():
+def test_a_model_that_the_loss_does_not_reach_is_refused():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
 
     def unconnected(y, predictions):
@@ -185,8 +186,8 @@ def test_what_a_rule_remembers_is_found_in_structures_and_objects():
 # --- what a graph reads of the graph outside ---
 
 
-@pytest.mark.parametrize("seen_as_public", [False, True])
-def test_a_tensor_of_the_graph_outside_may_depend_on_examples_unless_it_is_public(seen_as_public):
+@each("seen_as_public", [False, True])
+def test_captured_tensors_may_depend_on_examples_unless_public(seen_as_public):
     with tf.Graph().as_default():
         outside = tf.compat.v1.placeholder(tf.float32, [P, 4])
         inner = traced(lambda x: x * tf.reduce_mean(outside), (tf.TensorSpec([P, 4]),)).graph
@@ -198,7 +199,7 @@ def test_a_tensor_of_the_graph_outside_may_depend_on_examples_unless_it_is_publi
 # --- verdicts ---
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other", "both"),
     [
         (FREE, FREE, FREE),
@@ -235,7 +236,7 @@ def test_every_rule_is_of_an_operation_that_tensorflow_has():
     assert [name for name in supported() if not hasattr(tf.raw_ops, name)] == []
 
 
-def test_an_operation_without_a_rule_is_mixed_unless_all_that_it_reads_is_free():
+def test_operations_without_a_rule_are_mixed_unless_all_is_free():
     proof = prove(lambda x: tf.linalg.lu(x)[0], (tf.TensorSpec([P, 3, 3]),), P)
     assert proof.culprit.why == "no rule is known for this operation"
     assert prove(lambda x: x[:, 0] + tf.linalg.lu(tf.eye(3))[0][0, 0], (SPEC,), P).holds

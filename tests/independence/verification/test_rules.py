@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tests.independence.verification import (
     cases_of_indices,
     cases_of_others,
@@ -33,16 +34,17 @@ CASES = {f"{t}-{name}": case for t, table in TABLES.items() for name, case in ta
 CHANCE = ("dropout", "on_chance", "by_chance", "chosen")  # no two runs are the same
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_the_verdict_is_the_expected_one_and_cannot_be_refuted(name):
     function, specs, expected = CASES[name]
-    verdict = verdicts_of(traced(function, specs))[0][0]
+    concrete = traced(function, specs)
+    verdict = verdicts_of(concrete)[0][0]
     if expected == MIXED:
         assert isinstance(verdict, Mixed), verdict
     else:
         assert verdict == expected
         if not name.endswith(CHANCE):
-            assert refuted(function, specs) == set()
+            assert refuted(concrete, specs) == set()
 
 
 GRADIENTS = sorted(
@@ -85,10 +87,11 @@ def test_the_gradient_of_what_keeps_examples_apart_does_so_too(name):
 
     if name.endswith(NO_GRADIENT):
         return
-    verdicts = verdicts_of(traced(gradients, specs))[0]
+    concrete = traced(gradients, specs)
+    verdicts = verdicts_of(concrete)[0]
     assert verdicts
     if name in GAPS:
         assert any(isinstance(v, Mixed) for v in verdicts)
         return
     assert set(verdicts) <= {FREE, FIRST}, verdicts
-    assert refuted(gradients, specs) == set()
+    assert refuted(concrete, specs) == set()

@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
+
 REFUSED = "Expected validation rows that are no training rows, got {} of {} that are"
 
 
@@ -56,8 +58,8 @@ def trained(build, private, cross_entropy):
     return make
 
 
-@pytest.mark.parametrize("public", [True, False])
-@pytest.mark.parametrize("form", FORMS)
+@each("public", [True, False])
+@each("form", FORMS)
 def test_training_rows_in_any_form_are_refused(form, public, trained, data):
     private = trained()
     rows = FORMS[form](*data)
@@ -66,19 +68,25 @@ def test_training_rows_in_any_form_are_refused(form, public, trained, data):
     assert private.ledger.updates == 0
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_other_rows_in_any_form_are_validated(form, trained, data):
-    private = trained()
-    rows = FORMS[form](data[0] + 1, data[1])
-    stopping = keras.callbacks.EarlyStopping("val_loss")
-    options = {"epochs": 2, "steps_per_epoch": 1, "verbose": 0, "callbacks": [stopping]}
-    history = private.fit(*data, validation_data=rows, validation_is_public=True, **options)
-    assert len(history.history["val_loss"]) == 2
-    assert "whose val_loss EarlyStopping acted on, are public" in private.privacy_statement()
-    assert private.ledger.guarantee_holds
+def test_other_rows_in_any_form_are_validated(trained, data):
+    """By one model, whose step is traced once; rows of another rank have another one."""
+    shared = trained(steps=2 * len(FORMS))
+
+    @each("form", FORMS)
+    def check(form):
+        private = trained() if form == "one more axis" else shared
+        rows = FORMS[form](data[0] + 1, data[1])
+        stopping = keras.callbacks.EarlyStopping("val_loss")
+        options = {"epochs": 2, "steps_per_epoch": 1, "verbose": 0, "callbacks": [stopping]}
+        history = private.fit(*data, validation_data=rows, validation_is_public=True, **options)
+        assert len(history.history["val_loss"]) == 2
+        assert "whose val_loss EarlyStopping acted on, are public" in private.privacy_statement()
+        assert private.ledger.guarantee_holds
+
+    check()
 
 
-@pytest.mark.parametrize(
+@each(
     "callback",
     [
         lambda path: keras.callbacks.EarlyStopping("val_loss"),
@@ -89,7 +97,7 @@ def test_other_rows_in_any_form_are_validated(form, trained, data):
         lambda path: keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None),
     ],
 )
-@pytest.mark.parametrize("form", ["pair", "dataset", "sequence"])
+@each("form", ["pair", "dataset", "sequence"])
 def test_a_part_of_the_training_rows_is_enough(form, callback, trained, data, tmp_path):
     x = data[0] + 1
     x[[3, 38]] = data[0][[17, 5]]
@@ -112,7 +120,7 @@ def test_rows_of_earlier_and_later_fits_are_compared(trained, data):
     private.fit(x + 2, y, validation_data=(x + 1, y), **options)
 
 
-@pytest.mark.parametrize(
+@each(
     "rows",
     [
         generator,
@@ -129,7 +137,7 @@ def test_rows_that_cannot_be_read_are_refused(rows, trained, data):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("of", [lambda x: x[:, :3], lambda x: {"a": x, "b": x}])
+@each("of", [lambda x: x[:, :3], lambda x: {"a": x, "b": x}])
 def test_rows_of_another_form_cannot_be_compared(of, trained, data):
     with pytest.raises(ValueError, match="whether they are training rows too cannot be told"):
         trained().fit(*data, validation_data=(of(data[0]), data[1]), verbose=0)

@@ -8,7 +8,7 @@ from tfdpnorm.training import WeightAverage
 
 
 @pytest.mark.parametrize("limit", [0.5, 0.2])  # above and below that of the warm-up
-def test_average_follows_its_recurrence_and_is_applied_for_a_while(
+def test_average_follows_its_recurrence_and_is_applied(
     limit, build, private, data, public, cross_entropy, weight_trace
 ):
     model = build(norm="public_batch")
@@ -51,9 +51,7 @@ def test_an_execution_of_several_updates_counts_as_many(build, private, data, cr
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_it_averaged_of_another_model_is_not_taken_for_the_runs(
-    build, private, data, cross_entropy
-):
+def test_an_average_of_another_model_is_not_taken_for_the_runs(build, private, data, cross_entropy):
     model, average = build(), WeightAverage(0.5)
     begun = model.get_weights()
     model.compile("sgd", cross_entropy)

@@ -82,7 +82,7 @@ def test_that_is_called_otherwise_later_is_refused(data):
     assert private.ledger.updates == 0
 
 
-def test_that_is_called_otherwise_in_the_step_alone_is_stopped_by_the_proof(data, monkeypatch):
+def test_a_layer_called_otherwise_in_the_step_is_stopped(data, monkeypatch):
     """The look at how it is called decides nothing by itself."""
     model = own()
     private = made(model)

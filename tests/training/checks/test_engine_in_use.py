@@ -133,7 +133,7 @@ def made(model, loss, **settings):
 @pytest.mark.filterwarnings("ignore:Per-example")
 @pytest.mark.slow_cases("ctc of Keras", "kept keys", "rows of several shapes")
 @pytest.mark.parametrize("name", CASES)
-def test_what_book_keeping_cannot_take_is_trained_apart_and_its_sum_is_right(name):
+def test_what_book_keeping_cannot_take_is_summed_row_by_row(name):
     make, loss, why = CASES[name]
     model = make()
     private = made(model, loss)
@@ -188,7 +188,7 @@ def test_sampled_candidates_train():
     assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
-def test_what_no_engine_takes_is_refused_and_the_engine_is_what_it_was():
+def test_what_no_engine_takes_is_refused_and_the_engine_kept():
     """Rows that are run apart still keep what a Python function saw of them."""
 
     def keeping(y, predictions):
@@ -229,7 +229,7 @@ class KeepingModel(keras.Model):
 
 
 @pytest.mark.filterwarnings("ignore:Per-example")
-def test_what_was_kept_from_another_graph_is_refused_in_one_sentence():
+def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
     model = KeepingModel(clears=False)
     model.build((None, STEPS, FEATURES))  # in a graph
     private = made(model, squares)

@@ -70,19 +70,30 @@ def made(private, cross_entropy):
     return make
 
 
-@pytest.mark.parametrize("path", ["evaluate", "predict", "test_on_batch", "predict_on_batch"])
+def refused(run):
+    """Inference that is refused."""
+
+    def checked(private):
+        with pytest.raises(ValueError, match="Expected inference that changes no variable"):
+            run(private)
+
+    return checked
+
+
 @pytest.mark.parametrize("how, traced", [("known", False), ("known", True), ("hidden", False)])
-def test_a_layer_that_keeps_a_row_is_refused(how, traced, path, made, data):
+def test_a_layer_that_keeps_a_row_is_refused(how, traced, made, data):
+    """By every path; from a callback, too, where it ends `fit`."""
     layer = Keeps(how, traced)
     trained = made(layer)
     x, y = (part[ROWS] + 1 for part in data)
-    run = paths(x, y % 3)[path]
+    runs = paths(x, y % 3)
+    callbacks = [Runs(refused(run)) for run in runs.values()] + [Runs(runs["evaluate"])]
     with pytest.raises(ValueError, match="Expected inference that changes no variable"):
-        trained.fit(*data, callbacks=[Runs(run)], epochs=1, steps_per_epoch=1, verbose=0)
+        trained.fit(*data, callbacks=callbacks, epochs=1, steps_per_epoch=1, verbose=0)
     assert not layer._of().numpy().any()
-    with pytest.raises(ValueError, match="Expected inference that changes no variable"):
-        run(trained)
-    assert not layer._of().numpy().any()
+    for run in runs.values():
+        refused(run)(trained)
+        assert not layer._of().numpy().any()
 
 
 def test_validation_of_fit_is_inference_too(made, data):

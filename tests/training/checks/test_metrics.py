@@ -123,7 +123,7 @@ def test_models_that_keep_masks_by_graph_are_trained(engine):
 
 
 @pytest.mark.parametrize("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
-def test_names_that_callbacks_take_for_released_numbers_are_refused(name):
+def test_metrics_named_as_released_numbers_are_refused(name):
     private = made(network())
     with pytest.raises(ValueError, match=f"Expected metrics of other names than .* {name!r}"):
         private.compile("sgd", cross_entropy, metrics=[[ACCURACY(name=name)]])

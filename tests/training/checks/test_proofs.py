@@ -98,7 +98,7 @@ def test_the_statement_says_that_it_is_proved():
 
 @pytest.mark.slow_cases("position_embedding")
 @pytest.mark.parametrize("make", [position_embedding, with_tables])
-def test_positions_as_many_as_rows_are_proved_and_one_row_moves_the_sum_by_one_clip(make):
+def test_as_many_positions_as_rows_are_proved_and_clipped(make):
     private = made(make())
     assert "proved from the graph" in fitted(private)
     assert 0.5 < moved(private) <= 1 + 1e-5
@@ -140,7 +140,7 @@ def test_what_is_unfrozen_before_fit_is_refused_in_fit():
 
 
 @pytest.mark.slow
-def test_what_is_unfrozen_between_two_fits_is_refused_in_the_second():
+def test_what_is_unfrozen_between_two_fits_is_refused():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     fitted(private, epochs=1)
@@ -153,7 +153,7 @@ def test_what_is_unfrozen_between_two_fits_is_refused_in_the_second():
     assert "proved from the graph" in fitted(compiled(private))
 
 
-def test_the_refusal_names_the_operation_its_layer_and_what_to_do():
+def test_the_refusal_names_operation_layer_and_remedy():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     coupling.trainable = True
@@ -296,7 +296,7 @@ def shuffled(x):
 
 @pytest.mark.slow_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_an_augmentation_across_the_batch_is_refused_by_any_engine(engine):
+def test_an_augmentation_across_rows_is_refused_by_any_engine(engine):
     with pytest.raises(ValueError, match="augmentation.*proved.*Roll|augmentation.*proved.*Concat"):
         made(around(), engine=engine, augmentation=shuffled)
     flipped = made(around(), engine=engine, augmentation=lambda x: x[:, ::-1])

@@ -117,7 +117,7 @@ WITHOUT_A_RULE = {
 
 @pytest.mark.slow_cases("loop", "tied", "unproved")
 @pytest.mark.parametrize("name", WITHOUT_A_RULE)
-def test_where_book_keeping_cannot_be_rows_run_apart_and_that_is_said(name, data):
+def test_without_book_keeping_rows_run_apart_and_that_is_said(name, data):
     make, why = WITHOUT_A_RULE[name]
     model = model_of(make())
     with pytest.warns(UserWarning, match=f'engine=None takes "per_example".*{why}') as caught:
@@ -159,7 +159,7 @@ def test_what_counts_the_physical_batches_is_trained(layer, engine, data, recwar
 
 
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_without_one_example_others_read_the_same_count_at_their_positions(engine):
+def test_without_one_example_others_read_the_same_count(engine):
     """With 1 row in a physical batch, each position has another sign of the loss."""
     layer = Flipping()
     head = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
@@ -274,7 +274,7 @@ def test_layers_that_draw_sizes_are_refused_where_rows_run_apart(layer):
 
 
 @pytest.mark.parametrize("layer", RESIZING)
-def test_layers_that_draw_one_size_for_a_physical_batch_are_proved(layer):
+def test_layers_that_draw_one_size_for_a_batch_are_proved(layer):
     private = made(resizing(layer))
     private.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
@@ -293,7 +293,7 @@ class Late(keras.Model):
         return self.head(self.held(x))
 
 
-def test_a_model_of_unknown_shapes_is_refused_by_fit_before_the_ledger(data):
+def test_fit_refuses_unknown_shapes_before_the_ledger(data):
     private = made(Late(), engine="book_keeping")
     private.compile("sgd", "mse")
     with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:

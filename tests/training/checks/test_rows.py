@@ -43,7 +43,7 @@ def test_a_layer_that_mixes_rows_is_refused_when_made_private(private):
         private(model_with(Centred()))
 
 
-def test_a_layer_that_remembers_rows_is_refused_when_made_private(private):
+def test_a_layer_that_keeps_rows_is_refused_by_make_private(private):
     with pytest.raises(ValueError, match="state that no example changes, got Assign.*/remembering"):
         private(model_with(Remembering()))
 

@@ -128,7 +128,7 @@ def test_no_two_releases_share_noise(begun, data, seen, tmp_path, where):
     check_no_noise_is_shared(seen)
 
 
-def test_both_sides_of_a_crash_together_are_what_the_ledger_counts(begun, data, seen):
+def test_the_ledger_counts_both_sides_of_a_crash(begun, data, seen):
     """An adversary sees every release before the crash and after it: no more than were charged."""
     private = begun()
     interrupt(private, data)
@@ -208,7 +208,7 @@ def test_a_callback_that_fails_leaves_nothing_uncounted(begun, data, seen, when)
     assert ledger.updates == len(seen) == STEPS
 
 
-def test_steps_by_hand_after_an_interrupt_have_noise_of_their_own(begun, data, seen):
+def test_steps_by_hand_after_an_interrupt_have_their_own_noise(begun, data, seen):
     """Without a guarantee, and yet the noise on both sides must not cancel.
 
     In eager steps, where nothing that comes after the interrupt was made yet, and outside of the

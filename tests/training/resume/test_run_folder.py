@@ -200,7 +200,7 @@ def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
         start(tmp_path, resume=True, **settings)
 
 
-def test_an_engine_that_bounds_no_rounding_is_not_that_of_the_run(start, build, tmp_path):
+def test_an_engine_that_bounds_no_rounding_cannot_resume(start, build, tmp_path):
     start(tmp_path, model=build(), public_batch=None).ledger.close()
     with pytest.raises(ValueError, match="another one: sum_rounding is .* there and None here"):
         start(tmp_path, model=build(), public_batch=None, resume=True, engine="tfp_model")
@@ -230,9 +230,7 @@ def test_what_no_guarantee_rests_on_may_change(start, crashed, data, tmp_path, s
     assert again.ledger.guarantee_holds
 
 
-def test_another_learning_rate_holds_and_one_that_a_callback_set_is_kept(
-    start, data, tmp_path, cross_entropy
-):
+def test_a_new_rate_holds_and_one_of_a_callback_is_kept(start, data, tmp_path, cross_entropy):
     lower = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: lowered.optimizer.learning_rate.assign(0.002)
     )
@@ -353,7 +351,7 @@ def test_a_shortened_ledger_is_refused(start, crashed, tmp_path):
         start(tmp_path, resume=True)
 
 
-def test_a_process_that_died_before_its_first_checkpoint_begins_anew(start, data, tmp_path):
+def test_a_process_that_died_before_a_checkpoint_begins_anew(start, data, tmp_path):
     start(tmp_path).ledger.close()
     again = start(tmp_path, resume=True)
     again.fit(*data, verbose=0)

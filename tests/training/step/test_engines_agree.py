@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.training.step.looped import looped_sum
 from tfdpnorm.layers import PublicStatistics, record_pass, use_pass
 from tfdpnorm.training import ENGINES
 
@@ -13,20 +14,18 @@ WEIGHTS = np.array([1, 0.5, 2, 0, 3, 1, 0.1], np.float32)
 
 
 def loop_over_examples(model, public, x, y, weights, clip):
-    """Clipped gradients of one example after the other, added up in float64."""
-    total = 0.0
-    for row in range(len(x)):
-        statistics = PublicStatistics()
-        if public is not None:
-            with record_pass(statistics):
-                model(public, training=True)
-        with tf.GradientTape() as tape, use_pass(statistics):
-            logits = model(x[row : row + 1], training=True)
-            loss = weights[row] * (tf.reduce_logsumexp(logits[0]) - logits[0, y[row]])
-        parts = tape.gradient(loss, model.trainable_variables)
-        flat = np.concatenate([p.numpy().ravel() for p in parts]).astype(np.float64)
-        total = total + flat * min(1.0, clip / max(np.linalg.norm(flat), 1e-30))
-    return total
+    """The sum over weighted examples; each is normalised by the statistics of the public rows."""
+    statistics = PublicStatistics()
+    if public is not None:
+        with record_pass(statistics):
+            model(public, training=True)
+
+    def loss_of(i):
+        with use_pass(statistics):
+            logits = model(x[i : i + 1], training=True)
+        return weights[i] * (tf.reduce_logsumexp(logits[0]) - logits[0, y[i]])
+
+    return looped_sum(model, loss_of, len(x), clip)
 
 
 def check(engine, case, *, optimizer="SGD", clip, rows=None):
@@ -97,7 +96,7 @@ def test_physical_batches_add_up_to_the_lot(engine, case):
 
 
 @pytest.mark.needs_tensorflow_privacy
-def test_tfp_vectorized_refuses_an_optimizer_that_tfp_does_not_wrap(build, private, cross_entropy):
+def test_tfp_vectorized_refuses_optimizers_that_tfp_cannot_wrap(build, private, cross_entropy):
     trained = private(build(), engine="tfp_vectorized")
     with pytest.raises(ValueError, match="engine='per_example', which takes any optimizer"):
         trained.compile("rmsprop", cross_entropy)

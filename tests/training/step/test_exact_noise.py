@@ -117,7 +117,7 @@ def test_each_is_the_multiple_next_to_the_exact_sum():
 
 
 @pytest.mark.parametrize("ends", [0, 100])
-def test_float64_functions_are_as_precise_as_the_argument_assumes(ends):
+def test_float64_functions_are_as_precise_as_assumed(ends):
     """docs/exact_noise.md: the logarithms to 8 u of themselves, cosines and sines to 2 u of 1."""
     u, rng = 2.0**-53, np.random.default_rng(ends)
     t = rng.uniform(0, 0.5, 2**18 + 3) * 2.0 ** -rng.integers(0, ends + 1, 2**18 + 3)

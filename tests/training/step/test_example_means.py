@@ -47,7 +47,7 @@ def test_shapes_of_masks(mask, expected):
     np.testing.assert_allclose(example_means(tf.constant(VALUES), tf.constant(mask)), expected)
 
 
-def test_masks_of_predictions_and_of_the_loss_are_both_used_and_said_once():
+def test_masks_of_predictions_and_loss_are_both_used():
     logits = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
     y = np.array([[0, -1, 1, 0], [1, 0, -1, 0], [0, 0, 0, 0]])
     predictions = tf.constant(logits)

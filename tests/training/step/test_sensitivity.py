@@ -39,7 +39,7 @@ def largest_change(run, one_lot, data):
 
 
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_one_row_changes_the_sum_by_at_most_the_clip_with_synthetic_public_rows(
+def test_synthetic_public_rows_keep_the_bound_of_one_row(
     engine, private, step_sum, one_lot, data, cross_entropy
 ):
     run = sum_without_noise(private, step_sum, "synthetic", cross_entropy, "public", engine)

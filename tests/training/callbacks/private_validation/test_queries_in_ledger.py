@@ -95,7 +95,7 @@ class TestLedger:
         asked = PrivateValidation(*validation, noise_multiplier=6.0, queries=3)
         assert asked.measure(again) == answer and again.ledger.state.queries() == 2
 
-    def test_answers_about_lost_weights_count_and_are_asked_for_again(
+    def test_answers_about_lost_weights_count_and_are_repeated(
         self, build, private, fit, validation, tmp_path
     ):
         """Killed at 8 of 12 updates, and resumed at 6: four are left, in two epochs."""
@@ -153,9 +153,7 @@ class TestSeveralAnswers:
 
         return train
 
-    def test_an_answer_is_of_the_weights_and_the_rows_that_it_was_asked_of(
-        self, trained, validation, no_noise
-    ):
+    def test_an_answer_is_of_its_own_weights_and_rows(self, trained, validation, no_noise):
         model, (x, y) = trained(), validation
         first = PrivateValidation(x, y, noise_multiplier=1.0)
         before = first.measure(model)

@@ -1,0 +1,21 @@
+"""Keras as a fresh process has it, if TensorFlow is loaded."""
+
+import sys
+
+
+def reset_keras():
+    """Clears Keras' graph and names, and sets the seed and the policy."""
+    if "tensorflow" in sys.modules:
+        from tensorflow import keras
+
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(0)
+        reset_policy()
+
+
+def reset_policy():
+    """Sets the global dtype policy to float32."""
+    if "tensorflow" in sys.modules:
+        from tensorflow import keras
+
+        keras.mixed_precision.set_global_policy("float32")
