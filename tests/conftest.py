@@ -10,6 +10,7 @@ import gc
 import importlib.metadata
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -33,10 +34,18 @@ TFP_ENGINES = ("tfp_model", "tfp_vectorized")
 
 @pytest.fixture(autouse=True)
 def clean_keras():
-    """No test sees the graph, the seed or the policy of another."""
+    """No test sees the graph, the seed or the policy of another, nor knows its weights again."""
     reset_keras()
+    forget_weights()
     yield
     reset_policy()
+
+
+def forget_weights():
+    """Equal seeds train equal weights: those of another test are not to be known again."""
+    metadata = sys.modules.get("tfdpnorm.privacy.metadata")
+    if metadata is not None:
+        metadata._origins.clear()
 
 
 def pytest_collection_finish():

@@ -12,7 +12,9 @@ SMALL_CLIP = 0.01
 
 
 def head(x):
-    return keras.layers.Dense(2, dtype="float32")(keras.layers.Flatten()(x))
+    """[rows, 2], in float32 where layers compute in half precision."""
+    dtype = "float64" if keras.backend.floatx() == "float64" else "float32"
+    return keras.layers.Dense(2, dtype=dtype)(keras.layers.Flatten()(x))
 
 
 def model_over(shape, *layers, dtype=None):

@@ -26,7 +26,7 @@ def words(**settings):
 def test_kinds_follow_the_inputs():
     images, of_images = synthetic_batch(sequential(layers.Flatten(), shape=(8, 8, 1)), "synthetic")
     np.testing.assert_array_equal(images, synthetic_rows((8, 8, 1), 512, kind="ink"))
-    assert 'Public rows: 512 synthetic ones of kind "ink" in [0, 1], seed 0' in of_images
+    assert of_images == '512 synthetic ones of kind "ink" in [0, 1], seed 0'
     table, of_table = synthetic_batch(sequential(), SyntheticRows(count=9, seed=3))
     np.testing.assert_array_equal(table, synthetic_rows((5,), 9, kind="gaussian", seed=3))
     assert "9 synthetic" in of_table and '"gaussian" in [-2, 2], seed 3' in of_table
