@@ -327,3 +327,11 @@ def test_targets_never_broadcast_against_other_rows(shapes, loss, engine, privat
     assert trained.evaluate(x, y, verbose=0) == pytest.approx(
         np.mean((x.sum(1) - x[:, 0]) ** 2), rel=1e-5
     )
+
+
+def test_the_optimizer_that_is_checked_is_the_one_that_steps(private, build, data, cross_entropy):
+    trained = private(build("functional"))
+    trained.compile("sgd", cross_entropy)
+    first, trained.optimizer = trained.optimizer, tf.keras.optimizers.Adam()
+    trained.fit(*data, epochs=1, verbose=0)
+    assert (int(first.iterations), int(trained.optimizer.iterations)) == (0, 4)

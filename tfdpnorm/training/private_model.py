@@ -186,7 +186,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
-        outputs = self._update(lot, self._noise)
+        outputs = self._update(lot, self._noise, self.optimizer)
         apart = MetricsApart()
         self._update_metrics.nonfinite.update_state(tf.cast(outputs.nonfinite, tf.float32))
         show_update(self, lot, outputs)

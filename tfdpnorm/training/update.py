@@ -128,12 +128,13 @@ class Update:
         self._engine_sum()  # which may refuse the optimizer
         self._physical = PhysicalBatches(conclude)
 
-    def __call__(self, lot, noise):
+    def __call__(self, lot, noise, optimizer):
         """Makes an update, and returns its `Outputs`.
 
         Args:
             lot: `tfdpnorm.data.Lot` of [K, P, ...], announced in the ledger.
             noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
+            optimizer: The Keras optimizer whose steps are known to be of this run.
         """
         trained = self._model.trainable_variables
         # Weight regularisers depend on no example: their gradient is added after the noise.
@@ -144,7 +145,7 @@ class Update:
         gradients = self.private(clipped, noise, number)
         if regularization is not None:
             gradients = added_gradients(gradients, regularization)
-        self._optimizer.apply_gradients(
+        optimizer.apply_gradients(
             (None if g is None else tf.cast(g, v.dtype), v)
             for g, v in zip(gradients, trained, strict=True)
         )
