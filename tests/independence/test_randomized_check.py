@@ -108,6 +108,16 @@ def test_what_cannot_be_run_or_repeated_is_said():
     assert "8 examples gave shapes" in checked_augmentation(tf.reduce_mean).not_run
 
 
+def test_a_check_that_would_show_nothing_is_not_run():
+    def mixing(x):  # whose values hide that examples meet
+        return tf.math.log(-tf.square(x)) + tf.reduce_mean(x)
+
+    dead = sequential(layers.Dense(4, "relu", bias_initializer=lambda *_, **__: -1e9 * tf.ones(4)))
+    dead.layers[-1].trainable = False
+    assert "not finite" in checked_augmentation(mixing).not_run
+    assert "all 0" in checked_model(dead).not_run
+
+
 def _observed(model, check):
     """All that could show that a check was run, from an equal start."""
     keras.utils.set_random_seed(7)

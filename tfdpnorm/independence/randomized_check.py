@@ -70,7 +70,7 @@ def randomized_check(function, examples, *, variables=list, layers=()):
         except Exception as error:  # whatever code of the user's raises
             return Checked([], f"it could not be run: {_short(error)}")
         try:
-            not_run = runs.unrepeatable()
+            not_run = runs.says_nothing()
             return Checked([] if not_run else _findings(runs, examples), not_run)
         except tf.errors.OpError as error:
             return Checked([], f"unusual examples could not be run: {_short(error)}")
@@ -143,15 +143,20 @@ class _Runs:
         for (handle, _), value in zip(self._variables, self._initial, strict=True):
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
 
-    def unrepeatable(self):
-        """Why runs cannot be compared, a sentence; None if they can."""
+    def says_nothing(self):
+        """Why comparing runs would show nothing, a sentence; None if it can."""
         if any(map(_PYTHON.match, self.types)):
             return "it calls Python functions, and what these remember is not seen"
         everyone = np.ones(self._examples.count, bool)
         one, other = (self.run(self._examples.base, everyone) for _ in range(2))
-        if max(_moved(one.values, other.values), _moved(one.state, other.state)) <= self.same:
-            return None
-        return "it gives other values for the same examples and random numbers"
+        if max(_moved(one.values, other.values), _moved(one.state, other.state)) > self.same:
+            return "it gives other values for the same examples and random numbers"
+        floats = [a for a in [*one.values, *one.by_variables] if _is_float(a)]
+        if not all(np.isfinite(a).all() for a in floats):
+            return "its values or gradients on synthetic examples are not finite"
+        if one.by_variables and not _largest(one.by_variables):
+            return "its gradients on synthetic examples are all 0"
+        return None
 
     def _state(self):
         return [

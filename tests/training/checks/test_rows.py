@@ -185,6 +185,11 @@ class TestTheOneJudge:
         said = statement_of(private, data, cross_entropy)
         assert said.startswith("NO GUARANTEE") and "did not run to its end: it calls Python" in said
 
+    def test_physical_batches_of_one_example_are_checked_too(self, private, data, cross_entropy):
+        checked = private(Rooted(), validate="probe", engine="book_keeping", physical_batch_size=1)
+        said = statement_of(checked, data, cross_entropy)
+        assert "on which this guarantee rests" in said or "proved from the graph" in said
+
     def test_one_that_ran_and_found_nothing_is_named(self, private, data, cross_entropy):
         private = private(Rooted(), validate="probe", engine="book_keeping")
         said = statement_of(private, data, cross_entropy)

@@ -90,7 +90,7 @@ class IndependenceChecks:
             predictions = private.forward(views.as_rows(views(x)), training=True)
             return views.mean(loss(views.repeated(y), predictions))
 
-        count = min(private.slots.rows, _MOST_EXAMPLES)
+        count = max(2, min(private.slots.rows, _MOST_EXAMPLES))
         try:
             examples = synthetic_examples(x, count, bound=integer_bound(private.model))
             examples = examples.joined_with(synthetic_examples(y, count, labels=True, seed=1))
