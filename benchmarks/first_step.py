@@ -180,6 +180,7 @@ def measure(side, name, batch_size):
 def _private(model, name, settings, x, y, batch_size):
     from benchmarks.workloads import random_rows
     from tfdpnorm.independence.verification import book_keeping as training
+    from tfdpnorm.privacy import make_plan
     from tfdpnorm.training.checks.independence import IndependenceChecks
 
     module = importlib.import_module("tfdpnorm.training.make_private")
@@ -196,9 +197,7 @@ def _private(model, name, settings, x, y, batch_size):
         for part, owner, function in timed:
             stack.enter_context(_timed(spent, part, owner, function))
         started = time.process_time()
-        private = module.make_private(
-            model,
-            public_batch=public,
+        plan = make_plan(
             num_examples=len(x),
             expected_batch_size=batch_size,
             steps=1000,
@@ -206,6 +205,7 @@ def _private(model, name, settings, x, y, batch_size):
             noise_multiplier=1.0,
             delta=1e-7,
         )
+        private = module.make_private(model, plan, public_batch=public)
         seconds = {"make_private": time.process_time() - started}
         seconds["rehearsal"] = spent.get("rehearsal", 0.0)
         started, wall = time.process_time(), time.perf_counter()

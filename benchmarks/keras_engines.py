@@ -9,7 +9,7 @@ from tensorflow import keras
 import tfdpnorm
 from benchmarks.engines import L2_NORM_CLIP, LEARNING_RATE, NOISE_MULTIPLIER, Prepared
 from benchmarks.workloads import WORKLOADS, random_rows
-from tfdpnorm import make_private, models
+from tfdpnorm import make_plan, make_private, models
 from tfdpnorm.data import Lot
 
 _MANY = 1_000_000  # updates and examples, so that no budget ends within a measurement
@@ -28,17 +28,16 @@ def prepare(engine, model_name, x, y, physical_batch_size=None):
         public = None
         if workload.public_rows:
             public, _ = random_rows(model_name, workload.public_rows, seed=1)
-        trained = make_private(
-            build_model(model_name, workload.private_norm),
-            public_batch=public,
+        plan = make_plan(
             num_examples=_MANY,
             expected_batch_size=len(x),
             steps=_MANY,
             l2_norm_clip=L2_NORM_CLIP,
             noise_multiplier=NOISE_MULTIPLIER,
             delta=1e-7,
-            engine=engine,
         )
+        network = build_model(model_name, workload.private_norm)
+        trained = make_private(network, plan, public_batch=public, engine=engine)
         rows = (x, y, tf.ones([len(x)]), tf.ones([len(x)]))
         size = physical_batch_size or len(x)
         data = Lot(*(tf.reshape(t, [-1, size, *t.shape[1:]]) for t in rows))

@@ -13,16 +13,21 @@ from tfdpnorm.keras_compat.importing import register_when_keras_is_imported, use
 use_legacy_keras()
 
 _NAMES = {
+    "Clipping": "tfdpnorm.gradients",
     "FrozenBatchNormalization": "tfdpnorm.layers",
     "PrivacyBudget": "tfdpnorm.privacy",
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
+    "PublicBatch": "tfdpnorm.training",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",
+    "RunDir": "tfdpnorm.training",
     "ScaleNorm": "tfdpnorm.layers",
+    "Views": "tfdpnorm.training",
     "WeightAverage": "tfdpnorm.training",
     "convert_model": "tfdpnorm.convert",
     "fold_public_statistics": "tfdpnorm.convert",
+    "make_plan": "tfdpnorm.privacy",
     "make_private": "tfdpnorm.training",
 }
 _PACKAGES = (

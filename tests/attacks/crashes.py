@@ -32,11 +32,12 @@ import tensorflow as tf
 from absl import flags
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit.crashes import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
-from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
+from tfdpnorm.training import PrivateValidation, WeightAverage
 
 FLAGS = flags.FLAGS
 # name: settings of make_private. A seed repeats the key, and its numbers must not repeat either.
@@ -154,7 +155,7 @@ def _training(folder, case):
         keras.utils.set_random_seed(1)
         data = np.random.default_rng(5).normal(size=(2 * _EXAMPLES, _FEATURES)).astype(np.float32)
         targets = (data[:, :3].argmax(axis=1)).astype(np.int64)
-        private = make_private(
+        private = private_of(
             _model(case.model),
             num_examples=_EXAMPLES,
             expected_batch_size=_LOT,

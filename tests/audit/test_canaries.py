@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit.canaries import (
     CANARY_KINDS,
     Canaries,
@@ -16,7 +17,6 @@ from tfdpnorm.data import Lot, poisson_batches
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import make_private
 
 FEATURES, CLASSES, OTHERS, CANARIES = 30, 4, 40, 60
 
@@ -37,7 +37,7 @@ def compiled(optimizer=None, norm=None, **settings):
         keras.layers.Activation("tanh"),
         keras.layers.Dense(CLASSES),
     ]
-    private = make_private(
+    private = private_of(
         keras.Sequential([layer for layer in layers if layer is not None]),
         **{
             "num_examples": OTHERS + CANARIES,

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit import gradient_canaries as gc
 from tfdpnorm.audit.trade_offs import DPSGDFamily
 from tfdpnorm.data import Lot, poisson_batches
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import make_private
 
 FEATURES, CLASSES, OTHERS, CANARIES, CLIP = 6, 3, 10, 300, 0.7
 
@@ -33,7 +33,7 @@ def network():
 
 
 def compiled(optimizer=None, **settings):
-    private = make_private(
+    private = private_of(
         gc.with_canary_table(network(), CANARIES),
         **{
             "num_examples": OTHERS + CANARIES,

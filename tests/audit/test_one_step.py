@@ -5,13 +5,13 @@ import pytest
 from scipy import optimize, stats
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit.neighbours import Frame, Row
 from tfdpnorm.audit.one_step import audit_one_step, gaussian_epsilon, training_step_samples
 from tfdpnorm.audit.sensitivity import ClippedSums, measure_sensitivity
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import make_private
 
 ROWS, FEATURES, CLASSES, DELTA = 32, 6, 3, 1e-5
 
@@ -43,7 +43,7 @@ def private(public):
             "budget": PrivacyBudget(epsilon, DELTA),
             **settings,
         }
-        made = make_private(
+        made = private_of(
             model, l2_norm_clip=0.5, accountant="pld", public_batch=public, **settings
         )
         made.compile(

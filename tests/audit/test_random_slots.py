@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm import data
 from tfdpnorm.privacy.slots import Slots
-from tfdpnorm.training import make_private
 
 layers = keras.layers
 N, SLOTS, LOTS, CLIP = 16, Slots(batches=2, rows=8), 1500, 1.0
@@ -53,7 +53,7 @@ class ByPosition(layers.Layer):
 def made(numbers, **settings):
     dense = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((2,)), dense, ByPosition(numbers)])
-    private = make_private(
+    private = private_of(
         model,
         num_examples=N,
         expected_batch_size=N / 2,

@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit.replay import differences, kept_state, other_lots, pinned_sums
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
-from tfdpnorm.training import WeightAverage, make_private, noised_statistics, update
+from tfdpnorm.training import WeightAverage, noised_statistics, update
 
 ROWS, LOT, FEATURES, CLASSES, UPDATES = 40, 12, 6, 3, 3
 
@@ -62,7 +63,7 @@ def trained(lots, x, y, layers, *, pins=pinned_sums, run_dir=None, callbacks=(),
     """Trains with pinned sums and returns the `kept_state`."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
-    private = make_private(
+    private = private_of(
         keras.Sequential(layers()),
         num_examples=ROWS,
         expected_batch_size=LOT,

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.audit.neighbours import Frame, Row, frames, unusual_rows
 from tfdpnorm.audit.sensitivity import ClippedSums, measure_sensitivity
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private
 
 FEATURES, CLASSES, ROWS, CLIP = 5, 3, 12, 0.5
 
@@ -22,7 +22,7 @@ def data():
 
 
 def compiled(model, loss=None, **settings):
-    private = make_private(
+    private = private_of(
         model,
         num_examples=ROWS,
         expected_batch_size=ROWS,

@@ -20,6 +20,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tests.gradients.looped_reference import double_precision, looped_sum, relative_error
+from tests.private_of import private_of
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass, use_pass
@@ -133,7 +134,7 @@ def outcome_of(architecture, folder):
         np.testing.assert_array_equal(before, after)
     error = sum_error(architecture, public)
     seconds["loop"] = clock.restart()
-    private = tfdpnorm.make_private(
+    private = private_of(
         model,
         num_examples=2 * ROWS,
         expected_batch_size=ROWS,

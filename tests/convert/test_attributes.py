@@ -11,6 +11,7 @@ from tensorflow.keras import layers
 
 import tfdpnorm
 from tests.each import each
+from tests.private_of import private_of
 from tfdpnorm.convert import convert_model, export
 from tfdpnorm.keras_compat.models import sublayers
 
@@ -74,11 +75,9 @@ def moved(model):
     return model
 
 
-def private_of(model, rows=X, **settings):
+def private_with(model, rows=X, **settings):
     settings = {"num_examples": 6, "expected_batch_size": 6, "steps": 2, **settings}
-    return tfdpnorm.make_private(
-        model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings
-    )
+    return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
 @pytest.mark.parametrize("batch_norm", ["group", "public_batch"])
@@ -87,7 +86,7 @@ def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, 
     model = moved(make())
     public = {"public_batch": X + 9} if batch_norm == "public_batch" else {}
     with pytest.warns(UserWarning, match=r"private.save\(\) will refuse this model.*save_weights"):
-        private = private_of(model, convert=batch_norm, validate="probe", **public)
+        private = private_with(model, convert=batch_norm, validate="probe", **public)
     private.compile("sgd", "mse")
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
     with pytest.raises(ValueError, match="Expected a model to be saved by a ModelCheckpoint"):
@@ -134,7 +133,7 @@ def test_what_loads_is_saved_without_a_word(ending, tmp_path):
     """By its averages, a normalisation has the weights of the one that the config makes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        private = private_of(moved(functional()), convert="frozen", validate="probe")
+        private = private_with(moved(functional()), convert="frozen", validate="probe")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of HDF5
         private.save(tmp_path / f"model.{ending}")
@@ -281,9 +280,9 @@ class Own(layers.BatchNormalization):
 def test_after_a_conversion_the_refusal_asks_for_a_converter():
     model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
     with pytest.raises(ValueError, match="register_converter. Exchange it by make_private"):
-        private_of(model)
+        private_with(model)
     with pytest.raises(ValueError) as caught:
-        private_of(model, convert="group")
+        private_with(model, convert="group")
     message = str(caught.value)
     assert message.startswith("Expected ") and "\n" not in message
     assert "(no converter is registered for Own)" in message and "register_converter" in message

@@ -9,6 +9,7 @@ from tensorflow.keras import layers
 import tfdpnorm
 from tests.each import each
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision
+from tests.private_of import private_of
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert import Replacement, convert_model, register_converter
 from tfdpnorm.keras_compat.models import sublayers
@@ -360,7 +361,7 @@ def test_layers_of_ones_own():
 
 
 def make(model, rows, **settings):
-    private = tfdpnorm.make_private(
+    private = private_of(
         model,
         num_examples=40,
         expected_batch_size=8,

@@ -117,8 +117,8 @@ def views_one_by_one():
     make, clipped = Update.compile, Update.clipped
 
     def of_single_views(self, *settings):
-        self.count = self.views.count
-        self.views = Views(1, *self.views.augmentations)
+        self.count = self.views.multiplicity
+        self.views = Views(*self.views.augmentations)
         make(self, *settings)
 
     def of_each_view(self, lot, **options):

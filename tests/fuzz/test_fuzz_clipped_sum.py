@@ -8,9 +8,9 @@ from tensorflow import keras
 
 from tests.fuzz.linear import lot_of, vector
 from tests.fuzz.targets import fuzz
+from tests.private_of import private_of
 from tfdpnorm.gradients.engines.registry import available_engines
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private
 
 ENGINES = ["book_keeping"] * 4 + [engine.name for engine in available_engines()]
 # Powers of ten at which squares and products of float32 leave its range, and ordinary ones.
@@ -109,7 +109,7 @@ def test_clipped_sum(
     public = rng.normal(size=(6, *shape)).astype(np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        private = make_private(
+        private = private_of(
             model, num_examples=5, expected_batch_size=5, steps=1, noise_multiplier=1.0, delta=1e-3,
             l2_norm_clip=clip, engine=engine, clipping=clipping, clip_function=clip_function,
             loss_scale=loss_scale, public_batch=public if name == "public" else None,

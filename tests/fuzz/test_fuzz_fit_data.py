@@ -12,11 +12,11 @@ from tensorflow import keras
 
 from tests.fuzz.linear import lot_of, vector
 from tests.fuzz.targets import Refusal, attempt, fuzz
+from tests.private_of import private_of
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
-from tfdpnorm.training import make_private
 
 N, OUTPUTS, RATE, SEED = 8, 8, 0.1, 3
 KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", ">f4", ">i8")
@@ -85,7 +85,7 @@ def test_fit_data(x, y, sample_weight, public_batch, loss, engine, rows):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         private = attempt(
-            lambda: make_private(
+            lambda: private_of(
                 model_with(public_batch is not None), num_examples=N, expected_batch_size=5,
                 steps=2, l2_norm_clip=1.0, noise_multiplier=0.5, delta=1e-3, engine=engine,
                 physical_batch_size=rows, public_batch=public_batch, insecure_seed=SEED,

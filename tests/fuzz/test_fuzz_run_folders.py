@@ -12,8 +12,8 @@ from tensorflow import keras
 from tests.fuzz.damage import damaged_bytes, damaged_lines, damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from tests.halting import Halt, HaltAfter
+from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
-from tfdpnorm.training import make_private
 from tfdpnorm.training.resume import run_folder
 
 STEPS, CRASHED_AFTER = 9, 5
@@ -28,7 +28,7 @@ def start(run_dir, resume=False):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        private = make_private(
+        private = private_of(
             model, num_examples=12, expected_batch_size=4, steps=STEPS, l2_norm_clip=1.0,
             noise_multiplier=1.0, delta=1e-3, run_dir=run_dir, resume=resume, checkpoint_every=2,
         )  # fmt: skip

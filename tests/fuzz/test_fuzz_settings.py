@@ -13,11 +13,11 @@ from tensorflow import keras
 from tests.each import each
 from tests.fuzz.linear import FEATURES, OUTPUTS, clipped_rows, linear_model, lot_of, vector
 from tests.fuzz.targets import Refusal, attempt, fuzz
+from tests.private_of import private_of
 from tfdpnorm.gradients.engines.registry import available_engines
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.accountants import RDP_ORDERS
-from tfdpnorm.training import make_private
 
 N, RATE = 12, 0.1
 INF, NAN = float("inf"), float("nan")
@@ -144,7 +144,7 @@ def prepared(settings, run_dir=None):
         settings["public_batch"] = PUBLIC
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        private = make_private(model, run_dir=run_dir, **settings)
+        private = private_of(model, run_dir=run_dir, **settings)
     private.compile(keras.optimizers.SGD(RATE), "mse")
     return private
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.keras_conformance import models
-from tfdpnorm.training import make_private
+from tests.private_of import private_of
 
 UPDATES = 5
 EQUAL = "as Keras"
@@ -58,7 +58,7 @@ def close(found, expected):
 
 def private_model(model, **settings):
     """Made private, without clip and noise, for lots of all rows in physical batches of 8."""
-    return make_private(
+    return private_of(
         model,
         num_examples=models.ROWS,
         expected_batch_size=models.ROWS,

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 
 P = 8  # examples of a physical batch; sequences have as many steps, on purpose
 WORDS = 11  # ids are below
@@ -51,10 +51,10 @@ class Case(NamedTuple):
         return x, y
 
 
-def private_of(case, **settings):
+def private_with(case, **settings):
     """A compiled private model of a case: lots of P examples in physical batches of P."""
     settings = {"num_examples": P, "l2_norm_clip": 1.0, **settings}
-    private = make_private(
+    private = private_of(
         case.build(),
         expected_batch_size=P,
         physical_batch_size=P,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.keras_examples.case import P, private_of
+from tests.keras_examples.case import P, private_with
 from tests.keras_examples.images import IMAGES, IMAGES_REFUSED
 from tests.keras_examples.others import OTHERS, OTHERS_REFUSED
 from tests.keras_examples.positions import EACH_EXAMPLE, NO_EXAMPLE, POSITIONS_REFUSED
@@ -47,5 +47,5 @@ def test_what_stops_a_proof_is_named(name):
 def test_positions_given_rows_afterwards_are_refused_with_remedy(name):
     case, _ = POSITIONS_REFUSED[name]
     with pytest.raises(ValueError, match='engine="per_example"'):
-        private = private_of(case, steps=1, engine="book_keeping")
+        private = private_with(case, steps=1, engine="book_keeping")
         private.fit(*case.rows(P), verbose=0)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.gradients.looped_reference import looped_sum, relative_error
-from tests.keras_examples.case import P, private_of
+from tests.keras_examples.case import P, private_with
 from tests.keras_examples.examples import EXAMPLES, without_dropout
 from tests.keras_examples.positions import NO_EXAMPLE
 from tfdpnorm.audit.sensitivity import measure_sensitivity
@@ -74,7 +74,7 @@ def trained(name, **settings):
     """A private model after three updates, and the rows that it was trained on."""
     case = without_dropout(name)
     x, y = case.rows(2 * P)
-    private = private_of(case, num_examples=2 * P, steps=3, l2_norm_clip=CLIP, **settings)
+    private = private_with(case, num_examples=2 * P, steps=3, l2_norm_clip=CLIP, **settings)
     private.fit(x, y, verbose=0)
     return private, x, y
 

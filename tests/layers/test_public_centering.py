@@ -7,7 +7,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tests.layers.statistics_gradients import gradients, random_norm
-from tfdpnorm import make_private
+from tests.private_of import private_of
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import (
     PublicCentering,
@@ -149,7 +149,7 @@ def test_training_outside_of_a_private_model_is_refused(rows):
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_a_private_model_stores_the_mean(engine, rows, rng):
     x, public = rows
-    private = make_private(
+    private = private_of(
         network(True), num_examples=4, expected_batch_size=2, steps=2, noise_multiplier=1.0,
         delta=1e-3, l2_norm_clip=1.0, public_batch=public, engine=engine,
     )  # fmt: skip

@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "noise-of-a-seed-begins-again",
         "tfdpnorm/training/make_private.py",
-        (('settings["noise_generator"], ledger.updates)', 'settings["noise_generator"])'),),
+        (("noise_generator, ledger.updates)", "noise_generator)"),),
         "A resumed run with a seed uses the noise of the first updates again.",
         tests_in(
             "tests/training/resume/test_interrupts.py", "test_a_seed_does_not_repeat_noise_either"

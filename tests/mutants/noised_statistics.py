@@ -97,7 +97,12 @@ MUTANTS = (
     Mutant(
         "statistics-of-views-added-up",
         _NOISED,
-        (("            views.mean(of_rows)\n", "            views.count * views.mean(of_rows)\n"),),
+        (
+            (
+                "            views.mean(of_rows)\n",
+                "            views.multiplicity * views.mean(of_rows)\n",
+            ),
+        ),
         "With K views an example moves the statistics by K times its share.",
         tests_in("tests/training/step/test_noised_statistics.py", "test_views_count_as_one_row"),
     ),
@@ -123,8 +128,8 @@ MUTANTS = (
         "tfdpnorm/privacy/plan.py",
         (
             (
-                "self.noise_multiplier / math.sqrt(1 - self.statistics_budget_share)",
-                "self.noise_multiplier / math.sqrt(self.statistics_budget_share or 1)",
+                "self.noise_multiplier / math.sqrt(1 - share)",
+                "self.noise_multiplier / math.sqrt(share or 1)",
             ),
         ),
         "The statement gives another noise on the gradients than there is.",

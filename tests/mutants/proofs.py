@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "meeting-rows-are-run-apart-in-silence",
         "tfdpnorm/training/make_private.py",
-        (("        warnings.warn(checked.engine.said, stacklevel=2)\n", "        pass\n"),),
+        (("        warnings.warn(parts.engine.said, stacklevel=2)\n", "        pass\n"),),
         "Nobody is told that book-keeping cannot be used.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",

@@ -6,9 +6,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.lots import laid_out
+from tests.private_of import private_of
 from tfdpnorm.data import Lot
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private, update
+from tfdpnorm.training import update
 
 FEATURES, CLASSES = 5, 3
 
@@ -96,7 +97,7 @@ def private():
         }
         if "budget" not in settings:
             settings = {"noise_multiplier": 1.0, "delta": 1e-5, **settings}
-        return make_private(model, **settings)
+        return private_of(model, **settings)
 
     return make
 

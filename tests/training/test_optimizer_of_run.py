@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 
 REFUSED = "Expected an optimizer that nothing but this private training uses, got .* after {} steps"
 
 
 def made(model, **settings):
     settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 8, **settings}
-    return make_private(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
+    return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
 @pytest.fixture(params=["Adam", "legacy"])

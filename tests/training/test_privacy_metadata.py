@@ -9,6 +9,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 import tfdpnorm
+from tests.private_of import private_of
 from tfdpnorm import convert
 from tfdpnorm.privacy import metadata
 from tfdpnorm.privacy.caveats import caveat
@@ -43,7 +44,7 @@ def made_private(given, **more):
         noise_multiplier=1.0,
         delta=1e-3,
     )
-    return tfdpnorm.make_private(given, **{**settings, **more})
+    return private_of(given, **{**settings, **more})
 
 
 def trained(given, **more):

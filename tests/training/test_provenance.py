@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
-from tfdpnorm.training import PrivateValidation, WeightAverage, make_private
+from tfdpnorm.training import PrivateValidation, WeightAverage
 
 ELSEWHERE = "Weights that come from elsewhere"
 
@@ -45,7 +46,7 @@ def plain(build, data, cross_entropy):
 
 def made(model, **settings):
     settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 8, **settings}
-    return make_private(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
+    return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
 def others(private):

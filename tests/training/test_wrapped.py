@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm import fold_public_statistics
-from tfdpnorm.training import make_private
 
 NOISE = {"l2_norm_clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}
 
@@ -40,9 +40,7 @@ def test_copies_are_refused_in_one_line(copied, build, private):
 @pytest.mark.parametrize("of", [lambda m: m, lambda m: keras.Sequential([m])])
 def test_a_private_model_is_not_made_private_again(of, build, private):
     with pytest.raises(ValueError, match="^Expected .* Pass private.model, and add") as caught:
-        make_private(
-            of(private(build())), num_examples=40, expected_batch_size=10, steps=1, **NOISE
-        )
+        private_of(of(private(build())), num_examples=40, expected_batch_size=10, steps=1, **NOISE)
     assert "\n" not in str(caught.value)
 
 

@@ -535,7 +535,7 @@ def test_public_rows_that_a_trial_chooses_are_no_validation_rows_either(tuner, r
         (dict(run_dir="x"), "without run_dir"),
         (dict(delta=1e-9), "without delta"),
         (dict(accountant="pld"), "without accountant"),
-        (dict(resume=True), "without resume"),
+        (dict(checkpoint_every=3), "checkpoint_every unknown"),
         (dict(insecure_seed=1), "without insecure_seed"),
         (dict(lr=1.0), "lr unknown"),
         (dict(steps=None), "steps missing"),

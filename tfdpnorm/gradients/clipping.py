@@ -17,6 +17,7 @@ from tfdpnorm.gradients.contributions.row_sums import RowSums
 GROUPINGS = CLIP_GROUPINGS
 CLIP_FUNCTIONS = ("abadi", "automatic")
 AUTOMATIC_CLIPPING_STABILITY = 0.01
+FLOAT16_LOSS_SCALE = 1024.0
 
 # Beyond these, squares of ordinary gradients leave the range of float32.
 _FACTOR_RANGE = (1e-6, 1e6)
@@ -36,12 +37,13 @@ class Clipping:
     not finite counts as zero.
 
     Attributes:
-        l2_norm_clip: C > 0; infinite for no clipping.
+        l2_norm_clip: C > 0; infinite for no clipping. None for that of the plan, in `make_private`.
         grouping: "flat": all parts are one group. "per_layer": those of one layer are a group
             (McMahan et al. 2018).
         function: One of `CLIP_FUNCTIONS`, see `clip_factors`.
         loss_scale: Factor on the loss during back-propagation, undone before the norm is taken, so
-            that small gradients survive half precision.
+            that small gradients survive half precision. None for 1, or in `make_private` for 1024
+            if the model computes in float16.
         groups: A number for each variable, the same for those of one group; None for one group.
             Set by `of_variables`.
         weights: A number > 0 for each variable, by which its part is multiplied before the norm is
@@ -52,33 +54,64 @@ class Clipping:
         ValueError: for a value out of its range.
     """
 
-    l2_norm_clip: float
+    l2_norm_clip: float | None = None
     grouping: str = "flat"
     function: str = "abadi"
-    loss_scale: float = 1.0
+    loss_scale: float | None = None
     groups: tuple | None = None
     weights: tuple | None = None
     sums: RowSums = RowSums()
 
     def __post_init__(self):
+        arguments.choice("grouping", self.grouping, GROUPINGS)
+        arguments.choice("function", self.function, CLIP_FUNCTIONS)
+        if self.loss_scale is not None:
+            scale = float32_factor("loss_scale", self.loss_scale)
+            object.__setattr__(self, "loss_scale", scale)
+        if self.l2_norm_clip is None:
+            return
         norm = arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True)
-        arguments.choice("clipping", self.grouping, GROUPINGS)
-        arguments.choice("clip_function", self.function, CLIP_FUNCTIONS)
-        scale = float32_factor("loss_scale", self.loss_scale)
         object.__setattr__(self, "l2_norm_clip", norm)
-        object.__setattr__(self, "loss_scale", scale)
         if self.function == "automatic" and math.isinf(norm):
             raise ValueError(
-                'Expected a finite l2_norm_clip with clip_function="automatic", got inf. Use '
-                'clip_function="abadi" to train without clipping.'
+                'Expected a finite l2_norm_clip with function="automatic", got inf. Use '
+                'function="abadi" to train without clipping.'
             )
 
     @classmethod
     def of(cls, clipping):
-        """Returns a `Clipping` as it is, and for a number C the flat one with that norm."""
+        """Returns a `Clipping` with its loss scale, and for a number C the flat one with that norm.
+
+        Raises:
+            ValueError: for one without a norm.
+        """
         if isinstance(clipping, numbers.Real):
-            return cls(clipping)
-        return clipping
+            clipping = cls(clipping)
+        if clipping.l2_norm_clip is None:
+            raise ValueError("Expected a Clipping with an l2_norm_clip, got None. Pass a number.")
+        scale = 1.0 if clipping.loss_scale is None else clipping.loss_scale
+        return dataclasses.replace(clipping, loss_scale=scale)
+
+    def of_plan(self, plan, *, in_half):
+        """Returns the clipping of a private training.
+
+        Args:
+            plan: `tfdpnorm.privacy.PrivacyPlan`, whose noise goes by its own norm.
+            in_half: Whether the model computes in float16.
+
+        Raises:
+            ValueError: if the norm is another one than the plan's.
+        """
+        if self.l2_norm_clip not in (None, plan.l2_norm_clip):
+            raise ValueError(
+                f"Expected a Clipping without l2_norm_clip, or with the plan's "
+                f"{plan.l2_norm_clip:g}, got {self.l2_norm_clip:g}. The noise goes by the plan's: "
+                "give it to make_plan."
+            )
+        scale = self.loss_scale
+        if scale is None:
+            scale = FLOAT16_LOSS_SCALE if in_half else 1.0
+        return dataclasses.replace(self, l2_norm_clip=plan.l2_norm_clip, loss_scale=scale)
 
     @property
     def sensitivity(self):

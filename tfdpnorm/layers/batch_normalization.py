@@ -63,8 +63,8 @@ class NoisedBatchNormalization(keras.layers.Layer):
     y = gamma (z - mean) / sqrt(variance + epsilon) + beta per channel, where z are the inputs,
     truncated to [-C', C'], mean = m1 and variance = max(m2 - m1^2, 0), and m1 and m2 are *running*
     averages of z and of z^2. Both training and inference normalise by the running averages, never
-    by moments of the batch. A private model
-    (`tfdpnorm.make_private(..., statistics_budget_share=...)`) moves them once after each update,
+    by moments of the batch. A private model (`tfdpnorm.make_private`) moves them once after each
+    update,
 
         m <- momentum m + (1 - momentum) (sum of the lot's rows + noise) / L
 

@@ -153,8 +153,8 @@ class PublicMomentsLayer(keras.layers.Layer):
     def _training_outside(self):
         return (
             f"{type(self).__name__} was trained outside of a private model. Expected: "
-            "private = tfdpnorm.make_private(model, public_batch=...); private.fit(...). It learns "
-            "no statistics from the rows of an ordinary fit."
+            "private = tfdpnorm.make_private(model, plan, public_batch=...); private.fit(...). It "
+            "learns no statistics from the rows of an ordinary fit."
         )
 
     def compute_output_shape(self, input_shape):
@@ -189,8 +189,8 @@ class PublicBatchNormalization(PublicMomentsLayer):
     """Batch normalisation with the moments of a public batch.
 
     y = gamma (z - mean) / sqrt(variance + epsilon) + beta, per channel. A private model
-    (`tfdpnorm.make_private(..., public_batch=...)`) runs M public rows through the network with
-    the private rows; `statistics` says which rows give `mean` and `variance` for private row i:
+    (`tfdpnorm.make_private`) runs M public rows through the network with the private rows;
+    `statistics` says which rows give `mean` and `variance` for private row i:
 
     * `"public"`: the public rows alone, at every layer. Inference needs no public rows: the
       moments are stored in the layer, which can be folded into a stock `BatchNormalization`.

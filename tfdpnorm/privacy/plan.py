@@ -1,8 +1,8 @@
 """The plan of a private training run: the numbers that its accountant needs."""
 
+import dataclasses
 import math
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 
 import dp_accounting
@@ -17,7 +17,7 @@ SAMPLINGS = ("poisson", "shuffled", "fixed_size")
 NO_NOISE = "the noise multiplier is 0"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class PrivacyPlan:
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
 
@@ -43,15 +43,17 @@ class PrivacyPlan:
             noise multiplier of 0 and any sampling but Poisson's add their own reason.
         statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
             the same lot: moments of activations, for the running averages of normalisation layers.
-        statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1; 0
-            without any. Gaussian mechanisms on the same lot compose to one. In units of what one
-            example changes each sum by, the gradient's noise multiplier z_g and the statistics' z_s
-            have 1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
-            1 / z_g^2 + n / z_s^2, is 1 / z^2.
+            `make_private` sets it to those of the model.
+        statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1, and 0
+            for none, or in `make_private` for its default; without queries it has no effect.
+            Gaussian mechanisms on the same lot compose to one. In units of what one example changes
+            each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
+            1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
+            1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
 
     Raises:
-        ValueError: if a value is outside of its range, the lot is larger than the data set, or one
-            of statistics_queries and statistics_budget_share is 0 and the other is not.
+        ValueError: if a value is outside of its range, the lot is larger than the data set, or
+            there are statistics queries without a share.
     """
 
     num_examples: int
@@ -86,20 +88,13 @@ class PrivacyPlan:
             "statistics_queries": arguments.whole(
                 "statistics_queries", self.statistics_queries, at_least=0
             ),
-            "statistics_budget_share": arguments.nonnegative(
-                "statistics_budget_share", self.statistics_budget_share
-            ),
+            "statistics_budget_share": 0.0,
         }
-        if values["statistics_queries"]:
-            arguments.open_unit(
+        if values["statistics_queries"] or self.statistics_budget_share != 0:
+            values["statistics_budget_share"] = arguments.open_unit(
                 "statistics_budget_share",
                 self.statistics_budget_share,
                 remedy="The gradient needs the rest.",
-            )
-        elif values["statistics_budget_share"]:
-            raise ValueError(
-                "Expected statistics_budget_share=0 without statistics queries, got "
-                f"{self.statistics_budget_share!r}. Leave it out."
             )
         if self.epsilon_target is not None:
             values["epsilon_target"] = arguments.positive(
@@ -151,7 +146,8 @@ class PrivacyPlan:
     @property
     def gradient_noise_multiplier(self):
         """z_g: noise on the sum of clipped gradients over `l2_norm_clip`, a float."""
-        return self.noise_multiplier / math.sqrt(1 - self.statistics_budget_share)
+        share = self.statistics_budget_share if self.statistics_queries else 0.0
+        return self.noise_multiplier / math.sqrt(1 - share)
 
     @property
     def statistics_noise_multiplier(self):
@@ -160,6 +156,22 @@ class PrivacyPlan:
             return 0.0
         share = self.statistics_budget_share / self.statistics_queries
         return self.noise_multiplier / math.sqrt(share)
+
+    def of_model(self, *, statistics_queries, default_share, no_guarantee_because):
+        """Returns the plan with what only the model and its training can tell.
+
+        Args:
+            statistics_queries: See the class.
+            default_share: s, where there are queries and the plan says no share.
+            no_guarantee_because: Further reasons, a tuple of sentences.
+        """
+        share = self.statistics_budget_share or default_share
+        return dataclasses.replace(
+            self,
+            statistics_queries=statistics_queries,
+            statistics_budget_share=share if statistics_queries else 0.0,
+            no_guarantee_because=(*self.no_guarantee_because, *no_guarantee_because),
+        )
 
     @property
     def guarantee_holds(self):

@@ -83,7 +83,7 @@ class EngineInUse:
             self.now, again = first, own_words(error)
             # The first, unless its remedy is what was tried.
             raise (again if again is not None and is_of_engine(refused) else refused) from None
-        self.said = _price(self._model, refused, rows and rows * self._views.count)
+        self.said = _price(self._model, refused, rows and rows * self._views.multiplicity)
         _warn(self.said)
         return result
 
@@ -141,7 +141,7 @@ _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
 _UNKNOWN_SIZE = 32
 
 
-def rehearse(model, checked, plan, *, physical_batch_size, validate):
+def rehearse(model, parts, plan, *, physical_batch_size, validate):
     """Traces a step of a model, which may change its `EngineInUse`, and raises what would stop it.
 
     Where the shapes of the inputs are not known yet, or all of the model is known to be fit for
@@ -150,7 +150,7 @@ def rehearse(model, checked, plan, *, physical_batch_size, validate):
 
     Args:
         model: The Keras model.
-        checked: What its settings come to: `streams`, `views`, `clipping`, and the `engine`.
+        parts: What it is made of: `streams`, `views`, `clipping`, and the `engine`.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         physical_batch_size: As in `make_private`.
         validate: As in `make_private`.
@@ -159,27 +159,27 @@ def rehearse(model, checked, plan, *, physical_batch_size, validate):
         ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
             which was asked for, can train the model.
     """
-    engine = checked.engine
-    examined = validate is not False and checked.streams.mode != "lot"
+    engine = parts.engine
+    examined = validate is not False and parts.streams.mode != "lot"
     if not examined or engine.now.of_tensorflow_privacy:
         return
     if engine.now.runs_rows_apart:
         engine.check_rows_can_be_apart()
-    if _is_known_to_fit(model, checked):
+    if _is_known_to_fit(model, parts):
         return
     specs = _lot_specs(model, slots_of_plan(plan, physical_batch_size).rows)
     if specs is None:
         return
-    refused = _refused(model, checked, plan, specs, validate)
+    refused = _refused(model, parts, plan, specs, validate)
     if refused is not None:
         engine.check_rows_can_be_apart()
         raise refused from None
 
 
-def _is_known_to_fit(model, checked):
-    if any(not isinstance(a, keras.layers.Layer) for a in checked.views.augmentations):
+def _is_known_to_fit(model, parts):
+    if any(not isinstance(a, keras.layers.Layer) for a in parts.views.augmentations):
         return False
-    layers = [x for part in (model, *checked.views.augmentations) for x in layers_of(part)]
+    layers = [x for part in (model, *parts.views.augmentations) for x in layers_of(part)]
     return (
         not any(map(splits_texts, sublayers(model)))
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
@@ -203,21 +203,21 @@ def _lot_specs(model, rows):
     return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, vector)
 
 
-def _refused(model, checked, plan, specs, validate):
+def _refused(model, parts, plan, specs, validate):
     """What a step refuses, a ValueError; None if it goes through.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
     where the user calls it.
     """
-    engine = checked.engine
+    engine = parts.engine
 
     gradients = Update(
         model,
-        checked.streams,
-        checked.views,
+        parts.streams,
+        parts.views,
         plan,
         engine=engine,
-        clipping=checked.clipping,
+        clipping=parts.clipping,
         sum_rounding=0.0,  # nothing is released
     )
     gradients.compile(None, _any_loss, lambda proof, _: check_proof(proof, engine.now, validate))
@@ -226,7 +226,7 @@ def _refused(model, checked, plan, specs, validate):
         return gradients.clipped(lot).sums
 
     try:
-        with undisturbed(model, *checked.views.augmentations), warnings.catch_warnings():
+        with undisturbed(model, *parts.views.augmentations), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the step that trains warns again
             traced(step, (specs,))
     except Exception as error:  # whatever code of the user's raises

@@ -53,7 +53,7 @@ def epochs_to_train(
     elif steps_per_epoch and epochs > possible:
         warnings.warn(
             f"Of epochs={epochs}, {possible - initial_epoch} can be trained: {left} updates are "
-            f"left of {ledger.plan.steps} planned in make_private(steps=...), and an epoch takes "
+            f"left of {ledger.plan.steps} planned in make_plan(steps=...), and an epoch takes "
             f"{steps_per_epoch}. Training stops there.",
             stacklevel=3,
         )

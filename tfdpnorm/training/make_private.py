@@ -4,11 +4,9 @@ import dataclasses
 import warnings
 from typing import NamedTuple
 
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.data import SyntheticRows
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, rows_of_longer
 from tfdpnorm.gradients.engines.registry import default_engine, engine_named
@@ -21,18 +19,15 @@ from tfdpnorm.keras_compat.models import (
     sublayers,
 )
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
-from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
 from tfdpnorm.training.checks.settings import (
-    arrays_of_public_batch,
-    check_augmentation,
     check_budget_share,
     check_float32,
     check_no_strategy,
-    check_public_rows,
-    check_validate,
+    check_views,
 )
 from tfdpnorm.training.engine_choice import EngineInUse, rehearse
 from tfdpnorm.training.noised_statistics import (
@@ -41,74 +36,54 @@ from tfdpnorm.training.noised_statistics import (
     noised_layers,
 )
 from tfdpnorm.training.private_model import PrivateModel
-from tfdpnorm.training.public_rows import Streams, synthetic_batch
+from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
-from tfdpnorm.training.resume.run_folder import RunFolder
+from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
 from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
-
-MIXED_FLOAT16_LOSS_SCALE = 1024.0
 
 
 def make_private(
     model,
+    plan,
     *,
-    num_examples,
-    expected_batch_size,
-    steps,
-    l2_norm_clip,
-    budget=None,
-    noise_multiplier=None,
-    delta=None,
+    clipping=None,
     public_batch=None,
-    convert=None,
-    statistics_budget_share=None,
-    accountant="rdp",
+    views=None,
     engine=None,
     physical_batch_size=None,
-    loss_scale=None,
-    pull_back_weight=1.0,
-    pull_back="whole",
-    clipping="flat",
-    clip_function="abadi",
-    augmentation_multiplicity=1,
-    augmentation=None,
-    validate=True,
-    run_dir=None,
-    resume=False,
-    checkpoint_every=None,
     noise_generator="philox",
     insecure_seed=None,
+    run_dir=None,
+    validate=True,
+    convert=None,
 ):
     """Makes a Keras model trainable under differential privacy.
 
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
     is.
 
+        plan = tfdpnorm.make_plan(
+            num_examples=60_000,
+            expected_batch_size=1024,
+            steps=1_000,
+            l2_norm_clip=1.0,
+            budget=tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5),
+        )
+        private = tfdpnorm.make_private(model, plan)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        private.fit(x, y)
+
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
             one.
-        num_examples: N, the number of private training examples.
-        expected_batch_size: L, the expected lot size; each example is in a lot with probability
-            q = L / N, independently, and sums are divided by L.
-        steps: T, the number of updates planned.
-        l2_norm_clip: C, the clipping norm of each example's gradient.
-        budget: `PrivacyBudget`: the noise multiplier is calibrated to reach it after T updates.
-        noise_multiplier: z, instead of a budget: standard deviation of the noise on the sum of
-            clipped gradients, over C. 0 trains without noise, and without a guarantee.
-        delta: With `noise_multiplier`.
-        public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers.
-            They must be chosen without looking at the private data, and not be part of it. Or
-            "synthetic", "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows
-            that are made up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in
-            [0, 1], token ids, or numbers of mean 0 and variance 1.
-        convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
-            "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
-            is the `model` of what is returned, and what was done is its `conversion`.
-        statistics_budget_share: s, for a model with `NoisedBatchNormalization` layers: their share
-            of each update's privacy loss, 0 < s < 1; None for 0.2. The noise on the gradients grows
-            by 1 / sqrt(1 - s), and the guarantee is the same for any s.
-        accountant: "rdp" or "pld".
+        plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
+            expected batch size, the updates, the clipping norm, and the noise for a budget.
+        clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
+            norm: as one vector unless told.
+        public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
+            "synthetic"; or `tfdpnorm.PublicBatch`, which says more.
+        views: `tfdpnorm.Views`, for multi-view augmentation.
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
             with statistics "example", with "lot" and its full gradient, and, with a warning of what
@@ -117,27 +92,14 @@ def make_private(
             a batch before, or `build(shape)`.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
             memory and changes nothing else. None for a whole lot at once.
-        loss_scale: Constant factor on the loss during back-propagation, undone before clipping.
-            None: 1, or 1024 for a model that computes in float16.
-        pull_back_weight: Factor > 0 on the gradients by gamma and beta of public-batch layers
-            before clipping, undone after the noise. They are small beside the kernels' and the
-            pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
-            the clipping norm. The guarantee is the same for any factor.
-        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
-            they are pulled back through the public statistics, each layer's by its own ratio of
-            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where
-            lots are small or the noise is large. The guarantee is the same.
-        clipping: "flat": the gradient by all weights is clipped as one vector, to C. "per_layer":
-            that by each of G layers' weights by itself, to C / sqrt(G). The guarantee is the same.
-        clip_function: "abadi", min(1, C / norm), or "automatic", C / (norm + 0.01); see
-            `tfdpnorm.gradients.clip_factors`.
-        augmentation_multiplicity: K, for multi-view augmentation: the gradient of an example is
-            that of the mean loss of K augmented views of it. Takes K times the time and memory; the
-            guarantee is the same.
-        augmentation: Keras layer, or function from inputs [rows, ...] to as many, that makes a
-            view of each row *by itself*: if one row changes the view of another, no guarantee
-            holds. Or a list of K of them, one for each view. Random numbers have to be drawn
-            whatever the rows hold; they may depend on a row's position, and need not be secret.
+        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
+            each million weights, and not to be compiled by XLA. With both, what is released lies on
+            a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
+            "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
+            can tell from the bits of a single update which of them it was, whatever epsilon says.
+        insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
+        run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
+            that it holds. None keeps both in memory.
         validate: How per-example independence is made sure of. True: before the first update it is
             verified from the graph of the step, for engine "book_keeping", or holds by
             construction, for "per_example". Models that cannot be verified are rejected. "probe":
@@ -145,21 +107,9 @@ def make_private(
             synthetic examples, to see whether one changes what is computed for another; that
             randomized check has to run to its end and to find nothing, and the statement says where
             the verification stopped. False: neither, and no guarantee holds.
-        run_dir: Folder for the ledger, written before each update, and for checkpoints, so that
-            the run survives a crash (see `RunFolder`). None keeps both in memory.
-        resume: Resume the run that `run_dir` holds, or start one if it holds none. It goes on from
-            its last checkpoint, with new noise and new batches; the updates after that checkpoint
-            are lost, and stay spent. What the guarantee rests on must be as it was: the plan, the
-            statistics, the noise, the bound on rounding. Optimizer, learning rate, engine and
-            physical batch size may be others.
-        checkpoint_every: Updates between checkpoints; None for a fiftieth of the plan, so that a
-            crash costs at most 2 % of the updates (at least one, and an execution of several).
-        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
-            each million weights, and not to be compiled by XLA. With both, what is released lies on
-            a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
-            "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
-            can tell from the bits of a single update which of them it was, whatever epsilon says.
-        insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
+        convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
+            "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
+            is the `model` of what is returned, and what was done is its `conversion`.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -170,101 +120,102 @@ def make_private(
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
     """
-    conversion, given = None, model
-    if not isinstance(public_batch, (type(None), str, SyntheticRows)):
-        public_batch = arrays_of_public_batch(public_batch, model)
-    if convert is not None:
-        model, conversion = _converted(model, convert, public_batch)
+    _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, validate)
+    given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
+    model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
-    checked = _check(
+    parts = _parts_of(
         model,
-        public_batch,
+        plan,
         conversion=conversion,
+        clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
+        public=public,
+        views=_instance("views", views, Views, "Views(layer, multiplicity=4)"),
         engine=engine,
-        clipping=clipping,
-        clip_function=clip_function,
-        l2_norm_clip=l2_norm_clip,
-        loss_scale=loss_scale,
-        augmentation_multiplicity=augmentation_multiplicity,
-        augmentation=augmentation,
-        pull_back_weight=pull_back_weight,
-        pull_back=pull_back,
-        statistics_budget_share=statistics_budget_share,
         validate=validate,
     )
-    physical_batch_size = _integer_or_none("physical_batch_size", physical_batch_size, at_least=1)
-    checkpoint_every = _integer_or_none("checkpoint_every", checkpoint_every, at_least=1)
-    insecure_seed = _integer_or_none("insecure_seed", insecure_seed, at_least=0)
-    arguments.choice("noise_generator", noise_generator, GENERATORS)
-    check_validate(validate)
-    if run_dir is None and (resume or checkpoint_every is not None):
-        raise ValueError("Expected run_dir with resume and checkpoint_every, got None.")
-    plan = make_plan(
-        num_examples=num_examples,
-        expected_batch_size=expected_batch_size,
-        steps=steps,
-        l2_norm_clip=l2_norm_clip,
-        budget=budget,
-        noise_multiplier=noise_multiplier,
-        delta=delta,
-        accountant=accountant,
-        no_guarantee_because=_no_guarantee_because(checked.streams, insecure_seed),
-        statistics_queries=QUERIES_PER_LAYER * checked.noised_layers,
-        statistics_budget_share=checked.statistics_budget_share,
+    plan = plan.of_model(
+        statistics_queries=QUERIES_PER_LAYER * len(parts.noised_layers),
+        default_share=DEFAULT_BUDGET_SHARE,
+        no_guarantee_because=_no_guarantee_because(parts.streams, insecure_seed),
     )
     check_float32(plan)
-    if switch_off_tensor_float_32():
-        warnings.warn(
-            "TensorFloat-32 is switched off in this process: it would round the norms that "
-            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
-            stacklevel=2,
-        )
-    # Of one physical batch for all: smaller ones round no more, so their size may change.
-    most_rows = slots_of_plan(plan).rows
-    block, rounding = rounded_sums(most_rows)
-    of_longer = rows_of_longer(most_rows, block)
-    checked = checked._replace(
-        clipping=dataclasses.replace(checked.clipping, sums=RowSums(block, of_longer)),
-    )
+    _warn_of_tensor_float_32()
+    sums, rounding = _row_sums(plan)
+    parts = parts._replace(clipping=dataclasses.replace(parts.clipping, sums=sums))
     # What the guarantee rests on besides the plan; a resumed run must share it.
     settings = {
-        "statistics": checked.streams.statistics,
+        "statistics": parts.streams.statistics,
         "noise_generator": noise_generator,
         "noise_grid": None if noise_generator == "fast" else "stddev / 32",
-        "sum_rounding": None if checked.engine.now.of_tensorflow_privacy else rounding,
+        "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
     form = {"physical_batch_size": physical_batch_size, "validate": validate}
-    rehearse(model, checked, plan, **form)
-    private = _assemble(
+    rehearse(model, parts, plan, **form)
+    kept, ledger = _opened(run_dir, plan, settings)
+    private = PrivateModel(
         model,
-        checked,
-        plan,
-        settings,
+        ledger=ledger,
+        streams=parts.streams,
+        update=Update(
+            model,
+            parts.streams,
+            parts.views,
+            plan,
+            engine=parts.engine,
+            clipping=parts.clipping,
+            sum_rounding=settings["sum_rounding"] or 0.0,
+        ),
+        noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
+        kept=kept,
         **form,
-        run_dir=run_dir,
-        resume=resume,
-        checkpoint_every=checkpoint_every,
     )
     private.conversion = conversion
-    if convert is not None and isinstance(given, keras.Model) and not private.ledger.updates:
+    if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.provenance.begin(given)
-    if checked.synthetic_rows is not None:
-        private.ledger.record(caveat("synthetic_public_rows", kinds=checked.synthetic_rows))
-    if checked.engine.said is not None:
-        warnings.warn(checked.engine.said, stacklevel=2)
-    unlike = layers_unlike_configs(model)
-    if unlike:
-        warnings.warn(
-            f"private.save() will refuse this model: {unlike[0].name!r} holds exchanged layers, of "
-            f"which its get_config() does not know. {HOW_TO_KEEP}.",
-            stacklevel=2,
-        )
+    if parts.synthetic_rows is not None:
+        ledger.record(caveat("synthetic_public_rows", kinds=parts.synthetic_rows))
+    if parts.engine.said is not None:
+        warnings.warn(parts.engine.said, stacklevel=2)
+    _warn_of_exchanged_layers(model)
     return private
 
 
-def _converted(model, convert, public_batch):
-    """The pair of the converted copy and the report."""
+def _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, validate):
+    """Refuses values that no model could be trained with."""
+    arguments.instance(
+        "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
+    )
+    if plan.sampling != "poisson":
+        raise ValueError(
+            f'Expected a plan with sampling="poisson", as lots are sampled here, got '
+            f"{plan.sampling!r}. Leave it out."
+        )
+    arguments.choice("noise_generator", noise_generator, GENERATORS)
+    for name, value, least in (
+        ("physical_batch_size", physical_batch_size, 1),
+        ("insecure_seed", insecure_seed, 0),
+    ):
+        if value is not None:
+            arguments.integer(
+                name, value, at_least=least, remedy="Or pass None.", wrong_type=ValueError
+            )
+    if not isinstance(validate, bool) and not (isinstance(validate, str) and validate == "probe"):
+        raise arguments.refusal("validate", 'to be True, "probe" or False', validate)
+
+
+def _instance(name, value, kind, example):
+    """`value`, which must be of `kind`; one with the defaults for None."""
+    if value is None:
+        return kind()
+    return arguments.instance(name, value, kind, remedy=f"Write {example}.")
+
+
+def _converted(model, convert, public):
+    """The pair of the converted copy and the report; of the model itself and None without."""
+    if convert is None:
+        return model, None
     # Not above: conversion is a room of its own, which most trainings do not enter.
     from tfdpnorm.convert.convert import OPTIONS, convert_model
 
@@ -280,11 +231,11 @@ def _converted(model, convert, public_batch):
         raise ValueError(
             f"Expected convert to have arguments of convert_model, {OPTIONS}, got {unknown}."
         )
-    if isinstance(public_batch, (str, SyntheticRows)):
-        public_batch = None  # They are made for the converted model, and tell nothing of this one.
-    if public_batch is not None:
-        tf.nest.map_structure(check_public_rows, public_batch)
-    return convert_model(model, **{"public_rows": public_batch, **given})
+    rows = None
+    if public is not None and not public.is_synthetic:
+        # Synthetic ones are made for the converted model, and tell nothing of this one.
+        rows = public.for_model(model)[0].rows
+    return convert_model(model, **{"public_rows": rows, **given})
 
 
 def _check_is_trainable_here(model):
@@ -300,16 +251,15 @@ def _check_is_trainable_here(model):
     check_no_strategy(model)
 
 
-class _Checked(NamedTuple):
-    """What the settings of a private training come to for a model.
+class _Parts(NamedTuple):
+    """What a private training of a model is made of.
 
     Attributes:
         streams: `Streams`: where the statistics of its layers come from.
         engine: `EngineInUse`.
         clipping: `Clipping`, of no variables yet.
         views: `Views`.
-        noised_layers: The number of layers whose running averages are released with noise.
-        statistics_budget_share: Their share of the budget; 0 without any.
+        noised_layers: The layers whose running averages are released with noise.
         synthetic_rows: The kinds of synthetic public rows in words, or None.
     """
 
@@ -317,99 +267,51 @@ class _Checked(NamedTuple):
     engine: EngineInUse
     clipping: Clipping
     views: Views
-    noised_layers: int
-    statistics_budget_share: float
+    noised_layers: list
     synthetic_rows: str | None
 
 
-def _check(
-    model,
-    public_batch,
-    *,
-    conversion,
-    engine,
-    clipping,
-    clip_function,
-    l2_norm_clip,
-    loss_scale,
-    augmentation_multiplicity,
-    augmentation,
-    pull_back_weight,
-    pull_back,
-    statistics_budget_share,
-    validate,
-):
-    """Returns the `_Checked` of a model; refuses what does not fit together."""
+def _parts_of(model, plan, *, conversion, clipping, public, views, engine, validate):
+    """Returns the `_Parts` for a model; refuses what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     synthetic_rows = None
-    if isinstance(public_batch, (str, SyntheticRows)):
-        public_batch, synthetic_rows = synthetic_batch(model, public_batch)
-        public_batch = arrays_of_public_batch(public_batch, model)
-    if public_batch is not None:
-        tf.nest.map_structure(check_public_rows, public_batch)
-        public_batch = tf.nest.map_structure(tf.convert_to_tensor, public_batch)
-    streams = Streams(model, public_batch, pull_back_weight, pull_back)
+    if public is not None:
+        public, synthetic_rows = public.for_model(model)
+    streams = Streams(model, public)
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)
-    if loss_scale is None:
-        loss_scale = MIXED_FLOAT16_LOSS_SCALE if computes_in_half(model) else 1.0
-    clipping = Clipping(l2_norm_clip, clipping, clip_function, loss_scale)
+    clipping = clipping.of_plan(plan, in_half=computes_in_half(model))
     engine.check(**asked, clipping=clipping)
-    check_augmentation(augmentation_multiplicity, augmentation, streams.mode)
+    check_views(views, streams.mode)
     noised = noised_layers(model)
-    check_budget_share(statistics_budget_share, noised, streams.mode)
-    if noised and statistics_budget_share is None:
-        statistics_budget_share = DEFAULT_BUDGET_SHARE
-    views = Views(augmentation_multiplicity, augmentation)
-    return _Checked(
+    check_budget_share(plan.statistics_budget_share, noised, streams.mode)
+    return _Parts(
         streams,
         EngineInUse(model, views, engine, may_change=asked_for is None),
         clipping,
         views,
-        len(noised),
-        statistics_budget_share or 0.0,
+        noised,
         synthetic_rows if streams.layers else None,
     )
 
 
-def _assemble(
-    model,
-    checked,
-    plan,
-    settings,
-    *,
-    physical_batch_size,
-    validate,
-    run_dir=None,
-    resume=False,
-    checkpoint_every=None,
-):
-    """Returns the `PrivateModel` of what was checked and planned; opens its run folder."""
-    insecure_seed = settings["insecure_seed"]
+def _row_sums(plan):
+    """The pair of `RowSums` and what rounding can add to the sensitivity, relative to it.
+
+    Of one physical batch for all: smaller ones round no more, so their size may change.
+    """
+    most_rows = slots_of_plan(plan).rows
+    block, rounding = rounded_sums(most_rows)
+    return RowSums(block, rows_of_longer(most_rows, block)), rounding
+
+
+def _opened(run_dir, plan, settings):
+    """The pair of what keeps the run and its ledger, in a `RunDir` or in memory."""
     if run_dir is None:
-        kept, ledger = WithoutRunFolder(), PrivacyLedger(plan, settings)
-    else:
-        folder = RunFolder(run_dir, plan, settings, resume=resume)
-        kept, ledger = Resumption(folder, checkpoint_every), folder.ledger
-    return PrivateModel(
-        model,
-        ledger=ledger,
-        streams=checked.streams,
-        update=Update(
-            model,
-            checked.streams,
-            checked.views,
-            plan,
-            engine=checked.engine,
-            clipping=checked.clipping,
-            sum_rounding=settings["sum_rounding"] or 0.0,
-        ),
-        noise=GaussianNoise(insecure_seed, settings["noise_generator"], ledger.updates),
-        physical_batch_size=physical_batch_size,
-        validate=validate,
-        kept=kept,
-    )
+        return WithoutRunFolder(), PrivacyLedger(plan, settings)
+    folder = RunFolder(run_dir.path, plan, settings, resume=run_dir.resume)
+    return Resumption(folder, run_dir.checkpoint_every), folder.ledger
 
 
 def _no_guarantee_because(streams, insecure_seed):
@@ -424,9 +326,20 @@ def _no_guarantee_because(streams, insecure_seed):
     return tuple(reasons)
 
 
-def _integer_or_none(name, value, *, at_least):
-    if value is None:
-        return None
-    return arguments.integer(
-        name, value, at_least=at_least, remedy="Or pass None.", wrong_type=ValueError
-    )
+def _warn_of_tensor_float_32():
+    if switch_off_tensor_float_32():
+        warnings.warn(
+            "TensorFloat-32 is switched off in this process: it would round the norms that "
+            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            stacklevel=3,
+        )
+
+
+def _warn_of_exchanged_layers(model):
+    unlike = layers_unlike_configs(model)
+    if unlike:
+        warnings.warn(
+            f"private.save() will refuse this model: {unlike[0].name!r} holds exchanged layers, of "
+            f"which its get_config() does not know. {HOW_TO_KEEP}.",
+            stacklevel=3,
+        )

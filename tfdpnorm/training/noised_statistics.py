@@ -191,7 +191,7 @@ class NoisedStatistics:
                     "NoisedBatchNormalization: they do not share running averages."
                 )
             found = of_layer[0].mean.shape[0]
-            expected = None if mask.shape[0] is None else mask.shape[0] * views.count
+            expected = None if mask.shape[0] is None else mask.shape[0] * views.multiplicity
             if None not in (found, expected) and found != expected:
                 raise ValueError(
                     f"Expected layer {layer.name!r} to be called on {expected} rows, one for each "

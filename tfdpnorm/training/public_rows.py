@@ -1,20 +1,127 @@
 """Public rows in training: synthetic ones, and the two streams of a network that takes them."""
 
+import dataclasses
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import PULL_BACKS
 from tfdpnorm.data import SyntheticRows
+from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.independence.examples import input_specs, integer_bound
 from tfdpnorm.keras_compat.corrections import vectorized_map
-from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, joint_pass, record_pass, use_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.metrics import Shown
 
 _REMEDY = "Make the rows by tfdpnorm.data.synthetic_rows, and pass them as public_batch."
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PublicBatch:
+    """The public rows of a private training, and how gradients go back through their statistics.
+
+    The guarantee is the same for any `pull_back` and `pull_back_weight`.
+
+    Attributes:
+        rows: [M, ...] rows that are not private, a structure like the model's inputs. They must be
+            chosen without looking at the private data, and not be part of it. Or "synthetic",
+            "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are made
+            up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1], token
+            ids, or numbers of mean 0 and variance 1.
+        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
+            they are pulled back through the public statistics, each layer's by its own ratio of
+            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where batches
+            are small or the noise is large.
+        pull_back_weight: Factor > 0 on the gradients by gamma and beta of public-batch layers
+            before clipping, undone after the noise. They are small beside the kernels' and the
+            pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
+            the clipping norm.
+
+    Raises:
+        ValueError: for a value out of its range.
+    """
+
+    rows: Any
+    pull_back: str = "whole"
+    pull_back_weight: float = 1.0
+
+    def __post_init__(self):
+        arguments.choice("pull_back", self.pull_back, PULL_BACKS)
+        weight = float32_factor("pull_back_weight", self.pull_back_weight)
+        object.__setattr__(self, "pull_back_weight", weight)
+
+    @classmethod
+    def of(cls, rows):
+        """Returns a `PublicBatch` as it is; rows in one; None for None."""
+        return rows if rows is None or isinstance(rows, cls) else cls(rows)
+
+    @property
+    def is_synthetic(self):
+        """Whether the rows are to be made up for a model."""
+        return isinstance(self.rows, (str, SyntheticRows))
+
+    def for_model(self, model):
+        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if made up).
+
+        Args:
+            model: The Keras model whose inputs they are.
+
+        Raises:
+            ValueError: for rows of unequal shapes, fewer than 2, or values that are not finite; and
+                as `synthetic_batch` does.
+        """
+        kinds, rows = None, self.rows
+        if self.is_synthetic:
+            rows, kinds = synthetic_batch(model, rows)
+        rows = _arrays(rows, model)
+        tf.nest.map_structure(_check_has_moments, rows)
+        return dataclasses.replace(self, rows=rows), kinds
+
+
+def _arrays(rows, model):
+    """Rows as arrays [M, ...] in dicts and tuples.
+
+    A list holds the rows of one array; or arrays, for a model of as many inputs.
+    """
+
+    def array(value, name):
+        try:
+            return np.asarray(value)
+        except ValueError:
+            raise ValueError(
+                f"Expected {name} with rows of one shape, got a {type(value).__name__} of others. "
+                "Several inputs go in a tuple or a dict of arrays."
+            ) from None
+
+    if isinstance(rows, list) and len(tf.nest.flatten(symbolic_inputs(model))) == len(rows) > 1:
+        rows = tuple(rows)
+    return map_leaves(array, rows, "public_batch")
+
+
+def _check_has_moments(rows):
+    """Refuses an array [M, ...] of public rows that has no moments, whatever the private data."""
+    count = len(rows) if rows.ndim else 0
+    if count < 2:
+        raise ValueError(
+            f"Expected a public_batch of at least 2 rows, got {count}: one row alone has variance "
+            "0 in every channel of a dense layer. Pass some 128 rows or more."
+        )
+    if rows.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Expected a public_batch of booleans, integers or floats, got dtype {rows.dtype}."
+        )
+    if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+        count = int((~np.isfinite(rows)).sum())
+        raise ValueError(
+            f"Expected finite values in public_batch, got {count} that are NaN or infinite. Remove "
+            "the rows that hold them."
+        )
 
 
 def synthetic_batch(model, asked):
@@ -80,10 +187,7 @@ class Streams:
 
     Args:
         model: A Keras model, with or without layers that have public moments.
-        public_batch: [M, ...] public rows, a structure like the model's input; None without such
-            layers.
-        pull_back_weight: See `make_private`.
-        pull_back: See `make_private`.
+        public: `PublicBatch` of arrays or tensors; None without such layers.
 
     Attributes:
         shrinks: Whether what is pulled back is shrunk first.
@@ -92,10 +196,10 @@ class Streams:
         statistics: The layers' own word for it, for records and statements.
     """
 
-    def __init__(self, model, public_batch, pull_back_weight=1.0, pull_back="whole"):
+    def __init__(self, model, public=None):
         self.model = model
-        self._pull_back_weight = float32_factor("pull_back_weight", pull_back_weight)
-        self.shrinks = arguments.choice("pull_back", pull_back, PULL_BACKS) == "shrunk"
+        self._pull_back_weight = 1.0 if public is None else public.pull_back_weight
+        self.shrinks = public is not None and public.pull_back == "shrunk"
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"
@@ -111,12 +215,14 @@ class Streams:
                 f'"example", or all "lot", got {named} in one model.'
             )
         self.full_gradient = any(layer.statistics_gradient == "full" for layer in self.layers)
-        if self.layers and public_batch is None:
+        if self.layers and public is None:
             raise ValueError(
                 f"Expected a public_batch: the model holds {len(self.layers)} layer(s) with public "
                 f"moments, such as {self.layers[0].name!r}, got None."
             )
-        self.public_batch = public_batch if self.layers else None
+        self.public_batch = None
+        if self.layers:
+            self.public_batch = tf.nest.map_structure(tf.convert_to_tensor, public.rows)
 
     @property
     def rows_mix(self):

@@ -1,12 +1,11 @@
 """Inference with the public rows beside every example."""
 
 import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicStatistics, record_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
-from tfdpnorm.training.public_rows import Streams
+from tfdpnorm.training.public_rows import PublicBatch, Streams
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
@@ -48,7 +47,7 @@ class PublicRowsModel(keras.Model):
 
     def call(self, inputs, training=None):
         del training  # trained as part of a PrivateModel only
-        streams = Streams(self.model, tf.convert_to_tensor(self.public_batch))
+        streams = Streams(self.model, PublicBatch(self.public_batch))
         return streams.forward(inputs, None, training=False)
 
     def get_config(self):

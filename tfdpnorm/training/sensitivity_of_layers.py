@@ -9,7 +9,7 @@ from tfdpnorm.keras_compat.models import layer_numbers
 def total_l2_norm_clip(model, clip_of_each_layer):
     """Returns C sqrt(K): how long the gradient of all K layers is if each is clipped to C.
 
-    It is what `make_private(..., clipping="per_layer")` takes for `l2_norm_clip`, which it divides
+    It is the `l2_norm_clip` of a plan for `Clipping(grouping="per_layer")`, which divides it
     among the layers again, and what the noise has to be in proportion to. A layer with its kernel,
     its bias and its noise is one; K = 2 for a network with one hidden layer. If each variable were
     clipped by itself, K would be the number of variables.

@@ -237,7 +237,7 @@ class Update:
         )
 
     def _engine_sum(self):
-        rows_mix, count = self._streams.rows_mix, self.views.count
+        rows_mix, count = self._streams.rows_mix, self.views.multiplicity
         return self.engine.now.bind(self._model, self._optimizer, rows_mix, count)
 
     def _loss_fn(self, x, mask, statistics):

@@ -3,32 +3,61 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import arguments
+
 
 class Views:
     """Makes the K augmented views of each example, and averages what a model gives for them.
 
     The gradient of an example is that of the mean loss of its views, and is clipped as one: views
-    cost time, not privacy. K is called the augmentation multiplicity.
+    take K times the time and memory, and the guarantee is the same.
+
+        views=Views(keras.layers.RandomFlip("horizontal"), multiplicity=4)
 
     Args:
-        count: K, the number of views of each example; 1 for the example itself.
-        augmentation: None, or a Keras layer or a function from rows [rows, ...] to as many; or a
-            list of K of them, one for each view. They must treat each row by itself.
+        augmentation: None, or a Keras layer or a function from inputs [rows, ...] to as many, that
+            makes a view of each row *by itself*: if one row changes the view of another, no
+            guarantee holds. Or a list of K of them, one for each view. Random numbers have to be
+            drawn whatever the rows hold; they may depend on a row's position, and need not be
+            secret.
+        multiplicity: K, the augmentation multiplicity: the number of views of each example.
 
     Attributes:
         augmentations: Tuple of what makes the views: of none, one or K.
+
+    Raises:
+        ValueError: for anything else.
 
     Reference:
         De et al. (2022), "Unlocking high-accuracy differentially private image classification
         through scale", Section 3.
     """
 
-    def __init__(self, count=1, augmentation=None):
-        self.count = count
+    def __init__(self, augmentation=None, multiplicity=1):
+        self.multiplicity = arguments.integer(
+            "multiplicity", multiplicity, at_least=1, wrong_type=ValueError
+        )
         if augmentation is None:
             augmentation = ()
-        one_each = isinstance(augmentation, (list, tuple))
-        self.augmentations = tuple(augmentation) if one_each else (augmentation,)
+        elif isinstance(augmentation, (list, tuple)):
+            if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
+                raise ValueError(
+                    f"Expected as many augmentations as multiplicity={multiplicity}, Keras layers "
+                    f"or functions of rows, got {augmentation!r}."
+                )
+        elif not callable(augmentation):
+            raise ValueError(
+                "Expected augmentation to be a Keras layer or a function of rows, or a list of "
+                f"them, got {type(augmentation).__name__}."
+            )
+        else:
+            augmentation = (augmentation,)
+        self.augmentations = tuple(augmentation)
+
+    @property
+    def are_rows(self):
+        """Whether each example is its own only view."""
+        return self.multiplicity == 1 and not self.augmentations
 
     def __call__(self, x):
         """[rows, ...] to views [rows, K, ...], or to [rows, ...] if K is 1."""
@@ -38,30 +67,30 @@ class Views:
         x = self.repeated(x)
         for augmentation in self.augmentations:
             x = _augmented(augmentation, x)
-        if self.count == 1:
+        if self.multiplicity == 1:
             return x
         return tf.nest.map_structure(
-            lambda t: tf.reshape(t, tf.concat([[-1, self.count], tf.shape(t)[1:]], 0)), x
+            lambda t: tf.reshape(t, tf.concat([[-1, self.multiplicity], tf.shape(t)[1:]], 0)), x
         )
 
     def as_rows(self, views):
         """[rows, K, ...] to [rows * K, ...], the views of a row one after the other."""
-        if self.count == 1:
+        if self.multiplicity == 1:
             return views
         return tf.nest.map_structure(_joined, views)
 
     def repeated(self, rows):
         """[rows, ...] to [rows * K, ...]."""
-        if self.count == 1:
+        if self.multiplicity == 1:
             return rows
-        return tf.nest.map_structure(lambda t: tf.repeat(t, self.count, axis=0), rows)
+        return tf.nest.map_structure(lambda t: tf.repeat(t, self.multiplicity, axis=0), rows)
 
     def mean(self, values):
         """The mean over the views: [rows * K, ...] to [rows, ...]."""
-        if self.count == 1:
+        if self.multiplicity == 1:
             return values
-        split = tf.concat([[-1, self.count], tf.shape(values)[1:]], 0)
-        rows = None if values.shape[0] is None else values.shape[0] // self.count
+        split = tf.concat([[-1, self.multiplicity], tf.shape(values)[1:]], 0)
+        rows = None if values.shape[0] is None else values.shape[0] // self.multiplicity
         mean = tf.reduce_mean(tf.reshape(values, split), axis=1)
         return tf.ensure_shape(mean, [rows, *values.shape[1:]])
 

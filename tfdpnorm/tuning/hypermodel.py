@@ -7,9 +7,10 @@ from typing import NamedTuple
 import keras_tuner
 from tensorflow import keras
 
+from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
-from tfdpnorm.training import PrivateValidation, make_private
+from tfdpnorm.training import PrivateValidation, RunDir, make_private
 
 _OF_THE_SEARCH = (
     "accountant",
@@ -17,10 +18,10 @@ _OF_THE_SEARCH = (
     "delta",
     "insecure_seed",
     "noise_multiplier",
-    "resume",
     "run_dir",
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
+_OF_PLAN = (*_LOT, "l2_norm_clip", "statistics_budget_share")
 _WRITERS = (
     keras.callbacks.CSVLogger,
     keras.callbacks.ModelCheckpoint,
@@ -47,7 +48,7 @@ class SearchTrial(NamedTuple):
     caveats: tuple = ()
 
     def noise_multiplier(self, settings):
-        """The noise multiplier for the lots in `settings`, arguments of `make_private`."""
+        """The noise multiplier for the lots in `settings`, arguments of `make_plan`."""
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 
@@ -61,7 +62,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
     """A Keras model with hyperparameters, in its layers, its optimizer and its private training.
 
     Subclass it for a model of your own: `build` returns a compiled Keras model, and `settings` the
-    arguments of `make_private`.
+    arguments of `make_plan` and `make_private`.
 
         class Mine(PrivateHyperModel):
             def build(self, hp):
@@ -78,7 +79,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
     """
 
     def settings(self, hp):
-        """Returns the arguments of `make_private` that the search does not decide, a dict."""
+        """Returns a dict: what `make_plan` and `make_private` take and no search decides."""
         raise NotImplementedError
 
     def lots(self):
@@ -97,13 +98,16 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         """Returns the compiled `PrivateModel` of a `SearchTrial`, whose ledger knows the search."""
         model = self.build(hp)
         settings = checked_settings(self.settings(hp))
-        private = make_private(
-            model,
+        plan = make_plan(
             noise_multiplier=trial.noise_multiplier(settings),
             delta=trial.delta,
-            run_dir=trial.run_dir,
-            resume=True,
-            **settings,
+            **{name: value for name, value in settings.items() if name in _OF_PLAN},
+        )
+        private = make_private(
+            model,
+            plan,
+            run_dir=RunDir(trial.run_dir, resume=True),
+            **{name: value for name, value in settings.items() if name not in _OF_PLAN},
         )
         trial.declare(private.ledger)
         private.compile(**_compiled_with(model))
@@ -153,7 +157,7 @@ class ModelAndSettings(PrivateHyperModel):
 
 
 def checked_settings(settings):
-    """Returns arguments of `make_private`, a dict; refuses those that the search decides.
+    """Returns arguments of `make_plan` and `make_private`; refuses those that the search decides.
 
     Raises:
         ValueError: naming what is missing, unknown or not for the caller to say.
@@ -164,13 +168,13 @@ def checked_settings(settings):
             f"Expected settings without {', '.join(own)}, which the search decides, got some. Give "
             "the budget of the whole search to the tuner."
         )
-    known = inspect.signature(make_private).parameters
-    unknown = [name for name in settings if name not in known or name == "model"]
+    known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan"}
+    unknown = [name for name in settings if name not in known]
     missing = [name for name in (*_LOT, "l2_norm_clip") if name not in settings]
     if unknown or missing:
         raise ValueError(
-            f"Expected arguments of make_private, got {', '.join(unknown) or 'none'} unknown and "
-            f"{', '.join(missing) or 'none'} missing."
+            "Expected arguments of make_plan and make_private, got "
+            f"{', '.join(unknown) or 'none'} unknown and {', '.join(missing) or 'none'} missing."
         )
     return settings
 

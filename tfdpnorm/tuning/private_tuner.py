@@ -11,12 +11,12 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.data import PoissonBatches, SyntheticRows
+from tfdpnorm.data import PoissonBatches
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Finish, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
-from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
 from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
@@ -257,9 +257,9 @@ class PrivateTuner(keras_tuner.Tuner):
     def _check_public_rows(self, hp):
         """Refuses settings whose public rows are validation rows to be protected."""
         if isinstance(self._score, PrivateValidation):
-            public = self.hypermodel.settings(hp).get("public_batch")
-            if not isinstance(public, str | SyntheticRows):  # These are made up.
-                check_validation_rows(self._score, (), public)
+            public = PublicBatch.of(self.hypermodel.settings(hp).get("public_batch"))
+            if public is not None and not public.is_synthetic:
+                check_validation_rows(self._score, (), public.rows)
 
     def _check_lots(self, hp):
         """Refuses lots that were not planned for, in a sample of the settings."""

@@ -41,8 +41,8 @@ class PrivateRandomSearch(PrivateTuner):
             model.
         budget: `PrivacyBudget` of the whole search.
         expected_trials: E[K], the expected number of trials.
-        settings: With a function: the arguments of `make_private` without those of the budget, a
-            dict, or a function from hyperparameters to one.
+        settings: With a function: the arguments of `make_plan` and `make_private` without those of
+            the budget, a dict, or a function from hyperparameters to one.
         lots: All pairs (expected batch size, updates) that the settings may give, if these are
             searched. A trial costs the search the most that any of them does.
         distribution: Of the number of trials: "poisson", which is seldom far from its mean;

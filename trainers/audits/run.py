@@ -23,12 +23,10 @@ from tfdpnorm.audit.one_step import audit_one_step
 from tfdpnorm.audit.sensitivity import measure_sensitivity
 from tfdpnorm.audit.trade_offs import DPSGDFamily
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import make_private
+from tfdpnorm.privacy import PrivacyBudget, make_plan
 from trainers.audits.data import load_audit_data
 from trainers.records.provenance import provenance
-from trainers.runs.build import build_network, build_private
-from trainers.specs.options import make_private_arguments
+from trainers.runs.build import build_network, build_private, make_private_as, public_statistics
 
 _CANARIES_RATE = 0.1  # of the SGD that trains with canaries
 
@@ -261,18 +259,20 @@ def build_with_canary_table(spec, data, canaries, *, steps):
         canaries: m; N is that of the data and m.
         steps: T.
     """
-    statistics = {}
-    if spec.needs_public_rows:
-        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
     flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
-    private = make_private(
-        with_canary_table(build_network(spec, data, **statistics), canaries),
-        **make_private_arguments(spec),
+    plan = make_plan(
         num_examples=data.num_examples + canaries,
+        expected_batch_size=spec.expected_batch_size,
         steps=steps,
+        l2_norm_clip=spec.l2_norm_clip,
         budget=PrivacyBudget(spec.epsilon, spec.delta),
         accountant="pld",
-        public_batch=public_rows(data.public_x, canaries) if statistics else None,
+    )
+    private = make_private_as(
+        spec,
+        with_canary_table(build_network(spec, data, **public_statistics(spec)), canaries),
+        plan,
+        public_rows=public_rows(data.public_x, canaries) if spec.needs_public_rows else None,
         augmentation=flips and (lambda rows: (flips(rows[0], training=True), *rows[1:])),
     )
     private.compile(

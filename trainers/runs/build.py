@@ -4,14 +4,13 @@ import math
 
 from tensorflow import keras
 
-from tfdpnorm import models
+from tfdpnorm import Clipping, PublicBatch, Views, models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import with_variational_dropout
-from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.privacy import PrivacyBudget, make_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
-from trainers.specs.options import make_private_arguments
 
 
 def build_network(spec, data, **options):
@@ -42,34 +41,74 @@ def build_network(spec, data, **options):
     return network
 
 
-def build_private(spec, data, *, steps, **more):
+def build_private(spec, data, *, steps, augmentation=None, accountant=None, **more):
     """Builds the network of a spec and makes it private; nothing is trained yet.
 
     Args:
         spec: `PrivateSpec` or `AuditSpec`.
         data: `ExperimentData`.
         steps: T.
+        augmentation: See `tfdpnorm.Views`.
+        accountant: None for that of the spec.
         **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
     """
-    statistics = {}
-    if spec.needs_public_rows:
-        statistics = dict(statistics=spec.statistics, statistics_gradient=spec.statistics_gradient)
-    private = make_private(
-        build_network(spec, data, **statistics),
-        **{
-            **make_private_arguments(spec),
-            **_amount_of_privacy(spec, data, steps),
-            "num_examples": data.num_examples,
-            "steps": steps,
-            "public_batch": data.public_x if spec.needs_public_rows else None,
-            **more,
-        },
+    plan = make_plan(
+        num_examples=data.num_examples,
+        expected_batch_size=spec.expected_batch_size,
+        steps=steps,
+        accountant=spec.accountant if accountant is None else accountant,
+        statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
+        **{"l2_norm_clip": spec.l2_norm_clip, **_amount_of_privacy(spec, data, steps)},
+    )
+    private = make_private_as(
+        spec,
+        build_network(spec, data, **public_statistics(spec)),
+        plan,
+        public_rows=data.public_x if spec.needs_public_rows else None,
+        augmentation=augmentation,
+        **more,
     )
     for reason in data.no_guarantee_because:
         private.ledger.record(caveat("no_guarantee", sentence=reason))
     for known in data.foreign:
         private.ledger.record(known)
     return private
+
+
+def make_private_as(spec, network, plan, *, public_rows=None, augmentation=None, **more):
+    """Makes a network private with the clipping, public rows, views and engine of a spec.
+
+    Args:
+        spec: `PrivateSpec` or `AuditSpec`.
+        network: Keras model.
+        plan: `PrivacyPlan`.
+        public_rows: [M, ...], or None.
+        augmentation: See `tfdpnorm.Views`.
+        **more: Further arguments of `make_private`.
+    """
+    public_batch = None
+    if public_rows is not None:
+        public_batch = PublicBatch(public_rows, **_fields(spec, "pull_back", "pull_back_weight"))
+    return make_private(
+        network,
+        plan,
+        clipping=Clipping(**_fields(spec, grouping="clipping", function="clip_function")),
+        public_batch=public_batch,
+        views=Views(augmentation, spec.augmentation_multiplicity),
+        **_fields(spec, "engine", "physical_batch_size", "noise_generator", "insecure_seed"),
+        **more,
+    )
+
+
+def public_statistics(spec):
+    """Returns the options of public-batch normalisation in a spec, a dict; empty without any."""
+    return _fields(spec, "statistics", "statistics_gradient") if spec.needs_public_rows else {}
+
+
+def _fields(spec, *names, **renamed):
+    """The fields of a spec as arguments, a dict, without those that this kind of spec lacks."""
+    arguments = {**{name: name for name in names}, **renamed}
+    return {new: getattr(spec, old) for new, old in arguments.items() if hasattr(spec, old)}
 
 
 def _amount_of_privacy(spec, data, steps):

@@ -7,7 +7,7 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage
+from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
 from trainers.runs.augmentation import augmentations
 from trainers.runs.build import build_private
 from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
@@ -32,7 +32,7 @@ class PrivateRun(Run):
     Args:
         spec: `PrivateSpec`.
         data: `ExperimentData`.
-        checkpoint_every: See `make_private`.
+        checkpoint_every: See `tfdpnorm.RunDir`.
         **more: See `Run`.
 
     Attributes:
@@ -43,6 +43,8 @@ class PrivateRun(Run):
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
+        if checkpoint_every is not None and self.run_dir is None:
+            raise ValueError("Expected --run_dir with --checkpoint_every, got None.")
         steps = spec.updates(data.num_examples)
         self.model = build_private(
             spec,
@@ -51,9 +53,7 @@ class PrivateRun(Run):
             augmentation=augmentations(
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
-            run_dir=self.run_dir,
-            resume=self.resume,
-            checkpoint_every=checkpoint_every,
+            run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
         )
         self._average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
         progress = Progress(self.model, data, spec.evaluations, self.echo)

@@ -19,7 +19,7 @@ class CellHyperModel(PrivateHyperModel):
     Args:
         spec: `SearchSpec`.
         data: `ExperimentData`.
-        checkpoint_every: See `make_private`.
+        checkpoint_every: See `tfdpnorm.RunDir`.
     """
 
     def __init__(self, spec, data, checkpoint_every=None):

@@ -63,31 +63,26 @@ class AuditSpec:
         1.0, "The claim: the noise is calibrated to it.", check=arguments.positive
     )
     delta: float = option(1e-5, "Delta of the claim.", check=arguments.open_unit)
-    expected_batch_size: int = option(64, "Expected lot size L.", at_least=1, make_private=True)
+    expected_batch_size: int = option(64, "Expected lot size L.", at_least=1)
     physical_batch_size: int | None = option(
-        None, "Rows that go through the network at once.", at_least=1, make_private=True, flag=False
+        None, "Rows that go through the network at once.", at_least=1, flag=False
     )
     l2_norm_clip: float = option(
         1.0,
         "Clipping norm C of each example's gradient.",
         check=arguments.positive,
-        make_private=True,
     )
-    clipping: str = option(
-        "flat", "See `make_private`.", choices=CLIP_GROUPINGS, make_private=True, flag=False
-    )
-    clip_function: str = option("abadi", "See `make_private`.", make_private=True, flag=False)
+    clipping: str = option("flat", "See `tfdpnorm.Clipping`.", choices=CLIP_GROUPINGS, flag=False)
+    clip_function: str = option("abadi", "See `tfdpnorm.Clipping`.", flag=False)
     engine: str | None = option(
         None,
         "How clipped sums are computed; default: the fastest that can.",
         choices=ENGINES,
-        make_private=True,
     )
     augmentation_multiplicity: int = option(
         1,
         "K views of each example; above 1 with random horizontal flips.",
         at_least=1,
-        make_private=True,
         flag=False,
     )
 

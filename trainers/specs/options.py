@@ -2,7 +2,7 @@
 
     learning_rate: float = option(1.0, "Learning rate at the start.", check=arguments.positive)
 
-Checks, flags, arguments of `make_private` and comparisons of settings all come from there.
+Checks, flags and comparisons of settings all come from there.
 """
 
 import dataclasses
@@ -48,7 +48,6 @@ class Option:
         choices: Tuple of the values that it takes; None for any.
         flag: Whether it is a flag, or the flag's name if that is not the field's.
         instead_of: Name of another field; exactly one of the two is given.
-        make_private: Whether `make_private` takes it as an argument of the same name.
         measured: Whether it changes what a run measures.
         only_if: `Condition` of its having any effect; None where it always has.
     """
@@ -58,7 +57,6 @@ class Option:
     choices: tuple | None = None
     flag: bool | str = True
     instead_of: str | None = None
-    make_private: bool = False
     measured: bool = True
     only_if: Condition | None = None
 
@@ -99,11 +97,6 @@ def type_of(spec, name):
 def defaults_of(spec_class):
     """Returns a dict from the name of each field to its default, or `dataclasses.MISSING`."""
     return {field.name: field.default for field in dataclasses.fields(spec_class)}
-
-
-def make_private_arguments(spec):
-    """Returns the arguments of `make_private` that are fields of a spec, a dict."""
-    return {name: getattr(spec, name) for name, its in options(spec).items() if its.make_private}
 
 
 def check_fields(spec):

@@ -140,14 +140,12 @@ class PrivateSpec(TrainingSpec):
     statistics_budget_share: float | None = option(
         None,
         "Share of the budget for the running averages of norm noised_batch; default: that of "
-        "`make_private`.",
-        make_private=True,
+        "the library.",
     )
     pull_back_weight: float = option(
         1.0,
         "Weight of public-batch gammas' and betas' gradients in the clip.",
         check=arguments.positive,
-        make_private=True,
         only_if=HAS_PUBLIC_STATISTICS,
     )
     pull_back: str = option(
@@ -155,37 +153,32 @@ class PrivateSpec(TrainingSpec):
         "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
         "noise.",
         choices=PULL_BACKS,
-        make_private=True,
         only_if=HAS_PUBLIC_STATISTICS,
     )
 
     # --- clipped lots and their views ---
-    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1, make_private=True)
+    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1)
     physical_batch_size: int | None = option(
         None,
         "Rows that go through the network at once; default: the whole lot.",
         at_least=1,
-        make_private=True,
         measured=False,
     )
     l2_norm_clip: float = option(
         1.0,
         "Clipping norm C of each example's gradient.",
         check=functools.partial(arguments.positive, allow_inf=True),
-        make_private=True,
     )
     clipping: str = option(
         "flat",
         "flat: the whole gradient is clipped to C; per_layer: that of each of G layers to C / "
         "sqrt(G).",
         choices=CLIP_GROUPINGS,
-        make_private=True,
     )
     engine: str | None = option(
         None,
         "How clipped sums are computed; default: the fastest that can.",
         choices=ENGINES,
-        make_private=True,
         measured=False,
     )
     augmentation_multiplicity: int = option(
@@ -193,7 +186,6 @@ class PrivateSpec(TrainingSpec):
         "Views of each image behind one clipped gradient: 1, 5 or 9 that are moved, or any number "
         "of random ones.",
         at_least=1,
-        make_private=True,
     )
     views: str = option(
         "moved",
@@ -217,19 +209,17 @@ class PrivateSpec(TrainingSpec):
         check=arguments.nonnegative,
         instead_of="epsilon",
     )
-    accountant: str = option("rdp", "Accountant.", choices=ACCOUNTANTS, make_private=True)
+    accountant: str = option("rdp", "Accountant.", choices=ACCOUNTANTS)
     noise_generator: str = option(
         "philox",
         "Where noise comes from; shake256 is a cryptographic generator, and fast leaks by its "
         "floating-point bits.",
         choices=GENERATORS,
-        make_private=True,
     )
     insecure_seed: int | None = option(
         None,
         "For tests: repeatable noise and lots. No guarantee holds. Default: none.",
         at_least=0,
-        make_private=True,
     )
 
     # --- halving of the learning rate where training makes no progress ---

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 
 layers = keras.layers
 N = 6
@@ -53,7 +53,7 @@ def test_they_train_by_the_same_gradients_as_row_by_row(name):
     for engine in (None, "per_example"):
         keras.utils.set_random_seed(4)
         model = keras.Sequential([keras.Input(shape), layer(), layers.Dense(1)])
-        private = make_private(
+        private = private_of(
             model,
             engine=engine,
             num_examples=N,

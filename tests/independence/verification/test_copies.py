@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 from tfdpnorm.independence import prove_training
 
 layers = keras.layers
@@ -65,7 +65,7 @@ def test_a_model_that_does_not_is_proved(made_of):
 
 def test_another_engine_is_found_for_it():
     with pytest.warns(UserWarning, match="takes numbers from its shape"):
-        private = make_private(
+        private = private_of(
             model_of(lambda p: p / float(p.shape[0])),
             num_examples=40,
             expected_batch_size=10,

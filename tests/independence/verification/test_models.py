@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.independence.verification.book_keeping import prove_training
-from tfdpnorm.training.public_rows import Streams, synthetic_batch
+from tfdpnorm.training.public_rows import PublicBatch, Streams, synthetic_batch
 
 PRIVATE = sorted(set(models.NORMS) - {"batch"})
 P = 8
@@ -26,7 +26,7 @@ def proof_of(name, norm, public=None, examples=P, **options):
         rows = tf.zeros([6, *x.shape[1:]], x.dtype)
         if public is not None:
             rows = tf.convert_to_tensor(synthetic_batch(model, public)[0])
-        streams = Streams(model, rows)
+        streams = Streams(model, PublicBatch(rows))
 
         def make_forward(x, mask):
             statistics = streams.public_pass(training=True)

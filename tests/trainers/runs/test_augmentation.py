@@ -66,7 +66,7 @@ def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
 def test_a_run_is_made_with_its_kind_of_views(tiny_spec, tiny_data, views):
     spec = tiny_spec(augmentation_multiplicity=5, views=views, physical_batch_size=8)
     made = PrivateRun(spec, tiny_data).model._update.views
-    assert made.count == 5
+    assert made.multiplicity == 5
     assert {isinstance(view, RandomCropAndFlip) for view in made.augmentations} == {
         views == "random"
     }
@@ -89,7 +89,7 @@ def test_a_run_trains_on_views_and_says_so(tiny_spec, tiny_data, norm, count):
     lines = []
     spec = tiny_spec(norm=norm, augmentation_multiplicity=count)
     result = run_cell(spec, data=tiny_data, echo=lines.append)
-    assert result.model._update.views.count == count
+    assert result.model._update.views.multiplicity == count
     assert result.record["guarantee_holds"]
     assert result.record["flags"]["augmentation_multiplicity"] == count
     assert (f"each image in {count} views" in "\n".join(lines)) == (count > 1)

@@ -3,14 +3,16 @@
 import dataclasses
 import inspect
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from tfdpnorm import arguments, make_private
+from tfdpnorm import Clipping, arguments, make_private
+from trainers.runs import build
 from trainers.specs import AuditSpec, NonPrivateSpec, PrivateSpec, SearchSpec
 from trainers.specs.options import (
     check_fields,
-    make_private_arguments,
     option,
     options,
     type_of,
@@ -19,7 +21,6 @@ from trainers.specs.training import TrainingSpec
 
 SPECS = (PrivateSpec, NonPrivateSpec, SearchSpec, AuditSpec)
 FIELDS = [(spec, field.name) for spec in SPECS for field in dataclasses.fields(spec)]
-MAKE_PRIVATE = inspect.signature(make_private).parameters
 
 
 @pytest.mark.parametrize("spec, name", FIELDS)
@@ -39,36 +40,69 @@ def test_a_condition_names_flags_that_there_are(spec):
         assert named and set(named) <= {*options(spec)}, condition.needs
 
 
-@pytest.mark.parametrize(
-    "spec, name", [(spec, name) for spec, name in FIELDS if options(spec)[name].make_private]
-)
-def test_an_argument_of_make_private_is_one_and_has_its_default(spec, name):
-    (field,) = [field for field in dataclasses.fields(spec) if field.name == name]
-    default = MAKE_PRIVATE[name].default
-    required = ("expected_batch_size", "l2_norm_clip")
-    assert (default is inspect.Parameter.empty) if name in required else default == field.default
-
-
-@pytest.mark.parametrize("spec", [PrivateSpec, AuditSpec])
-def test_no_argument_of_make_private_is_forgotten(spec):
-    # `trainers.runs.build` makes these from the fields of the same names.
-    made = {"noise_multiplier", "delta", "steps", "model"}
-    ours = {name for name, its_option in options(spec).items() if its_option.make_private}
-    assert set(options(spec)) & set(MAKE_PRIVATE) - made == ours
-
-
-def test_all_arguments_of_make_private_are_read_from_a_spec():
-    spec = AuditSpec(clipping="per_layer", engine="per_example")
-    given = make_private_arguments(spec)
-    assert given["clipping"] == "per_layer" and given["engine"] == "per_example"
-    assert set(given) <= set(MAKE_PRIVATE)
-
-
 REQUIRED = {
     PrivateSpec: dict(experiment="e", network="n", column="c", dataset="d", epochs=1, epsilon=1.0),
     NonPrivateSpec: dict(experiment="e", network="n", column="c", dataset="d", epochs=1),
     AuditSpec: {},
 }
+
+
+def handed_on(spec, monkeypatch, **more):
+    """What `make_private` gets of a spec, a dict, and what `make_plan` gets in "plan"."""
+    data = SimpleNamespace(num_examples=99, public_x=np.zeros([2, 1]), foreign=())
+    data.no_guarantee_because = ()
+    ledger = SimpleNamespace(ledger=None)
+    found = {}
+    monkeypatch.setattr(build, "build_network", lambda *_, **options: None)
+    monkeypatch.setattr(build, "make_plan", lambda **plan: plan)
+    monkeypatch.setattr(
+        build,
+        "make_private",
+        lambda network, plan, **given: found.update(given, plan=plan) or ledger,
+    )
+    build.build_private(spec, data, steps=3, **more)
+    return found
+
+
+def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
+    changed = dict(
+        norm="public_batch", engine="per_example", physical_batch_size=7, noise_generator="fast",
+        insecure_seed=5, expected_batch_size=11, l2_norm_clip=0.3, accountant="pld",
+        epsilon=None, noise_multiplier=2.5, delta=1e-4,
+        clipping="per_layer", pull_back="shrunk", pull_back_weight=2.0,
+        augmentation_multiplicity=5,
+    )  # fmt: skip
+    found = handed_on(PrivateSpec(**{**REQUIRED[PrivateSpec], **changed}), monkeypatch)
+    views, public = found.pop("views"), found.pop("public_batch")
+    assert views.multiplicity == 5
+    assert (public.pull_back, public.pull_back_weight) == ("shrunk", 2.0)
+    assert found == {
+        "plan": {
+            "num_examples": 99, "steps": 3, "expected_batch_size": 11, "l2_norm_clip": 0.3,
+            "accountant": "pld", "statistics_budget_share": 0.0, "noise_multiplier": 2.5,
+            "delta": 1e-4,
+        },
+        "clipping": Clipping(grouping="per_layer"),
+        "engine": "per_example", "physical_batch_size": 7, "noise_generator": "fast",
+        "insecure_seed": 5,
+    }  # fmt: skip
+    audited = AuditSpec(clipping="per_layer", clip_function="automatic")
+    found = handed_on(audited, monkeypatch, accountant="rdp")
+    assert found["clipping"] == Clipping(grouping="per_layer", function="automatic")
+    noised = dict(norm="noised_batch", statistics_budget_share=0.4)
+    found = handed_on(PrivateSpec(**{**REQUIRED[PrivateSpec], **noised}), monkeypatch)
+    assert found["plan"]["statistics_budget_share"] == 0.4
+
+
+def test_the_defaults_of_a_spec_are_those_of_the_library(monkeypatch):
+    found = handed_on(PrivateSpec(**REQUIRED[PrivateSpec]), monkeypatch)
+    known = inspect.signature(make_private).parameters
+    for name, value in found.items():
+        if name not in ("plan", "clipping", "views"):
+            assert value == known[name].default, name
+    assert found["clipping"] == Clipping() and found["views"].are_rows
+
+
 CHECKED = [
     (spec, name)
     for spec in REQUIRED

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import make_private
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
 
@@ -301,10 +301,10 @@ class TestData:
 
     def test_of_another_size_than_planned(self, trained, data):
         x, y = data
-        with pytest.raises(ValueError, match="num_examples=40, as planned .* got 39"):
+        with pytest.raises(ValueError, match="num_examples=40, as in the plan, got 39"):
             trained.fit(x[:39], y[:39], verbose=0)
         batches = poisson_batches(x, y, expected_batch_size=8)
-        with pytest.raises(ValueError, match="expected_batch_size=10, as planned .* got 8"):
+        with pytest.raises(ValueError, match="expected_batch_size=10, as in the plan, got 8"):
             trained.fit(batches, verbose=0)
 
     @pytest.mark.parametrize("where", ["x", "y", "sample_weight"])
@@ -322,7 +322,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("argument", "remedy"),
         [
-            ({"batch_size": 8}, "expected_batch_size of make_private"),
+            ({"batch_size": 8}, "expected_batch_size of make_plan"),
             ({"class_weight": {0: 2.0}}, "weight for each class in the targets.* others"),
             ({"class_weight": {1: 2.0, 2: 1.0}}, "a number for each class 0, 1"),
             ({"class_weight": "balanced"}, "a number for each class 0, 1"),
@@ -368,7 +368,7 @@ def test_optimizers_that_clip_by_themselves(build, private):
 
 def test_make_private_takes_no_positional_settings(build):
     with pytest.raises(TypeError):
-        make_private(build(), 40, 10, 8, 1.0)
+        private_of(build(), 40, 10, 8, 1.0)
 
 
 def test_a_changing_number_of_steps_per_execution_is_refused(build, private):

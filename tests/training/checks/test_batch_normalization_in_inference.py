@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training import make_private
+from tests.private_of import private_of
 
 layers = keras.layers
 
@@ -42,7 +42,7 @@ def with_averages(model):
 
 
 def made(model, **settings):
-    private = make_private(
+    private = private_of(
         model,
         num_examples=40,
         expected_batch_size=10,

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.gradients.looped_reference import looped_sum, relative_error
+from tests.private_of import private_of
 from tfdpnorm.data import Lot
-from tfdpnorm.training import make_private
 
 layers = keras.layers
 N, STEPS, FEATURES, LABELS, SYMBOLS = 24, 6, 3, 2, 5
@@ -125,7 +125,7 @@ def rows_of(count=N):
 def made(model, loss, **settings):
     settings = {"l2_norm_clip": 0.1, "noise_multiplier": 1.0, "delta": 1e-5, **settings}
     settings = {"num_examples": N, "expected_batch_size": 8, "steps": 2, **settings}
-    private = make_private(model, physical_batch_size=4, **settings)
+    private = private_of(model, physical_batch_size=4, **settings)
     private.compile("sgd", loss)
     return private
 

@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training import make_private
+from tests.private_of import private_of
 
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
 
 
 def made(*parts, **settings):
-    return make_private(
+    return private_of(
         keras.Sequential([keras.Input((5,)), *parts]),
         num_examples=40,
         expected_batch_size=10,

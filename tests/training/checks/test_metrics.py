@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 
 layers = keras.layers
 N = 40
@@ -39,7 +39,7 @@ def cross_entropy(y, predictions):
 
 def made(model, **settings):
     settings |= {"num_examples": N, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
-    return make_private(model, noise_multiplier=1.0, l2_norm_clip=1.0, **settings)
+    return private_of(model, noise_multiplier=1.0, l2_norm_clip=1.0, **settings)
 
 
 def trained(metrics, loss=cross_entropy, model=None, **options):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.independence.verification.coupled_models import P, around, position_embedding
-from tfdpnorm import make_private
+from tests.private_of import private_of
 from tfdpnorm.data import Lot
 
 layers = keras.layers
@@ -24,7 +24,7 @@ def compiled(private, **options):
 
 
 def made(model, **settings):
-    return compiled(make_private(model, **{**SETTINGS, **settings}))
+    return compiled(private_of(model, **{**SETTINGS, **settings}))
 
 
 def data(model, count=N, seed=0):

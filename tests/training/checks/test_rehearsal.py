@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.data import Lot
-from tfdpnorm.training import make_private
 
 layers = keras.layers
 ROWS = 8
@@ -104,7 +104,7 @@ def model_of(layer):
 def made(model, **settings):
     settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 2, **settings}
     settings = {"l2_norm_clip": 0.5, "noise_multiplier": 1.0, "delta": 1e-5, **settings}
-    return make_private(model, physical_batch_size=ROWS, **settings)
+    return private_of(model, physical_batch_size=ROWS, **settings)
 
 
 WITHOUT_A_RULE = {
@@ -166,7 +166,7 @@ def test_without_one_example_others_read_the_same_count(engine):
     model = keras.Sequential([keras.Input((2,)), head, layer])
     settings = {"num_examples": 7, "expected_batch_size": 7, "steps": 1, "noise_multiplier": 1.0}
     settings |= {"l2_norm_clip": 1.0, "delta": 1e-5, "physical_batch_size": 1, "validate": False}
-    private = make_private(model, engine=engine, **settings)
+    private = private_of(model, engine=engine, **settings)
     private.compile("sgd", lambda y, predictions: 100.0 * predictions[:, 0])
     rows = [[0.0, 1.0], *[[1.0, 0.0], [-1.0, 0.0]] * 3]
 

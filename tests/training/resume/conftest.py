@@ -3,7 +3,7 @@
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.training import make_private
+from tests.private_of import private_of
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def start(build, data, public, cross_entropy):
             "checkpoint_every": 3,
             **settings,
         }
-        private = make_private(model, run_dir=run_dir, resume=resume, **settings)
+        private = private_of(model, run_dir=run_dir, resume=resume, **settings)
         private.compile(optimizer, cross_entropy)
         return private
 

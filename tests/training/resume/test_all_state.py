@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.layers import VariationalDropoutDense
-from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage, make_private
+from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage
 from tfdpnorm.training.resume import run_folder
 
 _KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
@@ -86,7 +87,7 @@ def run(folder, data, build, optimizer, loss, callbacks=(), compiled=None, **set
         "checkpoint_every": 3,
         **settings,
     }
-    private = make_private(build(), run_dir=folder, resume=True, **settings)
+    private = private_of(build(), run_dir=folder, resume=True, **settings)
     try:
         private.compile(optimizer, loss, **(compiled or {}))
         private.fit(*data, verbose=0, callbacks=list(callbacks))

@@ -486,12 +486,6 @@ def test_repeated_training_in_one_process_goes_on(start, data, tmp_path):
     assert read_ledger(tmp_path / "ledger.jsonl").epsilon() == private.ledger.epsilon()
 
 
-@pytest.mark.parametrize("argument", [{"resume": True}, {"checkpoint_every": 3}])
-def test_options_of_a_run_folder_want_one(start, argument):
-    with pytest.raises(ValueError, match="Expected run_dir with resume and checkpoint_every"):
-        start(None, **{"checkpoint_every": None, **argument})
-
-
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, "3"])
 def test_checkpoint_every_is_a_number_of_updates(start, tmp_path, every):
     with pytest.raises(ValueError, match="Expected checkpoint_every to be an integer >= 1"):

@@ -91,14 +91,14 @@ def test_a_row_not_finite_in_one_layer_counts_as_zero_in_all(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"clipping": "by_layer"}, "clipping to be one of .*'per_layer'.*'by_layer'"),
-        ({"clip_function": "auto"}, "clip_function to be one of .*'automatic'.*'auto'"),
+        ({"clipping": "by_layer"}, "grouping to be one of .*'per_layer'.*'by_layer'"),
+        ({"clip_function": "auto"}, "function to be one of .*'automatic'.*'auto'"),
         (
             {"clip_function": "automatic", "l2_norm_clip": np.inf, "noise_multiplier": 0.0},
             "a finite l2_norm_clip",
         ),
-        ({"clipping": "per_layer", "engine": "tfp_model"}, 'clipping="flat"'),
-        ({"clip_function": "automatic", "engine": "tfp_vectorized"}, 'clip_function="abadi"'),
+        ({"clipping": "per_layer", "engine": "tfp_model"}, 'grouping="flat"'),
+        ({"clip_function": "automatic", "engine": "tfp_vectorized"}, 'function="abadi"'),
     ],
     ids=str,
 )

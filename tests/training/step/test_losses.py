@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 from tfdpnorm.training.losses import PerExampleLoss
 
 RNG = np.random.default_rng(5)
@@ -48,7 +48,7 @@ def test_a_loss_of_the_users_is_converted_in_the_step():
 
     inputs = keras.Input([3])
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
-    private = make_private(
+    private = private_of(
         model,
         num_examples=40,
         expected_batch_size=8,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private
 
 layers = keras.layers
 STEPS, FEATURES = 3, 4
@@ -54,7 +54,7 @@ def test_it_trains_as_the_layer_over_all_steps_does(name, engine):
         model = make()
         weights = weights or [w + rng.normal(size=w.shape) for w in model.get_weights()]
         model.set_weights(weights)
-        private = make_private(
+        private = private_of(
             model,
             num_examples=24,
             expected_batch_size=8,

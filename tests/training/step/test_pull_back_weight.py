@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.engines.registry import available_engines
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import make_private
 from tfdpnorm.training.losses import PerExampleLoss
-from tfdpnorm.training.public_rows import Streams
+from tfdpnorm.training.public_rows import PublicBatch, Streams
 
 WEIGHT = 8.0
 
@@ -30,7 +30,7 @@ def network(scale=True):
 def setting(data, public, cross_entropy):
     """(streams, loss_fn, rows of 6 examples and one of padding, variables)."""
     model = network()
-    streams = Streams(model, tf.constant(public), WEIGHT)
+    streams = Streams(model, PublicBatch(public, pull_back_weight=WEIGHT))
     statistics = streams.public_pass(training=True)
     loss = PerExampleLoss(cross_entropy)
 
@@ -79,7 +79,7 @@ def test_unclipped_weights_only_multiply(setting):
 def noisy_updates(data, public, weight, updates=40):
     """Weight changes of updates that are nearly pure noise, by variable."""
     model = network()
-    private = make_private(
+    private = private_of(
         model,
         public_batch=public,
         num_examples=40,
@@ -114,7 +114,7 @@ def test_noise_of_weighted_variables_is_divided_by_the_weight(data, public):
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.inf, np.nan])
 def test_weights_that_make_no_sense_are_refused(weight, public):
     with pytest.raises(ValueError, match="pull_back_weight"):
-        make_private(
+        private_of(
             network(),
             public_batch=public,
             num_examples=40,

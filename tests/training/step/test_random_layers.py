@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import make_private
+from tests.private_of import private_of
 
 layers = keras.layers
 
@@ -64,7 +64,7 @@ SLOW = ("*-seeded", "*-contrast", "*-global", "per_example-flip", "per_example-r
 
 
 def trained(model, engine, **compiled):
-    private = make_private(
+    private = private_of(
         model,
         num_examples=24,
         expected_batch_size=6,

@@ -8,7 +8,7 @@ from tfdpnorm.layers import PublicBatchNormalization, pull_back
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.training.noised_statistics import NoisedStatistics
-from tfdpnorm.training.public_rows import Streams
+from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.update import ClippedBatch, private_gradients
 
 UPDATE = 4
@@ -31,7 +31,7 @@ def test_noise_comes_before_the_pull_back_and_the_denominator(public):
             keras.layers.Dense(3),
         ]
     )
-    streams = Streams(model, tf.constant(public), pull_back_weight=8.0)
+    streams = Streams(model, PublicBatch(public, pull_back_weight=8.0))
     trained = model.trainable_variables
     measured = [*trained, *streams.tap_variables()]
     weights = streams.clip_weights(measured)

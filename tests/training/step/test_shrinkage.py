@@ -10,7 +10,7 @@ from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.training.noised_statistics import NoisedStatistics
 from tfdpnorm.training.post_processing import shrunk
-from tfdpnorm.training.public_rows import Streams
+from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.update import ClippedBatch, private_gradients
 
 PLAN = make_plan(
@@ -50,7 +50,7 @@ def test_only_the_pull_back_reads_shrunk_numbers(public, multiplier):
     model = keras.Sequential(
         [keras.Input((5,)), layers.Dense(4, use_bias=False), norm, layers.Dense(3)]
     )
-    streams = Streams(model, tf.constant(public), pull_back_weight=8.0, pull_back="shrunk")
+    streams = Streams(model, PublicBatch(public, "shrunk", 8.0))
     assert streams.shrinks
     trained = model.trainable_variables
     measured = [*trained, *streams.tap_variables()]
@@ -97,6 +97,6 @@ def test_only_the_pull_back_reads_shrunk_numbers(public, multiplier):
         np.testing.assert_allclose(gradient, (released[variable.ref()] + part) / 10, rtol=1e-4)
 
 
-def test_what_is_no_pull_back_is_refused(private):
+def test_what_is_no_pull_back_is_refused():
     with pytest.raises(ValueError, match="pull_back to be one of .*'half'"):
-        private(keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)]), pull_back="half")
+        PublicBatch([[1.0], [2.0]], pull_back="half")

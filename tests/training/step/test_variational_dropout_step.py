@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.private_of import private_of
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
-from tfdpnorm.training import make_private
 
 KINDS = {
     "weight": {},
@@ -93,7 +93,7 @@ def test_independence_of_examples_is_proved(kind, rows, data, cross_entropy):
         built = keras.Sequential([keras.Input((5,)), *layers])
     else:
         built = network(**KINDS[kind], num_examples=40)
-    model = make_private(
+    model = private_of(
         built,
         num_examples=40,
         expected_batch_size=10,

@@ -126,7 +126,7 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
         ({"augmentation_multiplicity": 0}, "to be an integer >= 1, got 0"),
         ({"augmentation_multiplicity": 2.0}, "to be an integer >= 1, got 2.0"),
         ({"augmentation": "flip"}, "a Keras layer or a function of rows, .* got str"),
-        ({"augmentation": []}, r"augmentation_multiplicity=1, .* got \[\]"),
+        ({"augmentation": []}, r"multiplicity=1, .* got \[\]"),
         ({"augmentation": [tf.identity] * 2, "augmentation_multiplicity": 3}, "multiplicity=3"),
         ({"augmentation": [tf.identity, "flip"], "augmentation_multiplicity": 2}, "'flip'"),
     ],

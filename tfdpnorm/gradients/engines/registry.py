@@ -87,7 +87,7 @@ class Engine:
             )
         if self.of_tensorflow_privacy and not clipping.is_plain:
             raise ValueError(
-                'Expected clipping="flat" and clip_function="abadi" with '
+                'Expected Clipping(grouping="flat", function="abadi") with '
                 f"engine={self.name!r}, which clips as tensorflow-privacy does, got "
                 f"{clipping.grouping!r} and {clipping.function!r}. Use engine={ours}."
             )

@@ -55,12 +55,8 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
     Example:
         ::
 
-            private = make_private(
-                model,
-                l2_norm_clip=total_l2_norm_clip(model, 2.0),
-                clipping="per_layer",
-                ...,
-            )
+            plan = make_plan(l2_norm_clip=total_l2_norm_clip(model, 2.0), ...)
+            private = make_private(model, plan, clipping=Clipping(grouping="per_layer"))
             rate = keras.optimizers.schedules.InverseTimeDecay(0.1, 1, 1.0)  # eta_0 / t
             private.compile(keras.optimizers.SGD(rate), "sparse_categorical_crossentropy")
             private.fit(x, y, callbacks=[PrivacyNoiseAsDropout()])

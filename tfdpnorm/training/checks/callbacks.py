@@ -16,7 +16,7 @@ FREE = ("epsilon", "lr", "learning_rate")
 _REFUSED = {
     keras.callbacks.BackupAndRestore: (
         "it would restore weights without what the ledger knows of them. Use make_private(..., "
-        "run_dir=...), and resume=True to resume the run"
+        "run_dir=RunDir(path, resume=True))"
     ),
     keras.callbacks.TerminateOnNaN: (
         'it stops by "loss", which a single training example can turn to NaN. Leave it out: a '

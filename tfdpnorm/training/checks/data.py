@@ -87,10 +87,9 @@ def check_batch_size(batch_size, plan):
     """
     if batch_size is not None and batch_size != plan.expected_batch_size:
         raise ValueError(
-            f"Expected batch_size={plan.expected_batch_size:g}, the expected_batch_size that "
-            f"make_private() planned the privacy loss for, or None, got {batch_size!r}. Set "
-            "expected_batch_size of make_private() instead; physical_batch_size there bounds the "
-            "memory."
+            f"Expected batch_size={plan.expected_batch_size:g}, the expected_batch_size of the "
+            f"plan, or None, got {batch_size!r}. Set expected_batch_size of make_plan() instead; "
+            "physical_batch_size of make_private() bounds the memory."
         )
 
 

@@ -4,13 +4,9 @@ import math
 import os
 import re
 
-import numpy as np
 import tensorflow as tf
 
-from tfdpnorm import arguments
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.data.arrays import map_leaves
-from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.training import is_of_tensorflow_privacy, scales_losses
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
@@ -34,7 +30,7 @@ def check_optimizer(optimizer):
         raise ValueError(
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
-            "the constant make_private(..., loss_scale=...)."
+            "the constant make_private(..., clipping=Clipping(loss_scale=...))."
         )
 
 
@@ -102,21 +98,11 @@ def check_float32(plan):
         )
 
 
-def check_validate(value):
-    """Refuses what is neither a bool nor "probe".
-
-    Raises:
-        ValueError: with what was expected.
-    """
-    if not isinstance(value, bool) and not (isinstance(value, str) and value == "probe"):
-        raise arguments.refusal("validate", 'to be True, "probe" or False', value)
-
-
 def check_budget_share(share, layers, mode):
     """Refuses shares of the budget that nothing could use, or that leave nothing.
 
     Args:
-        share: `statistics_budget_share`.
+        share: `statistics_budget_share` of the plan; 0 for none.
         layers: The `NoisedBatchNormalization` layers that it is for.
         mode: The mode of `tfdpnorm.training.public_rows.Streams`.
 
@@ -124,9 +110,9 @@ def check_budget_share(share, layers, mode):
         ValueError: with what was expected.
     """
     if not layers:
-        if share is not None:
+        if share:
             raise ValueError(
-                "Expected statistics_budget_share=None for a model without trainable "
+                "Expected a plan without statistics_budget_share for a model without trainable "
                 f"NoisedBatchNormalization layers, got {share!r}. Leave it out."
             )
         return
@@ -135,95 +121,22 @@ def check_budget_share(share, layers, mode):
             f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
             f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
         )
-    if share is not None:
-        arguments.open_unit(
-            "statistics_budget_share", share, remedy="The gradient takes what the statistics leave."
-        )
 
 
-def check_augmentation(multiplicity, augmentation, mode):
-    """Refuses multi-view augmentations that are not possible.
+def check_views(views, mode):
+    """Refuses multi-view augmentations where each example runs together with public rows.
 
     Args:
-        multiplicity: K, the number of views of an example.
-        augmentation: What makes the views, or a list with one for each.
+        views: `tfdpnorm.training.views.Views`.
         mode: The mode of `tfdpnorm.training.public_rows.Streams`.
 
     Raises:
         ValueError: with what was expected.
     """
-    arguments.integer("augmentation_multiplicity", multiplicity, at_least=1, wrong_type=ValueError)
-    if isinstance(augmentation, (list, tuple)):
-        if len(augmentation) != multiplicity or not all(map(callable, augmentation)):
-            raise ValueError(
-                f"Expected as many augmentations as augmentation_multiplicity={multiplicity}, "
-                f"Keras layers or functions of rows, got {augmentation!r}."
-            )
-    elif augmentation is not None and not callable(augmentation):
-        raise ValueError(
-            "Expected augmentation to be a Keras layer or a function of rows, or a list of "
-            f"them, got {type(augmentation).__name__}."
-        )
-    if (multiplicity > 1 or augmentation is not None) and mode in ("example", "lot"):
+    if not views.are_rows and mode in ("example", "lot"):
         raise ValueError(
             f'Expected no augmentation with statistics="{mode}", which joins each example with the '
             'public rows, got one. Use statistics="public" or "blend".'
-        )
-
-
-def arrays_of_public_batch(public_batch, model):
-    """Returns a public batch as arrays [M, ...] in dicts and tuples.
-
-    A list holds the rows of one array; or arrays, for a model of as many inputs.
-
-    Args:
-        public_batch: As `make_private` gets it, but no synthetic rows.
-        model: The Keras model.
-
-    Raises:
-        ValueError: if the rows of an array are of unequal shapes.
-    """
-
-    def array(value, name):
-        try:
-            return np.asarray(value)
-        except ValueError:
-            raise ValueError(
-                f"Expected {name} with rows of one shape, got a {type(value).__name__} of others. "
-                "Several inputs go in a tuple or a dict of arrays."
-            ) from None
-
-    inputs = tf.nest.flatten(symbolic_inputs(model))
-    if isinstance(public_batch, list) and len(inputs) == len(public_batch) > 1:
-        public_batch = tuple(public_batch)
-    return map_leaves(array, public_batch, "public_batch")
-
-
-def check_public_rows(public_batch):
-    """Refuses a public batch that has no moments, whatever the private data.
-
-    Args:
-        public_batch: Array [M, ...].
-
-    Raises:
-        ValueError: if it has fewer than 2 rows or holds values that are not finite.
-    """
-    rows = len(public_batch) if public_batch.ndim else 0
-    if rows < 2:
-        raise ValueError(
-            f"Expected a public_batch of at least 2 rows, got {rows}: one row alone has variance 0 "
-            "in every channel of a dense layer. Pass some 128 rows or more."
-        )
-    if public_batch.dtype.kind not in "biuf":
-        raise ValueError(
-            "Expected a public_batch of booleans, integers or floats, got dtype "
-            f"{public_batch.dtype}."
-        )
-    if public_batch.dtype.kind == "f" and not np.isfinite(public_batch).all():
-        count = int((~np.isfinite(public_batch)).sum())
-        raise ValueError(
-            f"Expected finite values in public_batch, got {count} that are NaN or infinite. Remove "
-            "the rows that hold them."
         )
 
 
@@ -237,7 +150,7 @@ def check_private_data(batches, plan, public_batch):
     for name in ("num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
             raise ValueError(
-                f"Expected data with {name}={getattr(plan, name)}, as planned in make_private(), "
+                f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
                 f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
                 "number only: make the two agree."
             )

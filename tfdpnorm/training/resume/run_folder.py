@@ -1,9 +1,10 @@
 """The folder of a run that can be resumed: its ledger and its checkpoints."""
 
+import dataclasses
 import os
 import pathlib
 
-from tfdpnorm import files
+from tfdpnorm import arguments, files
 from tfdpnorm.privacy import create_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Resume
@@ -11,6 +12,41 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints
 
 LEDGER, PLACE = "ledger.jsonl", "place"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDir:
+    """The folder in which a run is kept, so that it survives a crash.
+
+    Attributes:
+        path: Folder for the ledger, written before each update, and for checkpoints; see
+            `RunFolder`.
+        resume: Resume the run that the folder holds, or start one if it holds none. It goes on from
+            its last checkpoint, with new noise and new batches; the updates after that checkpoint
+            are lost, and stay spent. What the guarantee rests on must be as it was: the plan, the
+            statistics, the noise, the bound on rounding. Optimizer, learning rate, engine and
+            physical batch size may be others.
+        checkpoint_every: Updates between checkpoints; None for a fiftieth of the plan, so that a
+            crash costs at most 2 % of the updates (at least one, and an execution of several).
+
+    Raises:
+        ValueError: for a value out of its range.
+    """
+
+    path: str | os.PathLike
+    resume: bool = False
+    checkpoint_every: int | None = None
+
+    def __post_init__(self):
+        if self.checkpoint_every is not None:
+            arguments.integer(
+                "checkpoint_every", self.checkpoint_every, at_least=1, wrong_type=ValueError
+            )
+
+    @classmethod
+    def of(cls, path):
+        """Returns a `RunDir` as it is; a path in one; None for None."""
+        return path if path is None or isinstance(path, cls) else cls(path)
 
 
 class RunFolder:
@@ -165,7 +201,7 @@ def check_no_ledger(path):
     if (path / LEDGER).exists():
         raise ValueError(
             f"Expected run_dir to hold no run yet, got {path}, which has a {LEDGER}. Pass "
-            "resume=True (--resume) to resume it, or name another folder; what this run has "
+            "RunDir(path, resume=True) (--resume) to go on, or name another folder; what it has "
             "spent adds to what another one on the same data spends."
         )
 

@@ -1,0 +1,101 @@
+"""`make_private` takes values; what they say together is what is trained, or is refused."""
+
+import math
+
+import pytest
+
+from tfdpnorm import Clipping, PublicBatch, RunDir, make_plan, make_private
+from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
+from tfdpnorm.layers import NoisedBatchNormalization
+
+
+@pytest.fixture
+def plan():
+    def made(**settings):
+        given = dict(
+            num_examples=40,
+            expected_batch_size=10,
+            steps=8,
+            l2_norm_clip=0.7,
+            noise_multiplier=1.0,
+            delta=1e-5,
+        )
+        return make_plan(**{**given, **settings})
+
+    return made
+
+
+def test_the_norm_is_that_of_the_plan(build, plan):
+    clipping = make_private(build(), plan())._update.clipping
+    assert (clipping.l2_norm_clip, clipping.grouping) == (0.7, "flat")
+    assert clipping.sensitivity == 0.7
+    same = Clipping(0.7, "per_layer", "automatic", loss_scale=8.0)
+    clipping = make_private(build(), plan(), clipping=same)._update.clipping
+    assert (clipping.grouping, clipping.function) == ("per_layer", "automatic")
+    assert clipping.loss_scale == 8.0
+    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise goes by"):
+        make_private(build(), plan(), clipping=Clipping(0.8))
+
+
+@pytest.mark.parametrize(("policy", "scale"), [("float32", 1.0), ("mixed_float16", None)])
+def test_the_loss_scale_is_that_of_the_precision(build, plan, set_policy, policy, scale):
+    set_policy(policy)
+    scale = FLOAT16_LOSS_SCALE if scale is None else scale
+    assert make_private(build(), plan()).loss_scale == scale
+    assert make_private(build(), plan(), clipping=Clipping(loss_scale=2.0)).loss_scale == 2.0
+
+
+def test_the_plan_learns_what_only_the_model_can_tell(build, plan):
+    reason = "the examples were chosen by looking at them"
+    given = plan(no_guarantee_because=(reason,), statistics_budget_share=0.3)
+    model = build()
+    model.add(NoisedBatchNormalization())
+    private = make_private(model, given, insecure_seed=1)
+    assert private.plan.statistics_queries == 2 and private.plan.statistics_budget_share == 0.3
+    assert private.plan.noise_multiplier == given.noise_multiplier
+    assert math.isclose(private.plan.gradient_noise_multiplier, 1 / math.sqrt(0.7))
+    assert private.plan.no_guarantee_because[0] == reason
+    assert "from a seed that is not secret" in private.plan.no_guarantee_because[1]
+    assert private.privacy_statement().startswith("NO GUARANTEE")
+    # A plan alone has nothing to spend the share on.
+    assert given.statistics_queries == 0 and given.gradient_noise_multiplier == 1.0
+
+
+def test_queries_that_the_model_has_not_cost_nothing(build, plan):
+    given = plan(statistics_queries=4, statistics_budget_share=0.5)
+    with pytest.raises(ValueError, match="Expected a plan without statistics_budget_share"):
+        make_private(build(), given)
+
+
+def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
+    private = make_private(build(norm="public_batch"), plan(), public_batch=public)
+    assert private._streams.public_batch.shape == public.shape and not private._streams.shrinks
+    shrunk = PublicBatch(public, pull_back="shrunk")
+    assert make_private(build(norm="public_batch"), plan(), public_batch=shrunk)._streams.shrinks
+    first = make_private(build(), plan(), run_dir=tmp_path / "run")
+    first.ledger.close()
+    assert (tmp_path / "run" / "ledger.jsonl").exists()
+    with pytest.raises(ValueError, match=r"RunDir\(path, resume=True\)"):
+        make_private(build(), plan(), run_dir=tmp_path / "run")
+    make_private(build(), plan(), run_dir=RunDir(tmp_path / "run", resume=True)).ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"clipping": "per_layer"}, r"clipping .*Clipping\(grouping="),
+        ({"clipping": 1.0}, r"clipping .*Clipping\(grouping="),
+        ({"views": 4}, r"views .*Views\(layer, multiplicity=4\)"),
+    ],
+    ids=range(3),
+)
+def test_other_things_than_values_are_refused(settings, message, build, plan):
+    with pytest.raises(ValueError, match=f"Expected {message}"):
+        make_private(build(), plan(), **settings)
+
+
+def test_other_things_than_a_plan_are_refused(build, plan):
+    with pytest.raises(ValueError, match="Expected plan .*Make one: tfdpnorm.make_plan"):
+        make_private(build(), {"num_examples": 40})
+    with pytest.raises(ValueError, match='Expected a plan with sampling="poisson"'):
+        make_private(build(), plan(sampling="shuffled"))
