@@ -331,8 +331,8 @@ MUTANTS = (
     ),
     Mutant(
         "unknown-sampling-guaranteed",
-        "tfdpnorm/training/private_model.py",
-        (("            self.ledger.record(reason)\n", "            pass\n"),),
+        "tfdpnorm/training/session.py",
+        (("            self._ledger.record(reason)\n", "            pass\n"),),
         "Lots that somebody else drew are accounted as Poisson-sampled ones.",
         tests_in(
             "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"

@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "evaluations-of-callbacks-unchecked",
         "tfdpnorm/training/private_model.py",
-        (("        if self.batches_in_use.is_training and not", "        if False and not"),),
+        (("        if self.session.batches.is_training and not", "        if False and not"),),
         "A callback acts on the loss of training examples.",
         tests_in(_DATA, "test_what_callbacks_evaluate_is_checked_too"),
     ),

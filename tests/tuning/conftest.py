@@ -19,7 +19,7 @@ class FakePrivate:
 
     def __init__(self, ledger, right):
         self.ledger, self._right = ledger, right
-        self.provenance = self
+        self.session = self.provenance = self
 
     def digest(self):
         return repr(self._right).encode()

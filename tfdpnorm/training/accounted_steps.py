@@ -100,7 +100,7 @@ def recorded_in_ledger(train_function, private, epsilon_metric):
     ledger = private.ledger
 
     def recorded(iterator):
-        with private.batches_in_use.execution(iterator):
+        with private.session.batches.execution(iterator):
             # A model that is rejected here has spent nothing.
             private.independence_checks.trace(train_function, iterator)
             # The plan may end within an execution of several steps.

@@ -173,7 +173,7 @@ def make_private(
     )
     private.conversion = conversion
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
-        private.provenance.begin(given)
+        private.session.provenance.begin(given)
     if parts.synthetic_rows is not None:
         ledger.record(caveat("synthetic_public_rows", kinds=parts.synthetic_rows))
     if parts.engine.said is not None:

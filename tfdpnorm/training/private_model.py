@@ -1,19 +1,16 @@
 """A Keras model that trains another one under differential privacy."""
 
 import os
-import warnings
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot
 from tfdpnorm.independence import rows_apart
-from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.models import check_made_by_configs
 from tfdpnorm.keras_compat.saving import UnsavedModel, compiled_state_at_zero, has_deferred_weights
 from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_fit, shown_loss
 from tfdpnorm.privacy import privacy_statement
-from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.accounted_steps import BatchesInUse, recorded_in_ledger
@@ -31,17 +28,13 @@ from tfdpnorm.training.checks.metrics import (
     check_metrics_are_outside,
     checked_names,
 )
-from tfdpnorm.training.checks.models import check_ready
 from tfdpnorm.training.checks.settings import (
     check_no_auto_clustering,
     check_no_strategy,
     check_optimizer,
-    check_same_variables,
     check_something_trains,
-    variable_names,
 )
 from tfdpnorm.training.epochs import epochs_to_train
-from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     checked_batches,
     is_sampled_by_this_library,
@@ -49,10 +42,9 @@ from tfdpnorm.training.fit_data import (
 )
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, show_update
-from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.resumption import optimizer_settings
-from tfdpnorm.training.validation_data import RowsOfRun
+from tfdpnorm.training.session import Session
 from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
 
@@ -73,6 +65,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
+        session: The `Session`: whose weights, optimizer and data these are.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
     """
 
@@ -113,16 +106,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = None
         self.optimizer_settings = None
         self._names_of_metrics = ()
-        self._trained_since_compile = None
-        self.batches_in_use = BatchesInUse(self._void)
-        self.provenance = Provenance(model, ledger)
+        self.session = Session(model, ledger, streams.public_batch)
         self.conversion = None
-        self._rows_of_run = RowsOfRun(streams.public_batch)
-        self._process = os.getpid()
         if not kept.restores:
-            self.provenance.begin()
+            self.session.provenance.begin()
         kept.restore_weights(model)
-        self.provenance.note()
+        self.session.provenance.note()
 
     # What Keras asks of a model
 
@@ -161,11 +150,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         all_metrics = [metrics, kwargs.get("weighted_metrics")]
         check_metrics_are_outside(all_metrics, self.model)
         names_of_metrics = checked_names(all_metrics, self.output_names)
-        self.provenance.check_optimizer(optimizer)
+        self.session.provenance.check_optimizer(optimizer)
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
-        self._trained_since_compile = self._trained_variables()
+        self.session.compiled()
         self.independence_checks.forget()
         self._update.compile(optimizer, self._per_example_loss, self.independence_checks.judge)
         super().compile(
@@ -182,7 +171,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return self._streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data):
-        self.batches_in_use.check_step()
+        self.session.batches.check_step()
         lot = data if isinstance(data, Lot) else one_physical_batch(data)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
@@ -274,42 +263,27 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 Poisson-sampled lots, or for a callback that acts on private numbers.
         """
         check_no_strategy(self.model)
-        self.batches_in_use.check_free()
+        self.session.batches.check_free()
         self._check_ready_for_training()
-        check_same_variables(self._trained_since_compile, self._trained_variables())
+        self.session.check_variables()
         was_built = self.model.built
+        loaded_early = not was_built and has_deferred_weights(self.model)
         if batch_size is not None:
             kwargs["batch_size"] = batch_size
-        loaded_early = not was_built and has_deferred_weights(self.model)
         batches = checked_batches(self, self._streams, x, y, kwargs)
-        if self._trained_since_compile is None:  # Only now it is built.
-            self._trained_since_compile = self._trained_variables()
-        check_something_trains(self._trained_since_compile)
-        callbacks = validations_first(callbacks)
-        if any(saves_whole_models(callback) for callback in callbacks):
-            check_made_by_configs(self.model, "saved by a ModelCheckpoint")
-        validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
-        looked_at = [kwargs.get(name) for name in ("validation_data", "validation_steps")]
-        self._rows_of_run.begin_fit(batches, validations, *looked_at)
-        check_callbacks(
-            callbacks,
-            self.ledger,
-            validation_data_given=kwargs.get("validation_data") is not None,
-            validation_is_public=validation_is_public,
-            names_of_metrics=self._names_of_metrics,
-        )
+        check_something_trains(self.session.check_variables())
+        callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
         if batches is None or not is_sampled_by_this_library(batches):
-            self._void(BatchesInUse.UNKNOWN)
+            self.session.void(BatchesInUse.UNKNOWN)
         if not self.restore_run(callbacks):
             if not was_built:
-                self.provenance.begin(loaded_early=loaded_early)
-                self.provenance.note()
-            self.provenance.check()
+                self.session.provenance.begin(loaded_early=loaded_early)
+                self.session.provenance.note()
+            self.session.provenance.check()
         saving = self._kept.callbacks(self, callbacks)
         if batches is not None:
-            x = prepared_lots(self, batches, self._noise, self._per_example_loss)
-            y = None
-        course = epochs_to_train(
+            x, y = prepared_lots(self, batches, self._noise, self._per_example_loss), None
+        epochs_left = epochs_to_train(
             self.ledger,
             self._kept.start_within_epoch,
             epochs=epochs,
@@ -317,42 +291,42 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             initial_epoch=kwargs.pop("initial_epoch", None),
             sampled_here=batches is not None,
         )
-        if course.first_step:
-            self.begin_within_epoch(course.first_step)
+        if epochs_left.first_step:
+            self.begin_within_epoch(epochs_left.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.batches_in_use.of_fit(), without_private_values():
+            with self.session.training():
                 return super().fit(
                     x,
                     y,
-                    epochs=course.epochs,
-                    steps_per_epoch=course.steps_per_epoch,
-                    initial_epoch=course.initial_epoch,
+                    epochs=epochs_left.epochs,
+                    steps_per_epoch=epochs_left.steps_per_epoch,
+                    initial_epoch=epochs_left.initial_epoch,
                     verbose=verbose,
                     callbacks=[stop, *callbacks, *saving],
                     **kwargs,
                 )
         finally:
-            self._note_trained()
+            self.session.leave(self.optimizer)
             self.refresh_public_statistics()
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
-        if self.batches_in_use.is_training and not is_validation_of_fit(kwargs):
-            self._rows_of_run.check_evaluated(x, kwargs.get("steps"))
+        if self.session.batches.is_training and not is_validation_of_fit(kwargs):
+            self.session.rows.check_evaluated(x, kwargs.get("steps"))
         return super().evaluate(x, y, *args, **kwargs)
 
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
-        self.provenance.check()
+        self.session.provenance.check()
         before = int(self.update_count)
         try:
-            with self.batches_in_use.given():
+            with self.session.batches.given():
                 return super().train_on_batch(*args, **kwargs)
         finally:
             if int(self.update_count) != before:
-                self._note_trained()
+                self.session.leave(self.optimizer)
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the trained Keras model, and of the private training what was spent alone.
@@ -388,7 +362,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         If they are not known to be of this run, the statement says that they come from elsewhere.
         """
         status = self.model.load_weights(filepath, **kwargs)
-        self.provenance.check(replaced=True)
+        self.session.provenance.check(replaced=True)
         return status
 
     def get_weights(self):
@@ -399,7 +373,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def set_weights(self, weights):
         """Sets the weights of the wrapped model; as `load_weights`."""
         self.model.set_weights(weights)
-        self.provenance.check(replaced=True)
+        self.session.provenance.check(replaced=True)
 
     @property
     def metrics(self):
@@ -423,7 +397,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         It is about the present weights: if these are not known to be of this run, it says so.
         """
         self.look_at_weights()
-        return privacy_statement(self.provenance.stated_ledger)
+        return privacy_statement(self.session.provenance.stated_ledger)
 
     def privacy_metadata(self, saved=None):
         """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.
@@ -431,7 +405,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Args:
             saved: The Keras model in the file, if this one is a part of it.
         """
-        return self.provenance.metadata(self.model if saved is None else saved)
+        return self.session.provenance.metadata(self.model if saved is None else saved)
 
     def refresh_public_statistics(self):
         """Computes the public moments for the present weights and stores them in the layers.
@@ -461,7 +435,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         restored = self._kept.restore(self, callbacks)
         if restored:
-            self._note_trained()
+            self.session.leave(self.optimizer)
             self.refresh_public_statistics()
         return restored
 
@@ -506,7 +480,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Raises:
             ValueError: if its rows are those of a `fit`, or of the public batch.
         """
-        self._rows_of_run.add_validation(validation)
+        self.session.rows.add_validation(validation)
 
     def rows_to_predict_at_once(self, x, batch_size):
         """Returns how many rows `predict` may run together so that none changes another's answer.
@@ -526,44 +500,33 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def look_at_weights(self):
         """Checks, before weights are used or stated, whether they are counted and of this run."""
-        self._check_counted()
-        if self.batches_in_use.is_training:
-            self.provenance.note()
-        else:
-            self.provenance.check()
+        self.session.look(int(self.update_count))
 
     # Details
 
-    def _trained_variables(self):
-        # Not the variables: Keras would take a list of them for a part of this model.
-        return variable_names(self.model) if self.model.built else None
-
-    def _note_trained(self):
-        self.provenance.note(self.optimizer)
-
-    @as_written
-    def _void(self, code):
-        reason = caveat(code)
-        if reason not in self.ledger.state.caveats:
-            warnings.warn(
-                f"No privacy guarantee holds: {reason.sentence}. Pass arrays or "
-                "tfdpnorm.data.poisson_batches(...) to fit().",
-                stacklevel=3,
-            )
-            self.ledger.record(reason)
+    def _entered(self, batches, callbacks, validation_is_public, arguments):
+        """Enters the session with what `fit` got, and returns its callbacks, checked."""
+        callbacks = validations_first(callbacks)
+        if any(saves_whole_models(callback) for callback in callbacks):
+            check_made_by_configs(self.model, "saved by a ModelCheckpoint")
+        validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
+        looked_at = [arguments.get(name) for name in ("validation_data", "validation_steps")]
+        self.session.enter(batches, validations, *looked_at)
+        check_callbacks(
+            callbacks,
+            self.ledger,
+            validation_data_given=arguments.get("validation_data") is not None,
+            validation_is_public=validation_is_public,
+            names_of_metrics=self._names_of_metrics,
+        )
+        return callbacks
 
     def _check_ready_for_training(self):
-        check_ready(
-            self.ledger,
-            process=self._process,
+        self.session.check_ready(
+            self.optimizer,
+            made=int(self.update_count),
             is_compiled=self._per_example_loss is not None,
         )
-        self._check_counted()
-        self.provenance.check_optimizer(self.optimizer)
-
-    def _check_counted(self):
-        if not self.batches_in_use.executes:
-            self.batches_in_use.check_counted(int(self.update_count), self.ledger.updates)
 
     def _stop_when_spent(self, batch, logs=None):
         del batch, logs

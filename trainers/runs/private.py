@@ -128,7 +128,7 @@ class PrivateRun(Run):
 
     def measured(self):
         """Returns what the run reached, and what it spent."""
-        spec, plan, ledger = self.spec, self.model.plan, self.model.provenance.stated_ledger
+        spec, plan, ledger = self.spec, self.model.plan, self.model.session.provenance.stated_ledger
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         accuracy_ema = top5_ema = None
         if self._average is not None:

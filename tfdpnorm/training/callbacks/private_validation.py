@@ -256,7 +256,7 @@ class PrivateValidation(keras.callbacks.Callback):
         return ledger.state.answer(self.name) if of in (None, self._is_about()) else None
 
     def _is_about(self):
-        return self.model.provenance.digest(), self._digest_of_rows
+        return self.model.session.provenance.digest(), self._digest_of_rows
 
     def _ask(self, ledger):
         count = int(self._judge(self.x, self.y).sum())

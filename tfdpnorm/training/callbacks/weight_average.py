@@ -79,7 +79,7 @@ class WeightAverage(keras.callbacks.Callback):
         for variable, average in zip(variables, self._averages, strict=True):
             variable.assign(average)
         if private is not None:  # A function of the run's weights, and nothing else.
-            private.provenance.note()
+            private.session.provenance.note()
         try:
             yield
         finally:

@@ -1,0 +1,134 @@
+"""What a private training keeps between calls of Keras: whose weights and data these are."""
+
+import contextlib
+import os
+import warnings
+
+from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.training.accounted_steps import BatchesInUse
+from tfdpnorm.training.checks.models import check_ready
+from tfdpnorm.training.checks.settings import check_same_variables, variable_names
+from tfdpnorm.training.errors import without_private_values
+from tfdpnorm.training.provenance import Provenance
+from tfdpnorm.training.validation_data import RowsOfRun
+
+
+class Session:
+    """The weights, the optimizer, the data and the process of a private training.
+
+    Each `fit` is between `enter` and `leave`. In between, and from one to the next, this object
+    says whether weights and optimizer are those that the run left, whether batches are those that
+    were announced, and whether rows that are validated are trained on.
+
+    Args:
+        model: The wrapped Keras model.
+        ledger: `PrivacyLedger` of the run.
+        public_batch: [M, ...] public rows, or None.
+
+    Attributes:
+        provenance: `Provenance` of the weights and of the optimizer.
+        batches: `BatchesInUse`.
+        rows: `RowsOfRun`.
+    """
+
+    def __init__(self, model, ledger, public_batch):
+        self._model, self._ledger = model, ledger
+        self.provenance = Provenance(model, ledger)
+        self.batches = BatchesInUse(self.void)
+        self.rows = RowsOfRun(public_batch)
+        self._process = os.getpid()
+        self._variables = None  # those that the model was compiled with, once it is built
+
+    def compiled(self):
+        """Notes which variables the model is compiled with."""
+        self._variables = self._present_variables()
+
+    def check_ready(self, optimizer, *, made, is_compiled):
+        """Refuses training that could not be accounted, or that the plan has no room for.
+
+        Args:
+            optimizer: That of the model.
+            made: Updates that were made.
+            is_compiled: Whether `compile` was called.
+
+        Raises:
+            ValueError: for an optimizer that something else has used.
+            RuntimeError: in another process, and before `compile`.
+            BudgetExhaustedError: if no planned update is left.
+        """
+        check_ready(self._ledger, process=self._process, is_compiled=is_compiled)
+        self.check_counted(made)
+        self.provenance.check_optimizer(optimizer)
+
+    def check_variables(self):
+        """Refuses a `fit` of others than the model was compiled with; returns those it trains.
+
+        Raises:
+            ValueError: naming those that were frozen or thawed.
+        """
+        present = self._present_variables()
+        check_same_variables(self._variables, present)
+        if self._variables is None:  # Only now it is built.
+            self._variables = present
+        return self._variables
+
+    def enter(self, batches, validations, validation_data, validation_steps):
+        """Begins a `fit`: compares its rows with all that the run has had, and remembers them.
+
+        Args:
+            batches: See `RowsOfRun.begin_fit`, as for the others.
+            validations: List of `PrivateValidation`.
+            validation_data: As `fit` gets them.
+            validation_steps: As `fit` gets them.
+
+        Raises:
+            ValueError: if rows that are validated are trained on, or are public.
+        """
+        self.rows.begin_fit(batches, validations, validation_data, validation_steps)
+
+    @contextlib.contextmanager
+    def training(self):
+        """Context of the training inside of `fit`; errors of it show no private values."""
+        with self.batches.of_fit(), without_private_values():
+            yield
+
+    def leave(self, optimizer):
+        """Ends a `fit`, or an update by hand: weights and optimizer are those that the run left."""
+        self.provenance.note(optimizer)
+
+    def look(self, made):
+        """Checks, before weights are used or stated, whether they are counted and of this run.
+
+        Args:
+            made: Updates that were made.
+        """
+        self.check_counted(made)
+        if self.batches.is_training:
+            self.provenance.note()
+        else:
+            self.provenance.check()
+
+    def check_counted(self, made):
+        """Voids the guarantee if more updates were made than the ledger was told of."""
+        if not self.batches.executes:
+            self.batches.check_counted(made, self._ledger.updates)
+
+    @as_written
+    def void(self, code):
+        """Declares that no guarantee holds, with a warning the first time.
+
+        Args:
+            code: Of a caveat about the data.
+        """
+        reason = caveat(code)
+        if reason not in self._ledger.state.caveats:
+            warnings.warn(
+                f"No privacy guarantee holds: {reason.sentence}. Pass arrays or "
+                "tfdpnorm.data.poisson_batches(...) to fit().",
+                stacklevel=3,
+            )
+            self._ledger.record(reason)
+
+    def _present_variables(self):
+        return variable_names(self._model) if self._model.built else None
