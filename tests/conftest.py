@@ -72,6 +72,9 @@ def pytest_configure(config):
         "markers",
         "slow_cases(*ids): of a parametrized test, these cases are slow; shell-style patterns",
     )
+    config.addinivalue_line(
+        "markers", "quick_cases(*ids): of a parametrized test, all cases but these are slow"
+    )
 
 
 def needs_tensorflow_privacy(item):
@@ -100,13 +103,15 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(
                 pytest.mark.skip(reason="tensorflow-privacy does not work with this TensorFlow")
             )
-        for mark in item.iter_markers("slow_cases"):
-            for pattern in mark.args:
-                named.add((item.function, pattern))
-                if fnmatch.fnmatchcase(item.callspec.id, pattern):
-                    matched.add((item.function, pattern))
-                    item.add_marker("slow")
+        for mark in (*item.iter_markers("slow_cases"), *item.iter_markers("quick_cases")):
+            fits = [p for p in mark.args if fnmatch.fnmatchcase(item.callspec.id, p)]
+            named.update((item.function, pattern) for pattern in mark.args)
+            matched.update((item.function, pattern) for pattern in fits)
+            if bool(fits) == (mark.name == "slow_cases"):
+                item.add_marker("slow")
     one_asked_for = any("[" in argument for argument in config.args)
     if named != matched and not one_asked_for:
         names = sorted(f"{pattern!r} of {test.__name__}" for test, pattern in named - matched)
-        raise pytest.UsageError(f"Expected slow_cases to match cases, got {', '.join(names)}.")
+        raise pytest.UsageError(
+            f"Expected slow_cases and quick_cases to match cases, got {', '.join(names)}."
+        )

@@ -320,7 +320,7 @@ def test_plot(tmp_path, ratio):
     assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow_cases("wrn_16_4")
+@pytest.mark.quick_cases("lenet5", "lenet5_batch", "mlp", "transformer")
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_rows_are_what_the_model_takes(name):
     from benchmarks.keras_engines import build_model

@@ -66,6 +66,7 @@ def test_products_are_those_of_the_dense_matrix(batch_size):
     assert_equals_the_dense_one(small_model(), *rows(), batch_size)
 
 
+@pytest.mark.slow
 @each(
     "layer",
     [

@@ -34,6 +34,7 @@ def test_a_proportion_bound_covers_as_often_as_it_says():
     assert lb.proportion_upper_bound(50, 50, 0.95) == 1.0
 
 
+@pytest.mark.quick_cases("3.73-0.2")
 @pytest.mark.parametrize("noise_multiplier, share", [(0.5, 0.3), (1.0, 0.4), (3.73, 0.2)])
 def test_the_gaussian_mechanism_has_a_bound_that_holds(noise_multiplier, share):
     true = analytic_gaussian_epsilon(noise_multiplier)

@@ -132,6 +132,7 @@ def test_an_optimizer_with_a_memory_starts_anew_every_time(private, data):
     assert int(model.optimizer.iterations) == 0
 
 
+@pytest.mark.slow
 def test_a_black_box_audit_catches_noise_that_is_too_weak(weak_noise, private, data):
     model = private("public")
     worst = measure_sensitivity(model, *data)

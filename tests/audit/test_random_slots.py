@@ -119,6 +119,7 @@ def test_the_sum_of_the_others_is_hypergeometric_in_each_world(numbers):
         assert_moments(pairs, lambda n: n / 2, half_of_the_slots, world)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_once_for_a_physical_batch_tells_nothing():
     """Uniform numbers u and v for n1 and n2 rows: the variance is E[n1^2 + n2^2] / 12."""
     for world, pairs in sums_of_others(drawn_once).items():
@@ -127,6 +128,7 @@ def test_what_is_drawn_once_for_a_physical_batch_tells_nothing():
         )
 
 
+@pytest.mark.quick_cases("every_other")
 @pytest.mark.parametrize("numbers", [every_other, mask_of_range, amplified])
 def test_at_fixed_positions_one_example_moves_the_sum_by_C(numbers):
     private = made(numbers, validate=False)
@@ -143,6 +145,7 @@ def test_at_fixed_positions_one_example_moves_the_sum_by_C(numbers):
     assert CLIP * 0.999 < max(moved) <= CLIP * (1 + 1e-5)
 
 
+@pytest.mark.quick_cases("amplified")
 @pytest.mark.parametrize("numbers", [every_other, mask_of_range, drawn_once, amplified])
 def test_what_depends_on_positions_is_verified_and_trains(numbers):
     private = made(numbers)

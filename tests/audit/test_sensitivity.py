@@ -52,6 +52,7 @@ def public_rows():
     return np.random.default_rng(2).normal(size=(8, FEATURES)).astype(np.float32)
 
 
+@pytest.mark.quick_cases("book_keeping")
 @pytest.mark.parametrize(
     "engine",
     [
@@ -69,7 +70,7 @@ def test_every_engine_keeps_the_bound(engine, data):
     assert found.tolerance < 1e-5
 
 
-@pytest.mark.slow_cases("layer's views", "function's views")
+@pytest.mark.quick_cases("automatic")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -91,6 +92,7 @@ def test_every_way_of_clipping_keeps_the_bound(settings, data):
     assert found.holds and 0.9 < found.add_or_remove_one
 
 
+@pytest.mark.quick_cases("public")
 @pytest.mark.parametrize(
     "statistics", ["public", "blend", pytest.param("example", marks=pytest.mark.slow)]
 )
@@ -116,6 +118,7 @@ def test_the_lots_own_statistics_break_it(data):
     assert change / CLIP == pytest.approx(found.add_or_remove_one, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_the_same_every_time(data):
     noisy = compiled(dense_model(dropout=0.5), augmentation=keras.layers.GaussianNoise(1.0))
     sums = ClippedSums(noisy)

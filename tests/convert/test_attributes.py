@@ -80,6 +80,7 @@ def private_with(model, rows=X, **settings):
     return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
+@pytest.mark.quick_cases("functional-public_batch")
 @pytest.mark.parametrize("batch_norm", ["group", "public_batch"])
 @pytest.mark.parametrize("make", [functional, subclassed])
 def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, tmp_path):

@@ -110,6 +110,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @each("batch_norm", BATCH_NORMS)
 @each("name", MODELS)
 def test_what_is_kept(name, batch_norm):

@@ -27,6 +27,7 @@ def trunk():
     )
 
 
+@pytest.mark.slow
 def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "_ROWS", 3)
     model, pixels = trunk(), Pixels(12, 127.0, 128.0)
@@ -117,6 +118,7 @@ def scaled_by_position(x):
     return x * tf.range(1.0, tf.cast(tf.shape(x)[0] + 1, x.dtype))[:, None, None, None]
 
 
+@pytest.mark.quick_cases("scaled_by_position")
 @pytest.mark.parametrize("function", [coupled, coupled_from_9_rows, scaled_by_position])
 def test_where_images_meet_they_are_run_one_by_one(tmp_path, monkeypatch, function):
     monkeypatch.setattr(features, "TFLiteModel", None)
@@ -266,6 +268,7 @@ def test_what_tflite_cannot_compute_is_computed_by_tensorflow(tmp_path):
     np.testing.assert_allclose(made, model(X * 1.0).numpy(), rtol=1e-5)
 
 
+@pytest.mark.quick_cases("<lambda>1")
 @pytest.mark.parametrize("wrong", [lambda y: y * 1.01, lambda y: y[:, :1], lambda y: y * np.nan])
 def test_a_tflite_model_that_predicts_otherwise_is_not_used(monkeypatch, wrong):
     real = features.TFLiteModel.__call__

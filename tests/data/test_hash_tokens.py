@@ -19,6 +19,7 @@ def test_stays_what_it_is():
 GOLDEN = [[925, 769, 152, 748, 925], [0, 0, 0, 0, 0], [818, 460, 0, 0, 0]]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     texts=st.lists(st.text(max_size=30), max_size=5),

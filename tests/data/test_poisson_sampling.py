@@ -43,7 +43,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.slow_cases("0.5-*", "0.9-dataset_samples-*")
+@pytest.mark.quick_cases("0.15-secret_samples-20000")
 @pytest.mark.parametrize("source,count", SOURCES)
 @pytest.mark.parametrize("rate", [0.15, 0.5, 0.9])
 def test_every_subset_has_its_probability(source, count, rate):

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from tensorflow import keras
 
@@ -80,6 +81,7 @@ def rows_of(draw, shape, rng):
     return draw(arrays_of(shape, size, rng)), draw(arrays_of((2,), other, rng))
 
 
+@pytest.mark.slow
 @fuzz(
     data=st.data(),
     name=st.sampled_from(sorted(MODELS)),

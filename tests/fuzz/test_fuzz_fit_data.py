@@ -6,6 +6,7 @@ An update that is made is the noise and the sum of what each row alone gives, ov
 import warnings
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 from tensorflow import keras
@@ -66,6 +67,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 @fuzz(
     x=arrays_of(RESTS, "x"),
     y=arrays_of(TARGETS, "y"),

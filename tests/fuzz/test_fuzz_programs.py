@@ -159,6 +159,7 @@ def check(arguments, tmp_path_factory, *, dry_run):
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 @fuzz(arguments=arguments_of(), quick=6, share=0.15)
 def test_flags(arguments, tmp_path_factory):
     with mock.patch.object(dry_run, "estimate_cost", lambda *_: (0.0, None)):

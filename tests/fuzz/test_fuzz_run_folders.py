@@ -103,6 +103,7 @@ def harm(draw, folder):
                 shutil.copytree(checkpoint, folder / f"checkpoint-{name}", dirs_exist_ok=True)
 
 
+@pytest.mark.slow
 @fuzz(data=st.data(), quick=3, share=0.05)
 def test_run_folders(data, crashed, tmp_path_factory):
     true = (crashed / "ledger.jsonl").read_bytes()

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import dp_accounting
 import numpy as np
+import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import strategies as st
@@ -149,6 +150,7 @@ def prepared(settings, run_dir=None):
     return private
 
 
+@pytest.mark.slow
 @fuzz(drawn=settings_of(), in_folder=st.integers(0, 3).map(lambda n: n == 0), quick=12, share=0.25)
 def test_any_settings_train_or_are_refused(drawn, in_folder, tmp_path_factory):
     settings, bad = drawn

@@ -72,6 +72,7 @@ STRUCTURES = [
 ]
 
 
+@pytest.mark.quick_cases("several_consumers", "activation_with_weights")
 @pytest.mark.parametrize("build", STRUCTURES)
 def test_structures_equal_the_loop(build):
     assert_equals_the_loop(build())

@@ -50,7 +50,7 @@ def check(name, norm, options, counts, clips):
     assert_equals_the_loop(model, counts=counts, clips=clips, tolerance=tolerance)
 
 
-@pytest.mark.slow_cases("wrn_16_4", "bilstm", "resnet18", "resnet50", "wide_resnet", "vgg")
+@pytest.mark.quick_cases("mlp", "transformer")
 @pytest.mark.parametrize("name", SIZES)
 def test_a_model_equals_the_loop(name):
     norm = {"bilstm": "none", "mlp": "public_batch", "transformer": "layer"}.get(name, "group")

@@ -30,6 +30,7 @@ def test_sound_models_pass(name):
         assert checked_model(model) == PASSED
 
 
+@pytest.mark.slow
 def test_some_sound_models_pass():
     norm = sequential(layers.LayerNormalization(), layers.Dropout(0.5), layers.Dense(4, "relu"))
     assert checked_model(norm) == checked_model(masked_lstm()) == PASSED

@@ -259,7 +259,7 @@ def mixed_network():
     return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(x))
 
 
-@pytest.mark.slow_cases("mixed_float16", "float64")
+@pytest.mark.quick_cases("float32")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float32", "float64"])
 def test_the_copy_computes_as_a_model_without_mixed_precision(policy):
     with made_under(policy):

@@ -27,6 +27,7 @@ def build():
     return keras.Sequential([keras.Input((5,)), *hidden, keras.layers.Dense(3)])
 
 
+@pytest.mark.quick_cases("sgd")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_they_are_those_that_keras_makes(name):
     found = []

@@ -13,6 +13,7 @@ from tests.keras_conformance.table import lists, rows_of, written
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+@pytest.mark.quick_cases("variational autoencoder, add_loss of a mean", "ReduceLROnPlateau on loss")
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, id=c.name, marks=[] if c.quick else pytest.mark.slow) for c in CASES],

@@ -21,6 +21,7 @@ def proof_of(case):
     return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
+@pytest.mark.quick_cases("wide_and_deep", "distillation")
 @pytest.mark.slow_cases(*sorted(set(PROVED) - set(QUICK)))
 @pytest.mark.parametrize("name", PROVED)
 def test_a_model_that_users_bring_is_proved(name):

@@ -12,7 +12,7 @@ def proof_of(case):
     return prove_training(case.build(), case.whole_loss, case.x, case.y)
 
 
-@pytest.mark.slow_cases("unet")
+@pytest.mark.quick_cases("convolutional_vae")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_proved(name):
     case = EXAMPLES[name]
@@ -22,7 +22,7 @@ def test_an_example_is_proved(name):
     assert tf.nest.flatten(case.y)[0].shape[0] == P
 
 
-@pytest.mark.slow_cases("unet", "convolutional_vae")
+@pytest.mark.quick_cases("sequence_to_sequence")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_only_position_embeddings_are_broadcast_to_examples(name):
     found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]

@@ -26,6 +26,7 @@ from tests.layers.noisy_layers import (
 from tfdpnorm.layers import WeightNoise
 
 
+@pytest.mark.slow
 @each("name", sorted(CASES))
 def test_it_is_the_plain_layer_with_drawn_weights(name, rng):
     check_against_plain_layer(name, gradients_of, rng)
@@ -64,6 +65,7 @@ def check_against_plain_layer(name, run, rng):
         np.testing.assert_array_equal(variable, mean)
 
 
+@pytest.mark.quick_cases("branching", "conv1d", "conv2d")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_without_noise_it_is_the_plain_layer(name, rng, monkeypatch):
     monkeypatch.setattr(tf.random, "Generator", None)

@@ -29,6 +29,7 @@ def cases():
                 yield pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow])
 
 
+@pytest.mark.quick_cases("layer-mod-False")
 @pytest.mark.parametrize(("norm", "placement", "normalize_embedding"), cases())
 def test_sizes(norm, placement, normalize_embedding):
     model = models.build(
@@ -93,6 +94,7 @@ def test_layer_norm_of_the_embedding_is_over_each_word():
     assert layer.input is model.get_layer("embedding").output
 
 
+@pytest.mark.slow
 def test_group_norm_of_masked_words_is_refused():
     with pytest.raises(ValueError, match='norm="group" and mask_zero=True.*Use norm="layer"'):
         models.build("bilstm", "group", normalize_embedding=True, **SMALL)

@@ -37,6 +37,7 @@ def test_parameter_count(norm):
     assert (count(model.trainable_weights), count(model.non_trainable_weights)) == COUNTS[norm]
 
 
+@pytest.mark.slow
 @each("norm", models.NORMS)
 @each("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_logits_are_float32(norm, policy, set_policy):

@@ -137,6 +137,7 @@ def test_the_tables_have_the_published_sizes(name, norm, size):
     assert expected_counts(name, norm, "hidden")[0] == size
 
 
+@pytest.mark.quick_cases("lenet5-none-hidden", "lenet5-none-all", "lenet5-none-mod")
 @pytest.mark.parametrize(("name", "norm", "placement"), CASES)
 def test_sizes_and_order(name, norm, placement):
     model = models.build(name, norm=norm, norm_placement=placement)
@@ -233,6 +234,11 @@ SMALL = {
 }
 
 
+@pytest.mark.quick_cases(
+    "lenet_300_100-none-mixed_float16",
+    "lenet_300_100-layer-mixed_float16",
+    "lenet_300_100-group-mixed_float16",
+)
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )

@@ -38,7 +38,9 @@ def whole_and_parts(name, norm, placement):
     return whole, features, head
 
 
-@pytest.mark.slow_cases("vgg-layer-all", "vgg-group-mod", "vgg-public_batch-all")
+@pytest.mark.quick_cases(
+    "tf_tutorial-none-hidden", "tf_tutorial-batch-hidden", "small_cnn-none-hidden"
+)
 @pytest.mark.parametrize(
     ("norm", "placement"),
     [
@@ -59,6 +61,7 @@ def test_the_whole_is_its_parts(name, norm, placement):
     assert set(lower) | set(upper) == set(layers_with_weights(whole))
 
 
+@pytest.mark.slow
 @each("policy", ["mixed_float16", "mixed_bfloat16"])
 @each("name", FAMILIES)
 def test_features_are_float32_and_lose_nothing(name, policy, set_policy):

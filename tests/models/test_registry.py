@@ -24,7 +24,7 @@ def build_three_classes(name, norm):
     assert model.output_shape[-1] == 3
 
 
-@pytest.mark.slow_cases("bilstm", "resnet50")
+@pytest.mark.quick_cases("lenet5", "lenet_300_100", "mlp")
 @pytest.mark.parametrize("name", models.names())
 def test_every_family_builds(name):
     build_three_classes(name, "public_batch")

@@ -8,7 +8,7 @@ from tests.each import each
 from tfdpnorm import models
 
 
-@pytest.mark.slow_cases("resnet50-*", "wide_resnet-*", "wrn_16_4-options5*")
+@pytest.mark.quick_cases("resnet9-options0-2447946", "resnet9-options3-2447946")
 @pytest.mark.parametrize(
     "name, options, count",
     [
@@ -62,6 +62,7 @@ def mish(x):
     return x * np.tanh(np.log1p(np.exp(x)))
 
 
+@pytest.mark.slow
 @each("order", ["conv_norm_act", "conv_act_norm"])
 @each("scale_norm, groups", [(True, 32), (True, 16), (False, 32)])
 def test_a_residual_block_by_hand(order, scale_norm, groups):
@@ -143,6 +144,7 @@ def test_a_wide_block_by_hand(scale_norm):
     assert model.get_layer("last_relu").input.name.startswith("last_norm")
 
 
+@pytest.mark.slow
 @each("scale_norm", [True, False])
 def test_a_bottleneck_by_hand(scale_norm):
     """The first one of ResNet-50's second stage, which halves the positions."""

@@ -40,6 +40,7 @@ def wrappers(model):
     return [x for x in model._flatten_layers() if isinstance(x, WeightNoise)]
 
 
+@pytest.mark.quick_cases("mlp-none")
 @pytest.mark.parametrize(
     "name,norm",
     [*QUICK, *(pytest.param(*x, marks=pytest.mark.slow) for x in LONG if x not in QUICK)],

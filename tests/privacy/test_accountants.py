@@ -127,6 +127,7 @@ def test_full_batches_by_rdp_are_the_formulas(noise, delta):
     assert epsilon(1, noise, 10, delta=delta) == pytest.approx(max(0, converted.min()), rel=1e-9)
 
 
+@pytest.mark.quick_cases("0.6-0.001", "0.6-0.03", "1.0-0.03", "3.0-0.001")
 @pytest.mark.parametrize("rate", [0.001, 0.03, 0.5])
 @pytest.mark.parametrize("noise", [0.6, 1.0, 3.0])
 def test_one_sampled_update_against_its_closed_form(rate, noise):
@@ -144,6 +145,7 @@ def test_more_updates_cost_more(rate, noise, updates):
         assert 0 <= less < more or less == more == 0
 
 
+@pytest.mark.slow
 @FEW
 @given(RATES, NOISES, UPDATES)
 def test_larger_lots_cost_more(rate, noise, updates):
@@ -196,6 +198,7 @@ def test_rounding_noise_does_not_hide_a_tiny_loss(rate, noise):
     assert epsilon(rate, noise, 10**9, delta=1e-9) > 0
 
 
+@pytest.mark.quick_cases("0.001-1e-08", "0.001-0.001", "0.001-0.3")
 @pytest.mark.parametrize("rate", [1e-8, 1e-3, 0.3, 0.55, 0.999])
 @pytest.mark.parametrize("noise", [1e-3, 0.05, 0.5, 2.0, 300.0])
 def test_rdp_is_finite_and_below_the_unsampled_gaussian(rate, noise):

@@ -24,6 +24,7 @@ def check(epsilon, delta, rate, updates, accountant):
     return noise
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     st.floats(0.02, 50),
@@ -35,6 +36,7 @@ def test_rdp_spends_the_budget(epsilon, delta, rate, updates):
     check(epsilon, delta, rate, updates, "rdp")
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(
     st.floats(0.05, 30),
@@ -46,7 +48,9 @@ def test_pld_spends_the_budget(epsilon, delta, rate, updates):
     check(epsilon, delta, rate, updates, "pld")
 
 
-@pytest.mark.slow_cases("1.0-1e-06-0.0001-10-pld")
+@pytest.mark.quick_cases(
+    "1.0-1e-10-0.01-4000-pld", "0.1-1e-06-1.0-1-rdp", "0.93-1e-05-0.01-4000-rdp"
+)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(
     "epsilon, delta, rate, updates",

@@ -98,6 +98,11 @@ CELLS = [
 ]
 
 
+@pytest.mark.quick_cases(
+    "mnist, lot 600, 40 epochs, 1, rdp",
+    "mnist, lot 600, 40 epochs, 1, pld",
+    "mnist, lot 600, 40 epochs, 0.5, pld",
+)
 @pytest.mark.parametrize("rate, updates, epsilon, accountant, sigma", CELLS)
 def test_calibration_meets_the_measured_noise(rate, updates, epsilon, accountant, sigma):
     """Within 0.15 %, printed digits included; 1 % at epsilon <= .1, where orders are finer here."""
@@ -110,6 +115,9 @@ def test_calibration_meets_the_measured_noise(rate, updates, epsilon, accountant
     assert 0.999 * epsilon <= reached <= epsilon
 
 
+@pytest.mark.quick_cases(
+    "60000-600-40-2.684-rdp", "60000-256-15-0.8-rdp", "1439-100-50-6.0-rdp", "1439-100-50-6.0-pld"
+)
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 @pytest.mark.parametrize(
     "num_examples, batch, epochs, noise",

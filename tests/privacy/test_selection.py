@@ -15,6 +15,7 @@ EVENT = dp_sgd_event(0.01, 1.1, 1000)
 SHAPES = [0, 0.5, 1, 3, math.inf]
 
 
+@pytest.mark.quick_cases("1-0", "1-0.5", "1-1")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [1, 1.5, 8, 300])
 def test_equals_dp_accounting(shape, mean):
@@ -79,6 +80,7 @@ def test_it_beats_composing_all_runs():
     assert found < 0.7 * composed
 
 
+@pytest.mark.quick_cases("1.0-0", "1.0-0.5", "1.0-1")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [1.0, 2.0, 9.0])
 def test_draws_have_the_distribution(shape, mean):

@@ -271,6 +271,7 @@ class TestSeveralInputsAndOutputs:
 
         return fit
 
+    @pytest.mark.slow
     def test_dicts_go_by_the_names_of_the_outputs(self, run, data, cross_entropy):
         named, by_name = run(
             {"a": cross_entropy, "b": "mse"},
@@ -306,7 +307,7 @@ class TestSeveralInputsAndOutputs:
             run(loss, as_dict=isinstance(loss, dict))
 
 
-@pytest.mark.slow_cases("*-tfp_vectorized")
+@pytest.mark.quick_cases("((40,), (1,))-object-per_example")
 @pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
 @pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
 @pytest.mark.parametrize("shapes", [((40,), ()), ((40, 1), ()), ((40,), (1,))], ids=str)

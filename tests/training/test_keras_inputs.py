@@ -66,7 +66,7 @@ FORMS = {
 }
 
 
-@pytest.mark.slow_cases("tuple", "first_none")
+@pytest.mark.quick_cases("loss_none")
 @pytest.mark.parametrize("name", FORMS)
 def test_targets_and_losses_by_output_train_as_keras_does(name, fitted):
     y, loss, weights = FORMS[name]
@@ -107,6 +107,7 @@ def test_texts_for_numbers_are_refused(fitted):
         fitted(one_output(), np.array([["a"] * 5] * N), NUMBERS)
 
 
+@pytest.mark.slow
 def test_texts_for_layers_that_look_them_up(fitted, private):
     texts = np.array(["red", "green", "blue", "grün"] * 10)[:, np.newaxis]
     lookup = layers.StringLookup(vocabulary=["red", "green", "grün"], output_mode="one_hot")
@@ -227,6 +228,7 @@ def with_a_dict_of_outputs():
     return keras.Model(inputs, {"a": first, "b": second})
 
 
+@pytest.mark.slow
 def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
     targets = {"b": NUMBERS, "a": LABELS}
     options = {"loss": {"a": CE(from_logits=True), "b": "mae"}, "loss_weights": {"b": 0.3}}
@@ -236,6 +238,7 @@ def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.quick_cases("True")
 @pytest.mark.parametrize("frozen", [True, False])
 def test_layers_frozen_or_thawed_after_compile_are_named(private, frozen):
     model = keras.Sequential([keras.Input((5,)), layers.Dense(2, name="inner"), layers.Dense(1)])

@@ -59,6 +59,7 @@ def path(tmp_path, request):
     return tmp_path / request.param
 
 
+@pytest.mark.slow
 def test_a_second_run_says_what_the_first_does_not_cover(tmp_path):
     path = tmp_path / "a.keras"
     first = trained(model(), convert="frozen")
@@ -106,6 +107,7 @@ def test_a_second_run_names_the_first(path):
     assert second.ledger.state.sentences("foreign_weights") == (said[2:],)
 
 
+@pytest.mark.slow
 def test_a_third_run_names_both(tmp_path):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
     trained(tmp_path / "1.keras", convert="frozen").save(tmp_path / "2.keras")
@@ -133,6 +135,7 @@ def with_new_head(path):
     return keras.Sequential([keras.Input((6,)), *body.layers[1:], layers.Dense(3, name="last")])
 
 
+@pytest.mark.quick_cases("a.keras-True")
 @pytest.mark.parametrize("thawed", [True, False])
 def test_a_run_is_named_through_one_that_left_its_weights(path, tmp_path, thawed):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
@@ -176,6 +179,7 @@ def test_a_run_is_named_once_however_many_files_it_is_of(tmp_path):
     assert files_named(made_private(loaded)) == ["a.keras", "another.keras"]
 
 
+@pytest.mark.quick_cases("a.keras")
 def test_metadata_of_an_earlier_release_are_not_taken_for_none(path):
     trained(model(), convert="frozen").save(path)
     metadata.write_metadata(path, {"epsilon": 1.0, "weights": ["0" * 24]})
@@ -192,6 +196,7 @@ def test_what_a_run_of_this_process_began_with_is_not_forgotten(tmp_path):
     assert "another private model had trained them" in statement
 
 
+@pytest.mark.slow
 def test_a_run_of_this_process_is_named_beside_a_file(tmp_path):
     """Of its weights some are as the file had them, and some it trained."""
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
@@ -204,6 +209,7 @@ def test_a_run_of_this_process_is_named_beside_a_file(tmp_path):
     assert "another private model had trained them" in statement
 
 
+@pytest.mark.slow
 def test_metadata_have_what_a_closed_ledger_could_not_take(tmp_path):
     private = trained(model(), convert="frozen", run_dir=tmp_path / "run")
     private.ledger.close()
@@ -225,6 +231,7 @@ def test_a_model_of_a_few_numbers_is_known_again(tmp_path):
     assert metadata.weight_digests(plain) == []
 
 
+@pytest.mark.slow
 def test_a_part_of_the_model_is_known_again(tmp_path):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
     metadata._origins.clear()
@@ -266,6 +273,7 @@ def test_numbers_that_tell_nothing_are_not_known_again(tmp_path):
     json.dumps(first.privacy_metadata())
 
 
+@pytest.mark.slow
 def test_exported_files_bear_the_metadata(tmp_path):
     first = trained(model(), convert="frozen")
     convert.export(first, tmp_path, X[:4], int8=False)
@@ -275,6 +283,7 @@ def test_exported_files_bear_the_metadata(tmp_path):
         assert archive.testzip() is None
 
 
+@pytest.mark.quick_cases("65535")
 @pytest.mark.parametrize("longest", [2**16 - 1, 10])
 def test_a_keras_file_has_them_as_a_comment_unless_they_are_long(longest, tmp_path, monkeypatch):
     monkeypatch.setattr(metadata, "_LONGEST_COMMENT", longest)

@@ -95,6 +95,7 @@ def test_training_says_so_and_its_saved_model_needs_no_rows(private, data, cross
     np.testing.assert_allclose(loaded.predict(data[0], verbose=0), predicted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_is_the_training_on_these_rows(private, data, cross_entropy):
     def weights(public_batch):
         keras.utils.set_random_seed(3)
@@ -115,6 +116,7 @@ def test_a_model_without_public_moments_takes_none(private):
     assert "Public rows" not in private(model, public_batch="synthetic").privacy_statement()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_names_the_rows_of_both_parts(private, data, cross_entropy, tmp_path):
     def run(public_batch, epochs):
         keras.utils.set_random_seed(3)

@@ -223,6 +223,7 @@ class TestStepsByHand:
 
 
 class TestStrategies:
+    @pytest.mark.quick_cases("mirrored")
     @pytest.mark.parametrize(
         "strategy",
         [

@@ -197,7 +197,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.slow_cases("layers_without_a_rule", "bidirectional")
+@pytest.mark.quick_cases("recurrent", "dense", "dense_over_positions")
 @pytest.mark.parametrize("build", MODELS)
 def test_equals_the_loop_over_single_examples(build):
     keras.utils.set_random_seed(3)

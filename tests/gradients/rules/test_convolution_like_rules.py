@@ -120,6 +120,7 @@ def test_a_stack_equals_the_loop_for_all_sizes_of_batches():
     )
 
 
+@pytest.mark.quick_cases("<lambda>1", "<lambda>3")
 @pytest.mark.parametrize(
     "layer",
     [

@@ -186,6 +186,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @each("name", MODELS)
 def test_a_model_of_stock_layers_is_proved(name):
     make, x = MODELS[name]
@@ -212,7 +213,9 @@ LOSSES = {
 }
 
 
-@pytest.mark.slow_cases("softmax-*")
+@pytest.mark.quick_cases(
+    "linear-poisson", "linear-cosine_similarity", "linear-binary_focal_crossentropy"
+)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("activation", ["linear", "softmax"])
 def test_a_loss_of_keras_is_proved(name, activation):

@@ -36,7 +36,7 @@ def proof_of(name, norm, public=None, examples=P, **options):
     return prove_training(model, CROSS_ENTROPY, x, y, make_forward=make_forward)
 
 
-@pytest.mark.slow_cases(*LONG)
+@pytest.mark.quick_cases("mlp-layer", "mlp-noised_batch", "mlp-none")
 @pytest.mark.parametrize("case", NAMES)
 def test_a_private_model_is_proved(case):
     proof = proof_of(*case.split("-"))
@@ -45,7 +45,7 @@ def test_a_private_model_is_proved(case):
     assert len(proof.claims) > 3
 
 
-@pytest.mark.slow_cases("public_batch", "none")
+@pytest.mark.quick_cases("noised_batch")
 @pytest.mark.parametrize("norm", PRIVATE)
 def test_a_physical_batch_of_one_row_is_proved(norm):
     """Its axis has the size of every other axis of one entry."""

@@ -150,6 +150,7 @@ def test_without_privacy():
     assert not record["guarantee_holds"] and record["epsilon"] == math.inf
 
 
+@pytest.mark.slow
 def test_sound_dpvd_has_the_noise_of_its_updates(tmp_path):
     """Each layer clipped by itself, the guarantee that of DP-SGD, the divergence over N."""
     spec = short("dpvd", 1.0, kl_weight=0.5, clipping="per_layer", l2_norm_clip=2.8)

@@ -68,6 +68,7 @@ def test_records(records, tmp_path):
     assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
 
 
+@pytest.mark.slow
 def test_eigenvalues_are_those_of_the_dense_hessian_of_the_rows_drawn():
     """The smallest one depends on which labels are whose; the largest one hardly does."""
     model, (x, y) = small_network(False), rows()

@@ -193,6 +193,7 @@ def test_more_layers_than_there_are(tmp_path, model_path):
         run(small_spec(model_path, trainable="last:999"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_resumed(tmp_path, model_path):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -223,6 +224,7 @@ def test_settings_out_of_range(model_path, settings, message):
         small_spec(model_path, **settings)
 
 
+@pytest.mark.slow
 def test_a_model_is_found_in_the_folder_of_models(tmp_path, model_path, monkeypatch):
     monkeypatch.delenv(MODELS_DIR, raising=False)
     spec = small_spec("tiny.keras", steps=1)

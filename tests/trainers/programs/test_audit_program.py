@@ -112,6 +112,7 @@ def test_sensitivity_writes_a_table(program, monkeypatch):
     assert (result.folder / "sensitivity.md").read_text() in result.out
 
 
+@pytest.mark.quick_cases("changes0")
 @pytest.mark.parametrize("changes", [{"physical_batch_size": 16}, {"augmentation_multiplicity": 2}])
 def test_a_path_is_measured(changes):
     """With ascent through a loop over physical batches, and with layers that nothing has called."""

@@ -48,6 +48,7 @@ def write_images(folder):
                 (place / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
 
 
+@pytest.mark.slow
 def test_from_a_file_to_an_exported_model(main, tmp_path):
     write_model(tmp_path / "mine.keras")
     write_images(tmp_path / "photos")
@@ -104,6 +105,7 @@ def test_the_program_is_resumed_by_the_same_flags_alone(main, tmp_path, monkeypa
     assert (record["updates"], record["resumes"]) == (2, 1) and record["epsilon"] <= 8
 
 
+@pytest.mark.slow
 def test_dry_runs_and_refusals(main, tmp_path):
     write_model(tmp_path / "mine.keras")
     model = f"--model={tmp_path / 'mine.keras'}"

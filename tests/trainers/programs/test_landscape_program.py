@@ -47,6 +47,7 @@ def test_one_network_after_the_other(main, tmp_path):
     assert "may be compared with each other, not with the paper" in last.out
 
 
+@pytest.mark.slow
 def test_the_newest_record_is_shown_and_what_is_not_alike_is_said(main, tmp_path):
     path = saved(tmp_path / "a.keras", True)
     without = f"--without_scale_norm={saved(tmp_path / 'b.keras', False)}"

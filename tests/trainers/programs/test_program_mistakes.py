@@ -34,6 +34,11 @@ def test_flags_that_do_not_parse(main, tmp_path, arguments, parts):
     assert result.out == "" and not (tmp_path / "out").exists()
 
 
+@pytest.mark.quick_cases(
+    "arguments0-epsilon > 0, got 0.0",
+    "arguments1-epsilon > 0, got -1.0",
+    "arguments2-epsilon > 0, got nan",
+)
 @pytest.mark.parametrize(
     "arguments, part",
     [

@@ -101,6 +101,7 @@ def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(mak
     )
 
 
+@pytest.mark.slow
 def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
     shown = []
     result, _ = trained(tiny_spec(plateau="test"), tiny_data, echo=shown.append)

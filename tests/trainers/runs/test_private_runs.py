@@ -129,6 +129,7 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
         assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_delta_is_too_small_for_pld_has_its_record(tiny_spec, tiny_data, tmp_path):
     spec = tiny_spec(delta=1e-15, noise_multiplier=2.0)
     record = run_cell(spec, data=tiny_data, output_dir=tmp_path, echo=lambda text: None).record
@@ -273,6 +274,7 @@ def test_an_estimate_spends_nothing_and_looks_at_nothing(
     assert same(before, private.model.get_weights())
 
 
+@pytest.mark.quick_cases("float32-False")
 @pytest.mark.parametrize("emulated", [True, False])
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
 def test_half_precision_that_a_processor_has_not_is_said(
@@ -292,6 +294,7 @@ def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
     assert record["flags"]["precision"] == "mixed_bfloat16"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_kept_is_saved_within_its_epochs(tiny_spec, tiny_data, tmp_path):
     def stop(batch, logs):
         if batch == 2:  # the third of the four updates of an epoch

@@ -308,6 +308,7 @@ def test_a_run_that_fails_keeps_its_settings(tmp_path, resume):
     enter(tmp_path, PRIVATE, True)
 
 
+@pytest.mark.slow
 def test_settings_are_written_whole_or_not_at_all(tmp_path):
     """A process that is killed before the last step leaves what counts as nothing."""
     program = (

@@ -8,6 +8,7 @@ from trainers.registry import run_cell
 from trainers.runs.saved import save_model
 
 
+@pytest.mark.slow
 def test_a_private_model_is_saved_with_its_statement(tiny_spec, tiny_data, tmp_path):
     place, lines = tmp_path / "models" / "ours.keras", []
     result = run_cell(tiny_spec(), data=tiny_data, model_file=place, echo=lines.append)
@@ -24,6 +25,7 @@ def test_a_private_model_is_saved_with_its_statement(tiny_spec, tiny_data, tmp_p
     assert names == ["ours-average.keras", "ours-average.txt", "ours.keras", "ours.txt"]
 
 
+@pytest.mark.slow
 def test_the_average_is_saved_beside_the_model(tiny_spec, tiny_data, tmp_path):
     place, lines = tmp_path / "ours.keras", []
     spec = tiny_spec(ema_decay=0.9, learning_rate=3.0)

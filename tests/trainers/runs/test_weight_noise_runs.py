@@ -53,6 +53,7 @@ def silent(line):
     pass
 
 
+@pytest.mark.quick_cases("0.0")
 @pytest.mark.parametrize("stddev", [0.0, 0.5])
 def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
     spec, lines = noisy_spec(weight_noise_stddev=stddev, seed=3), []
@@ -86,6 +87,7 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.quick_cases("{'epochs': 1.5}")
 @pytest.mark.parametrize("length", [dict(epochs=1.5), dict(steps=6, epochs=None)], ids=str)
 def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out, length):
     """6 updates, 4 an epoch; the schedule ends with them."""

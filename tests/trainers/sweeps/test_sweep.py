@@ -223,6 +223,7 @@ def test_the_lock_is_held_while_a_run_is_trained(place):
     assert seen == ["locked"] and trainer.trained == ["none/eps=1 seed 0"]
 
 
+@pytest.mark.quick_cases("1")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_whose_worker_dies_is_tried_once_more(place, workers):
     dies = {"none/eps=1 seed 0": 1, "layer/eps=1 seed 1": 2}

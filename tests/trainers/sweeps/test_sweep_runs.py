@@ -100,6 +100,7 @@ def test_the_listing_names_seeds_times_and_records_with_other_settings():
 # --- settings ---
 
 
+@pytest.mark.quick_cases("davody_table2", "davody_table3", "davody_table4")
 @pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
 def test_a_spec_is_itself_after_the_way_through_json(tmp_path, experiment):
     specs = [changed(spec, seed=3) for spec in cells.cells(experiment)]

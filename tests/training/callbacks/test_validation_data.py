@@ -68,6 +68,7 @@ def test_training_rows_in_any_form_are_refused(form, public, trained, data):
     assert private.ledger.updates == 0
 
 
+@pytest.mark.slow
 def test_other_rows_in_any_form_are_validated(trained, data):
     """By one model, whose step is traced once; rows of another rank have another one."""
     shared = trained(steps=2 * len(FORMS))

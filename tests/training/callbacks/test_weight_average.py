@@ -7,6 +7,7 @@ from tensorflow import keras
 from tfdpnorm.training import WeightAverage
 
 
+@pytest.mark.quick_cases("0.2")
 @pytest.mark.parametrize("limit", [0.5, 0.2])  # above and below that of the warm-up
 def test_average_follows_its_recurrence_and_is_applied(
     limit, build, private, data, public, cross_entropy, weight_trace

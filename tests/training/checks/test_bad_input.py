@@ -257,6 +257,9 @@ class TestLayers:
 
 
 class TestLosses:
+    @pytest.mark.quick_cases(
+        "reduced-per_example", "per_output-per_example", "per_output-tfp_vectorized"
+    )
     @pytest.mark.parametrize("engine", ["per_example", "tfp_vectorized"])
     @pytest.mark.parametrize(
         "loss",
@@ -272,6 +275,7 @@ class TestLosses:
         with pytest.raises(ValueError, match="one value per example"):
             trained.train_step(one_lot(data[0][:7], data[0][:7, :3]))
 
+    @pytest.mark.slow
     def test_an_object_s_own_reduction_is_ignored(self, build, private, step_sum, one_lot, data):
         sums = []
         for reduction in ("none", "sum_over_batch_size"):

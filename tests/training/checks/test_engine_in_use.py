@@ -130,6 +130,7 @@ def made(model, loss, **settings):
     return private
 
 
+@pytest.mark.quick_cases("ctc")
 @pytest.mark.filterwarnings("ignore:Per-example")
 @pytest.mark.slow_cases("ctc of Keras", "kept keys", "rows of several shapes")
 @pytest.mark.parametrize("name", CASES)

@@ -89,6 +89,7 @@ class WithPositions(layers.Layer):
         return self.words(x) + self.places(tf.range(5))
 
 
+@pytest.mark.quick_cases("<lambda>")
 @pytest.mark.parametrize("words", [lambda: layers.Embedding(5, 4), WithPositions])
 def test_ids_are_checked_as_ids(words):
     private = made(words(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")

@@ -101,6 +101,7 @@ def test_a_loss_that_reads_a_metric_is_refused(plain):
     assert metric.total.numpy() == 0
 
 
+@pytest.mark.quick_cases("options0")
 @pytest.mark.parametrize("options", [{}, {"steps_per_execution": 2}])
 def test_metrics_that_keep_it_to_themselves_are_fine(options):
     def of_python(y, predictions):
@@ -113,6 +114,7 @@ def test_metrics_that_keep_it_to_themselves_are_fine(options):
     assert private.ledger.updates == 2 and private.ledger.guarantee_holds
 
 
+@pytest.mark.quick_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_models_that_keep_masks_by_graph_are_trained(engine):
     steps = [keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2, recurrent_dropout=0.5)]

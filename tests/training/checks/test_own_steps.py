@@ -51,6 +51,7 @@ def test_the_remedy_helps(private, data):
     assert trained.ledger.updates == 1
 
 
+@pytest.mark.slow
 def test_of_models_inside_do_no_harm(private, data):
     """Keras does not call them either."""
     inside = functional(subclass("train_step"))

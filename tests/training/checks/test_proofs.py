@@ -229,6 +229,7 @@ def test_other_ways_to_validate_are_refused(validate):
         made(around(), validate=validate)
 
 
+@pytest.mark.quick_cases("compile-True-book_keeping", "attribute-probe-per_example")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 @pytest.mark.parametrize("validate", [True, "probe"])
 @pytest.mark.parametrize("by", ["compile", "attribute"])

@@ -147,6 +147,7 @@ def test_what_no_engine_makes_sound_is_refused_by_all(engine):
     assert "\n" not in str(got.value)
 
 
+@pytest.mark.quick_cases("Flipping-book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 @pytest.mark.parametrize("layer", [Counting, Flipping])
 def test_what_counts_the_physical_batches_is_trained(layer, engine, data, recwarn):
@@ -158,6 +159,7 @@ def test_what_counts_the_physical_batches_is_trained(layer, engine, data, recwar
     assert not [w for w in recwarn if "independence" in str(w.message)]
 
 
+@pytest.mark.quick_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_without_one_example_others_read_the_same_count(engine):
     """With 1 row in a physical batch, each position has another sign of the loss."""
@@ -247,7 +249,7 @@ DRAWN_ONCE = {
 }
 
 
-@pytest.mark.slow_cases("contrast")
+@pytest.mark.quick_cases("dropout")
 @pytest.mark.parametrize("name", DRAWN_ONCE)
 def test_layers_of_keras_that_draw_once_for_a_batch_are_proved(name):
     parts = [keras.Input((6, 6, 1)), DRAWN_ONCE[name](), layers.GlobalMaxPooling2D()]

@@ -80,6 +80,7 @@ def test_no_private_value_is_in_a_traceback(eagerly, private):
     assert "out of range" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_epochs_beyond_the_plan_are_said(build, private, data, cross_entropy):
     trained = private(build(), steps=8)
     trained.compile("sgd", cross_entropy)

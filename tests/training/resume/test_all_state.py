@@ -134,6 +134,7 @@ def test_several_steps_an_execution_in_several_physical_batches(tmp_path, data, 
     )
 
 
+@pytest.mark.slow
 def test_noise_in_the_place_of_dropout_follows_the_updates(tmp_path, data, cross_entropy):
     """A zeta that follows from the number of updates that the weights have seen."""
 

@@ -75,6 +75,7 @@ def test_a_ledger_does_not_show_the_number_of_its_file(stopped):
     assert str(state.st_ino) not in (stopped / "ledger.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_is_opened_again_wherever_it_is(start, stopped, data, tmp_path):
     """Copies of it release nothing new."""
     go_on(start, stopped, data)

@@ -164,6 +164,7 @@ def batches_drawn():
         yield drawn
 
 
+@pytest.mark.slow
 def test_batches_are_drawn_again_after_a_crash(begun, data, cross_entropy):
     with batches_drawn() as before:
         private = begun(loss=cross_entropy)

@@ -69,6 +69,7 @@ def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tm
     assert "from elsewhere" not in restored.privacy_statement()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_charges_what_was_lost(start, data, tmp_path):
     crash(start(tmp_path), data, 8)
     again = start(tmp_path, resume=True)
@@ -124,6 +125,7 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     assert again.ledger.state.times_asked("private_val_accuracy") == len(history["lr"])
 
 
+@pytest.mark.quick_cases("shake256")
 @pytest.mark.parametrize("generator", ["philox", "shake256"])
 def test_no_secret_is_on_the_disk(start, data, tmp_path, monkeypatch, generator):
     """Neither what the operating system gave nor what the noise was drawn with."""
@@ -156,6 +158,7 @@ def test_a_run_that_ended_is_not_trained_further(start, data, tmp_path):
         again.fit(*data, verbose=0)
 
 
+@pytest.mark.slow
 def test_weights_are_there_before_training_goes_on(start, data, tmp_path):
     crash(start(tmp_path / "a", insecure_seed=1), data, 4)
     other = start(tmp_path / "b", insecure_seed=1)
@@ -266,6 +269,7 @@ def test_another_public_batch_is_as_good(start, crashed, data, public, tmp_path)
     assert again.ledger.updates == 12
 
 
+@pytest.mark.slow
 def test_other_callbacks_begin_again(start, data, tmp_path):
     crash(start(tmp_path), data, 8, [WeightAverage(0.9), keras.callbacks.EarlyStopping("epsilon")])
     again, average = start(tmp_path, resume=True), WeightAverage(0.5)
@@ -292,7 +296,7 @@ def damage_half(file):
     file.write_bytes(content[: len(content) // 2])
 
 
-@pytest.mark.slow_cases("gone-*", "flipped-*.index", "flipped-*.json", "half-*.index")
+@pytest.mark.quick_cases("flipped-variables.data-00000-of-00001")
 @pytest.mark.parametrize("name", ["state.json", "variables.index", "variables.data-00000-of-00001"])
 @pytest.mark.parametrize("harm", ["half", "gone", "flipped"])
 def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, name, harm):
@@ -439,6 +443,7 @@ def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2
 
 
+@pytest.mark.quick_cases("2", "3", "4", "5")
 @pytest.mark.parametrize("dies_in", range(1, 6))
 def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, dies_in):
     """As at the end of an epoch, where the state of callbacks is saved after they have acted."""

@@ -54,11 +54,7 @@ def case(request, build, private, one_lot, step_sum, data, public, cross_entropy
     return (build, private, one_lot, step_sum, data, public, cross_entropy, *request.param)
 
 
-@pytest.mark.slow_cases(
-    "tfp_vectorized-functional-*",
-    "tfp_vectorized-subclassed-*",
-    "tfp_model-*",
-)
+@pytest.mark.quick_cases("book_keeping-sequential-layer-0.3")
 @pytest.mark.parametrize(
     ("case", "clip"),
     [
@@ -74,6 +70,7 @@ def test_equals_a_loop_over_single_examples(engine, case, clip):
     check(engine, case, clip=clip)
 
 
+@pytest.mark.quick_cases("Adam-sequential-none")
 @pytest.mark.needs_tensorflow_privacy
 @pytest.mark.parametrize("case", [("sequential", "none")], indirect=True, ids="-".join)
 @pytest.mark.parametrize("optimizer", ["Adam", "Nadam"])
@@ -81,6 +78,7 @@ def test_tfp_vectorized_sums_alike_for_every_optimizer_class(optimizer, case):
     check("tfp_vectorized", case, optimizer=optimizer, clip=0.3)
 
 
+@pytest.mark.quick_cases("book_keeping-functional-public_batch")
 @pytest.mark.parametrize("case", [("functional", "public_batch")], indirect=True, ids="-".join)
 @pytest.mark.parametrize(
     "engine",
@@ -102,6 +100,7 @@ def test_tfp_vectorized_refuses_optimizers_that_tfp_cannot_wrap(build, private, 
         trained.compile("rmsprop", cross_entropy)
 
 
+@pytest.mark.quick_cases("book_keeping")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_padding_with_a_non_finite_gradient_is_not_counted(engine, private, one_lot, step_sum):
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,), use_bias=False)])

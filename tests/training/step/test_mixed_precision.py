@@ -95,6 +95,7 @@ def test_a_row_that_overflows_float16_counts_as_zero(private, step_sum, one_lot,
     assert run.nonfinite == 1
 
 
+@pytest.mark.slow
 def test_the_loss_scale_keeps_small_gradients(private, step_sum, one_lot):
     """1e-5 times 1e-3 is no number of float16; a thousand times that is one."""
     model = under(
@@ -125,6 +126,7 @@ def test_the_loss_scale_keeps_small_gradients(private, step_sum, one_lot):
     assert abs(norms[1.0] / expected - 1) > 0.05
 
 
+@pytest.mark.quick_cases("mixed_float16")
 @policies
 def test_weights_and_noise_are_float32(policy, private, data, cross_entropy):
     model = under(policy, lambda: models.build("mlp", input_shape=(5,), num_classes=3))

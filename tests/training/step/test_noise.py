@@ -226,7 +226,7 @@ def test_physical_batches_change_nothing_but_memory(
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5)
 
 
-@pytest.mark.slow_cases("tfp_vectorized", "per_example")
+@pytest.mark.quick_cases("tfp_model")
 @pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
 def test_an_empty_lot_is_pure_noise(engine, private, weight_trace):
     x = np.ones((40, 100), np.float32)

@@ -84,6 +84,7 @@ def no_noise():
 # The accounting
 
 
+@pytest.mark.quick_cases("100-rdp-1-0.5", "100-rdp-2-0.01", "100-rdp-14-0.9")
 @pytest.mark.parametrize(("queries", "share"), [(1, 0.5), (2, 0.01), (14, 0.9)])
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 @pytest.mark.parametrize("lot", [100, 1000])
@@ -130,6 +131,7 @@ def test_without_queries_the_gradient_has_all_of_it():
     assert (plan.gradient_noise_multiplier, plan.statistics_noise_multiplier) == (3.0, 0.0)
 
 
+@pytest.mark.slow
 def test_the_share_changes_no_epsilon(compiled):
     multipliers, epsilons = set(), set()
     for share in (0.0, 0.1, 0.9):
@@ -347,6 +349,7 @@ def test_beside_public_statistics_too(compiled, data, public):
     assert (averages(model) != before).all()
 
 
+@pytest.mark.slow
 def test_a_row_of_no_numbers_moves_it_by_no_more(compiled, one_lot, data, step_sum):
     run = step_sum(compiled(network(), l2_norm_clip=0.2))
     x, y = data[0][:8].copy(), data[1][:8]
@@ -443,6 +446,7 @@ def test_averages_are_brought_back(compiled, data, tmp_path):
 # What is refused, and what is not
 
 
+@pytest.mark.slow
 def test_the_randomized_check_accepts_the_layer(compiled, data):
     trained = compiled(image_network(), validate="probe", steps=1)
     trained.fit(*data, verbose=0)
@@ -492,6 +496,7 @@ def test_frozen_layers_release_nothing(compiled, data):
     np.testing.assert_array_equal(averages(model), before)
 
 
+@pytest.mark.slow
 def test_layers_that_are_frozen_later_stay_as_they_are(compiled, data, cross_entropy):
     model = network()
     trained = compiled(model, steps=2)
@@ -513,6 +518,7 @@ def test_a_layer_in_two_places_is_refused(compiled, data):
         trained.fit(*data, verbose=0)
 
 
+@pytest.mark.quick_cases("book_keeping-None")
 @pytest.mark.parametrize(
     ("engine", "rows"), [("book_keeping", None), ("per_example", None), ("per_example", 10)]
 )

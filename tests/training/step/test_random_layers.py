@@ -81,7 +81,7 @@ def trained(model, engine, **compiled):
     return private
 
 
-@pytest.mark.slow_cases(*SLOW)
+@pytest.mark.quick_cases("book_keeping-dropout")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 @pytest.mark.filterwarnings("ignore:Per-example gradients are taken row after row")
@@ -92,7 +92,7 @@ def test_a_model_that_draws_is_verified_and_trained(engine, name):
     assert ("proved from the graph" if engine == "book_keeping" else "computed by itself") in said
 
 
-@pytest.mark.slow_cases("global", "recurrent", "kernel")
+@pytest.mark.quick_cases("dropout")
 @pytest.mark.parametrize("name", ["dropout", "generator", "kernel", "recurrent", "global"])
 def test_it_is_compiled_by_xla(name):
     assert trained(MODELS[name](), "book_keeping", jit_compile=True).ledger.updates == 3

@@ -38,6 +38,7 @@ def largest_change(run, one_lot, data):
     return max(changes)
 
 
+@pytest.mark.quick_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_synthetic_public_rows_keep_the_bound_of_one_row(
     engine, private, step_sum, one_lot, data, cross_entropy

@@ -96,7 +96,7 @@ class TestGlobalSeed:
             updates += trace.updates()
         assert len(updates) == 2 and distinct(updates)
 
-    @pytest.mark.slow_cases("checkpoint")
+    @pytest.mark.quick_cases("early_stopping")
     @pytest.mark.parametrize("way", ["set_weights", "early_stopping", "checkpoint"])
     def test_restored_weights_do_not_restore_the_noise(
         self, way, private, data, weight_trace, tmp_path
@@ -131,7 +131,7 @@ class TestNonFiniteGradient:
         )
         assert np.isnan(gradient).all()
 
-    @pytest.mark.slow_cases("tfp_*")
+    @pytest.mark.quick_cases("per_example")
     @pytest.mark.parametrize("engine", ENGINES)
     def test_one_row_counts_zero_and_is_counted(self, engine, updated, update_without_row, data):
         """q = 1, no noise: the update is that of the other rows, over the same denominator."""
@@ -216,6 +216,7 @@ class TestHalfPrecision:
         scaled = lambda: 0.5 * variable[0] * tf.ones([4]) * scale  # noqa: E731
         assert tfp_gradient(tfp_sgd(), scaled, variable) / scale < 1e-4  # of a gradient of 0.5
 
+    @pytest.mark.slow
     def test_clipped_sum_is_that_of_float32(
         self, build, private, step_sum, one_lot, data, public, cross_entropy
     ):

@@ -21,7 +21,7 @@ def traces_of(model, data, monkeypatch):
     return len(traces)
 
 
-@pytest.mark.slow_cases("adam", "average")
+@pytest.mark.quick_cases("legacy")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_step_is_traced_once(build, data, private, cross_entropy, monkeypatch, name):
     model = private(build("functional", "layer"))

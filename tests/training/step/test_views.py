@@ -18,13 +18,7 @@ def summed(private, step_sum, model, loss, lot, **settings):
     return step_sum(trained)(lot)
 
 
-@pytest.mark.slow_cases(
-    "public_batch-per_example",
-    "*-tfp_vectorized",
-    "public_batch-tfp_model",
-    "layer-tfp_model",
-    "layer-book_keeping",
-)
+@pytest.mark.quick_cases("public_batch-book_keeping")
 @every_engine
 @pytest.mark.parametrize("norm", ["layer", "public_batch"])
 def test_copies_of_an_example_give_its_gradient(

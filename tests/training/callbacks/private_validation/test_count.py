@@ -13,6 +13,7 @@ from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 
 class TestCount:
+    @pytest.mark.quick_cases("none-7", "public_batch-30")
     @pytest.mark.parametrize("batch_size", [1, 7, 30, 64])
     @pytest.mark.parametrize("norm", ["public_batch", "none"])
     def test_one_row_moves_it_by_at_most_one(

@@ -165,6 +165,7 @@ class TestSeveralAnswers:
         assert few.measure(model) == pytest.approx(np.mean(y[:5] == 0))
         assert model.ledger.state.queries() == 3
 
+    @pytest.mark.slow
     def test_answers_in_several_runs_are_said_to_add_up(self, trained, validation):
         first, second = trained(), trained()
         callback = PrivateValidation(*validation, noise_multiplier=1.0)
