@@ -32,8 +32,8 @@ import tensorflow as tf
 from absl import flags
 from tensorflow import keras
 
+from tests.attacks.killing import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tests.private_of import private_of
-from tfdpnorm.audit.crashes import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget, read_ledger

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tfdpnorm.audit.crashes import Witness, kill_until_done
+from tests.attacks.killing import Witness, kill_until_done
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdpnorm.audit.noise_tests import lot_size_p_value, noise_tests
+from tests.attacks.noise_tests import lot_size_p_value, noise_tests
 
 
 def noise(seed=0, updates=4, count=2000, z=1.3):

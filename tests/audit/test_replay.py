@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.attacks.replay import differences, kept_state, other_lots, pinned_sums
 from tests.private_of import private_of
-from tfdpnorm.audit.replay import differences, kept_state, other_lots, pinned_sums
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 from tfdpnorm.training import WeightAverage, noised_statistics, update

@@ -32,7 +32,7 @@ TABLE = "canary_table"
 _LOUDNESS = 1e6
 
 
-class SilentTable(keras.layers.Layer):
+class _SilentTable(keras.layers.Layer):
     """Takes from the first logit a number that is always 0, and whose gradient is not."""
 
     def call(self, inputs):
@@ -57,7 +57,7 @@ def with_canary_table(model, count):
     canary, loudness = keras.Input((), dtype=tf.int32), keras.Input(())
     table = keras.layers.Embedding(count + 1, 1, embeddings_initializer="zeros", name=TABLE)
     numbers = keras.layers.Reshape(())(table(canary))
-    logits = SilentTable(name="silent")((model(x), numbers, loudness))
+    logits = _SilentTable(name="silent")((model(x), numbers, loudness))
     return keras.Model((x, canary, loudness), logits)
 
 
