@@ -76,7 +76,7 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
     """
     check_made_by_configs(model, "exported")
     folder = files.make_folder(folder, "export_dir")
-    served = served_model(model)
+    served = _served_model(model)
     rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
     if trained_by is None:
@@ -119,7 +119,7 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
     return found
 
 
-def served_model(model):
+def _served_model(model):
     """Returns what is exported of a model: folded, if it can be folded."""
     trained = model.servable() if hasattr(model, "servable") else model
     in_sums = any(isinstance(x, ScaleNorm) for x in sublayers(trained))

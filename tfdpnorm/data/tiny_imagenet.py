@@ -80,7 +80,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, path, split):
         with zipfile.ZipFile(path) as archive:
-            for name, label in labelled_images(archive, split):
+            for name, label in _labelled_images(archive, split):
                 with archive.open(name) as image:
                     yield name, {"image": image, "label": label}
 
@@ -153,7 +153,7 @@ def check_archive(path):
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            counts = [len(labelled_images(archive, split)) for split in ("train", "validation")]
+            counts = [len(_labelled_images(archive, split)) for split in ("train", "validation")]
             damaged = archive.testzip()
     except DatasetCorruptError:
         raise
@@ -170,7 +170,7 @@ def check_archive(path):
     return ArchiveInfo(digest.hexdigest(), *counts)
 
 
-def labelled_images(archive, split):
+def _labelled_images(archive, split):
     """Returns pairs (name in the archive, label) of a split, in the order of the archive.
 
     Args:

@@ -51,7 +51,7 @@ def check_no_added_losses(model):
     Raises:
         ValueError: naming the layers that called `add_loss`.
     """
-    for _, message in added_losses(model):
+    for _, message in _added_losses(model):
         raise ValueError(message)
 
 
@@ -90,8 +90,8 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
             )
             yield layer.name, message
     yield from _adapted(model)
-    yield from added_losses(model)
-    yield from added_metrics(model)
+    yield from _added_losses(model)
+    yield from _added_metrics(model)
 
 
 def _exchange_of(layer, conversion):
@@ -112,7 +112,7 @@ def _exchange_of(layer, conversion):
     )
 
 
-def added_losses(model):
+def _added_losses(model):
     """Yields (names of layers, message) if a call of `model` added a loss."""
     added = [layer.name for layer in (model, *sublayers(model)) if has_added_losses(layer)]
     if added:
@@ -125,7 +125,7 @@ def added_losses(model):
         yield ", ".join(added), message
 
 
-def added_metrics(model):
+def _added_metrics(model):
     """Yields (names of layers, message) if a call of `model` added a metric."""
     added = [layer.name for layer in (model, *sublayers(model)) if has_added_metrics(layer)]
     if added:

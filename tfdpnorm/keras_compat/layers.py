@@ -157,7 +157,7 @@ def repeating(layers, seed_name):
         seed_name: Name of the variables that the layers take their seeds from, by which a graph
             that reads them is recognised.
     """
-    sources = keras_sources(layers)
+    sources = _keras_sources(layers)
     before = [dict(vars(source)) for source in sources]
     try:
         for number, source in enumerate(sources):
@@ -175,7 +175,7 @@ def repeating(layers, seed_name):
             vars(source).update(attributes)
 
 
-def keras_sources(layers):
+def _keras_sources(layers):
     """Returns the list of what Keras' random layers, and cells, draw from, each once.
 
     Args:

@@ -208,7 +208,7 @@ def check_made_by_configs(model, done):
 # --- nodes of a graph of layers ---
 
 
-def number_of_calls(layer):
+def _number_of_calls(layer):
     """Returns how many times a layer was called to build graphs of layers."""
     return len(layer.inbound_nodes)
 
@@ -218,7 +218,7 @@ def is_always_called_in_training(layer):
     return any(node.call_kwargs.get("training") is True for node in layer.inbound_nodes)
 
 
-def nodes_before(node, known):
+def _nodes_before(node, known):
     """Returns the nodes that a node is computed from, itself included.
 
     Without recursion, which long graphs would exhaust.
@@ -281,8 +281,8 @@ def residual_additions(model):
 
 
 def _hindrance(layer, node):
-    if number_of_calls(layer) > 1:
-        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+    if _number_of_calls(layer) > 1:
+        return f"it adds in {_number_of_calls(layer)} places, which would share one normalisation"
     shapes = [tuple(tensor.shape) for tensor in node.keras_inputs]
     if len(set(shapes)) > 1:
         return f"it adds paths of unequal shapes {shapes}"
@@ -292,7 +292,7 @@ def _hindrance(layer, node):
 def _meet(sources, before):
     for i, one in enumerate(sources):
         for other in sources[i + 1 :]:
-            first, second = nodes_before(one, before), nodes_before(other, before)
+            first, second = _nodes_before(one, before), _nodes_before(other, before)
             if id(one) in second or id(other) in first:
                 return True
             if any(not node.is_input for node in (first & second).values()):
@@ -319,10 +319,10 @@ def cut_in_two(model, is_above):
     """
     end = model.output.node
     known = {}
-    nodes = nodes_before(end, known)
+    nodes = _nodes_before(end, known)
     above = {id(n) for n in nodes.values() if any(map(is_above, (n.layer, *sublayers(n.layer))))}
     places = [n for n in nodes.values() if _can_be_cut_at(n, nodes, above, known)]
-    place = max(places, key=lambda n: len(nodes_before(n, known)))
+    place = max(places, key=lambda n: len(_nodes_before(n, known)))
     further = _within_the_next_model(place, nodes, end, is_above)
     if further is not None:
         return _joined(model, place, *further)
@@ -336,7 +336,7 @@ def cut_in_two(model, is_above):
 
 def _can_be_cut_at(place, nodes, above, known):
     """Whether all that is not computed before a node is computed from its one output alone."""
-    below = nodes_before(place, known)
+    below = _nodes_before(place, known)
     if isinstance(place.outputs, (list, tuple, dict)) or not above.isdisjoint(below):
         return False
     rest = [node for key, node in nodes.items() if key not in below]

@@ -256,7 +256,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         return tf.clip_by_value(values, -self.activation_clip, self.activation_clip)
 
 
-class RecordedRowMoments(NamedTuple):
+class _RecordedRowMoments(NamedTuple):
     """What one call of one layer recorded of each row. **Not private.**
 
     Attributes:
@@ -287,7 +287,7 @@ class _Recorder:
                 "inside a loop, a condition or a function of TensorFlow, which its statistics "
                 "cannot leave. Use GroupNormalization or LayerNormalization there."
             )
-        self.moments.append(RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
+        self.moments.append(_RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
 
 
 _active = threading.local()
@@ -299,7 +299,7 @@ def _current_recorder():
 
 @contextlib.contextmanager
 def record_row_moments():
-    """Context of ONE forward pass: gives a list that fills with `RecordedRowMoments`, by call."""
+    """Context of ONE forward pass: gives a list that fills with `_RecordedRowMoments`, by call."""
     before, _active.recorder = _current_recorder(), _Recorder()
     try:
         yield _active.recorder.moments

@@ -93,7 +93,7 @@ class WeightNoise(keras.layers.Wrapper):
         _check_layer(layer)
         kwargs.setdefault("dtype", layer.dtype_policy)
         super().__init__(layer, **kwargs)
-        self._stddev = checked_stddev(stddev)
+        self._stddev = _checked_stddev(stddev)
         self.seed = checked_seed(seed)
         self._first_call = True
         self.supports_masking = layer.supports_masking
@@ -150,7 +150,7 @@ class WeightNoise(keras.layers.Wrapper):
             clear_losses(self.layer)
 
     def _check_weights(self):
-        if not drawn_weights(self.layer):
+        if not _drawn_weights(self.layer):
             raise ValueError(
                 f"Expected a layer with weights to draw, got {type(self.layer).__name__} "
                 f"{self.layer.name!r}, which has none. Use the layer without WeightNoise."
@@ -159,7 +159,7 @@ class WeightNoise(keras.layers.Wrapper):
     @contextlib.contextmanager
     def _drawn(self):
         """Context in which the layer's attributes hold a new draw of its weights."""
-        variables = drawn_weights(self.layer)
+        variables = _drawn_weights(self.layer)
         draws = {id(v): self._draw(v) for v in variables}
         # The first call checks for reads of a variable itself; the tape costs memory.
         watch = tf.GradientTape() if self._first_call else contextlib.nullcontext()
@@ -170,7 +170,7 @@ class WeightNoise(keras.layers.Wrapper):
             self._refuse([v for v in variables if id(v.handle) in read], "a read of the mean of")
         self._first_call = False
         known = {id(v) for v in variables}
-        late = [v for v in drawn_weights(self.layer) if id(v) not in known]
+        late = [v for v in _drawn_weights(self.layer) if id(v) not in known]
         self._refuse(late, "a call that made")
 
     def _draw(self, variable):
@@ -213,7 +213,7 @@ class WeightNoise(keras.layers.Wrapper):
         return cls(layer, **config)
 
 
-def drawn_weights(layer):
+def _drawn_weights(layer):
     """Returns the variables of `layer` that `WeightNoise` draws: trainable, frozen or not."""
     kept = {
         id(w) for sub in sublayers(layer) if isinstance(sub, NORMALIZATIONS) for w in sub.weights
@@ -238,7 +238,7 @@ def _check_layer(layer):
         )
 
 
-def checked_stddev(stddev):
+def _checked_stddev(stddev):
     """Returns `stddev` as a float; refuses what float32, in which noise is drawn, does not hold."""
     expected, remedy = "to be a finite float32 number >= 0", "Pass 0.0 for none."
     number = real("stddev", stddev, expected, remedy)
@@ -273,7 +273,7 @@ def with_weight_noise(model, stddev, seed=None):
     Reference:
         Davody et al. (2020), Section 2.
     """
-    stddev, seed = checked_stddev(stddev), checked_seed(seed)
+    stddev, seed = _checked_stddev(stddev), checked_seed(seed)
     if not stddev:
         return model
     for part in models_within(model):
@@ -281,7 +281,7 @@ def with_weight_noise(model, stddev, seed=None):
     seeds = None if seed is None else random.Random(seed)
 
     def wrapped(layer):
-        if isinstance(layer, NORMALIZATIONS) or not drawn_weights(layer):
+        if isinstance(layer, NORMALIZATIONS) or not _drawn_weights(layer):
             return None
         own_seed = None if seeds is None else seeds.getrandbits(63)
         return WeightNoise(fresh_copy(layer), stddev, own_seed, name=layer.name)

@@ -41,7 +41,7 @@ def check_groups(groups):
         raise refusal("groups", "of -1 (one to each channel) or a power of two", groups)
 
 
-def number_of_groups(groups, channels):
+def _number_of_groups(groups, channels):
     """How many groups so many channels have: the most that divide both them and `groups`.
 
     Args:
@@ -79,7 +79,7 @@ def normalization_layer(
         channels: Size of the last axis.
         rank: Rank of the input with the batch: 2 for dense layers, 4 for images.
         positions: How many positions each channel has, where that is known.
-        groups: For "group": the desired number of groups, see `number_of_groups`.
+        groups: For "group": the desired number of groups, see `_number_of_groups`.
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
@@ -91,7 +91,7 @@ def normalization_layer(
     check_norm(norm)
     if norm == "none":
         return None
-    actual_groups = {"layer": 1, "group": number_of_groups(groups, channels)}.get(norm)
+    actual_groups = {"layer": 1, "group": _number_of_groups(groups, channels)}.get(norm)
     if actual_groups == channels and 1 in (positions, rank - 1):
         raise ValueError(
             f"Expected groups of two units or more to normalise, got {channels} units in "
@@ -209,7 +209,7 @@ class Normalizer:
         groups = 1 if self.norm == "layer" else self._options["groups"]
         return ScaleNorm(
             self.norm if self.norm in _OF_SCALE_NORM else "group",
-            number_of_groups(groups, path.shape[-1]),
+            _number_of_groups(groups, path.shape[-1]),
             statistics=self._options["statistics"],
             statistics_gradient=self._options["statistics_gradient"],
             name=f"{name}_scale_norm",

@@ -39,7 +39,7 @@ class GaussianNoise:
     """
 
     def __init__(self, insecure_seed=None, generator="philox", first_number=0):
-        check_generator(generator)
+        _check_generator(generator)
         self.insecure_seed = insecure_seed
         self.generator = generator
         if insecure_seed is None:
@@ -112,7 +112,7 @@ class GaussianNoise:
         return noised_on_grid(vectors, stddev, words, further, all_in_float64=in_xla())
 
 
-def check_generator(generator):
+def _check_generator(generator):
     """Raises ValueError unless `generator` is one of `GENERATORS`."""
     if generator not in GENERATORS:
         raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")

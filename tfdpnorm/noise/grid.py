@@ -56,7 +56,7 @@ def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
     # What is left is joined: it costs more by the operation than by the number.
     begins = np.cumsum([0, *(word.shape[1] for word in words)])
     index = tf.concat([i + begin for i, begin in zip(chosen, begins, strict=False)], axis=0)
-    exact = exactly_noised(
+    exact = _exactly_noised(
         _gathered([tf.reshape(t, [2, -1]) for t in sums], chosen, tf.float64),
         stddev,
         _gathered(words, chosen, tf.int32),
@@ -102,7 +102,7 @@ def _gathered(tables, chosen, dtype):
     )
 
 
-def exactly_noised(sums, stddev, words, further):
+def _exactly_noised(sums, stddev, words, further):
     """Returns the multiples of D next to S + noise, computed in float64.
 
     The uniform number of a radius has 160 bits and full relative precision at both ends, so that

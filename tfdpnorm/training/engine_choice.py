@@ -90,7 +90,7 @@ class EngineInUse:
     def check_rows_can_be_apart(self):
         """Raises ValueError for a layer that splits texts or draws sizes."""
         for layer in sublayers(self._model):
-            if splits_texts(layer):
+            if _splits_texts(layer):
                 raise ValueError(
                     "Expected texts to be split into words before the model, got TextVectorization "
                     f"{layer.name!r} in it, where the words of all examples come in one list. Run "
@@ -98,7 +98,7 @@ class EngineInUse:
                     "with the ids, and put the layer before it where it is used: "
                     "keras.Sequential([layer, private.servable()])."
                 )
-        for layer in [x for p in (self._model, *self._views.augmentations) for x in layers_of(p)]:
+        for layer in [x for p in (self._model, *self._views.augmentations) for x in _layers_of(p)]:
             if isinstance(layer, (keras.layers.RandomHeight, keras.layers.RandomWidth)):
                 raise ValueError(
                     f"Expected examples that keep their size, got {type(layer).__name__} "
@@ -108,13 +108,13 @@ class EngineInUse:
                 )
 
 
-def splits_texts(layer):
+def _splits_texts(layer):
     """Whether a layer splits texts into words, which no gradient of single rows gets past."""
     is_of_texts = isinstance(layer, keras.layers.TextVectorization)
     return is_of_texts and layer.get_config()["split"] is not None
 
 
-def layers_of(part):
+def _layers_of(part):
     """Returns a layer or model and all layers inside it; nothing for a plain function."""
     return (part, *sublayers(part)) if isinstance(part, keras.layers.Layer) else ()
 
@@ -179,9 +179,9 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate):
 def _is_known_to_fit(model, parts):
     if any(not isinstance(a, keras.layers.Layer) for a in parts.views.augmentations):
         return False
-    layers = [x for part in (model, *parts.views.augmentations) for x in layers_of(part)]
+    layers = [x for part in (model, *parts.views.augmentations) for x in _layers_of(part)]
     return (
-        not any(map(splits_texts, sublayers(model)))
+        not any(map(_splits_texts, sublayers(model)))
         and all(is_stock(x) or type(x).__module__.startswith(_OWN_LAYERS) for x in layers)
         and all(is_made_of_layers(x) for x in layers if isinstance(x, keras.Model))
         and all(rule_for(x) is not None for x in weight_owners(model) if x.trainable_weights)

@@ -129,12 +129,12 @@ class PerExampleLoss:
             self._apart.add(key)
         loss, y, valid = _without_ignored(loss, y, predictions)
         values = _values(loss, y, predictions)
-        mask = mask_of(given, values)
+        mask = _mask_of(given, values)
         if valid is not None:
             mask = valid if mask is None else tf.logical_and(mask, valid)
         if mask is not None and not self._told:
             self._told = True
-            warn_of_meaning()
+            _warn_of_meaning()
         means = example_means(values, mask, sample_weight)
         return widened(means)
 
@@ -313,7 +313,7 @@ def _of_first_axes(name, t, values):
     return t
 
 
-def mask_of(*tensors):
+def _mask_of(*tensors):
     """The steps that are valid by the Keras masks of all tensors, bool; None without a mask."""
     masks = [keras_mask(t) for t in tensors]
     masks = [tf.cast(mask, tf.bool) for mask in masks if mask is not None]
@@ -323,7 +323,7 @@ def mask_of(*tensors):
 
 
 @as_written
-def warn_of_meaning():
+def _warn_of_meaning():
     """Says once for each place that asks what a mask means here, and where Keras differs."""
     warnings.warn(MEANING, stacklevel=2)
 

@@ -53,7 +53,7 @@ class Provenance:
             model: What they are copies of; None for the run's own model.
             loaded_early: Whether weights waited in the model, to be put in as soon as it was built.
         """
-        for known in earlier_training(self._model if model is None else model):
+        for known in _earlier_training(self._model if model is None else model):
             self._record(known)
         if loaded_early:
             self._record(caveat("loaded_before_built"))
@@ -158,7 +158,7 @@ class Provenance:
         return [v.numpy() for v in self._model.weights] if self._model.built else []
 
 
-def earlier_training(model):
+def _earlier_training(model):
     """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`.
 
     Args:

@@ -23,7 +23,7 @@ SECRET_KEY = "secret.key"
 _BYTES = 32
 
 
-def read_key(folder):
+def _read_key(folder):
     """Returns the key in a folder, or None if there is none that is whole."""
     try:
         key = bytes.fromhex((folder / SECRET_KEY).read_text())
@@ -156,7 +156,7 @@ class SearchFolder:
         """
         files.make_folder(self.path, "the folder of the search")
         exists = (self.path / LEDGER).exists()
-        self._key = read_key(self.path)
+        self._key = _read_key(self.path)
         if exists and self._key is None:
             raise ValueError(
                 f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
@@ -197,7 +197,7 @@ class SearchFolder:
         ledger = read_ledger(self.path / LEDGER)
         kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
         check_same_run(ledger, self._plan, {**self._settings, **kept})
-        self._key = read_key(self.path)
+        self._key = _read_key(self.path)
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
         if ledger.state.search != self._search:

@@ -99,7 +99,7 @@ def _kernel_gradients_of_groups(layer, images, b):
     if channels == 1 and window.rank < 3:
         # The filters of a depthwise convolution are ordered by channel, too.
         by_channel = [*window.kernel_size, groups, filters]
-        gradients = depthwise_gradients(images, b, window, by_channel).instantiated()
+        gradients = _depthwise_gradients(images, b, window, by_channel).instantiated()
         return Instantiated(tf.reshape(gradients, [-1, *shape]))
     places, positions = shape[:-2].num_elements(), b.shape[1:-1].num_elements()
     a = tf.reshape(patches(images, window), [-1, places, groups, channels, positions])
@@ -122,7 +122,7 @@ class DepthwiseRule(BeforeActivationRule):
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
         kernel = layer.depthwise_kernel
-        found = [(kernel, depthwise_gradients(remembered, b, Window.of(layer), kernel.shape))]
+        found = [(kernel, _depthwise_gradients(remembered, b, Window.of(layer), kernel.shape))]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
         return found
@@ -137,7 +137,7 @@ class SeparableRule(Rule):
 
     def forward(self, layer, call, watch, inputs):
         # Keras runs both convolutions in one op, which does not show what is between them.
-        depthwise = depthwise_convolution(inputs, layer.depthwise_kernel, Window.of(layer))
+        depthwise = _depthwise_convolution(inputs, layer.depthwise_kernel, Window.of(layer))
         between = watch(depthwise)
         z = tf.nn.convolution(between, layer.pointwise_kernel)
         if layer.use_bias:
@@ -151,7 +151,7 @@ class SeparableRule(Rule):
         depthwise, pointwise = layer.depthwise_kernel, layer.pointwise_kernel
         positions = map(flat_positions, (between, b))
         found = [
-            (depthwise, depthwise_gradients(inputs, b_between, window, depthwise.shape)),
+            (depthwise, _depthwise_gradients(inputs, b_between, window, depthwise.shape)),
             (pointwise, OuterSum(*positions, pointwise.shape)),
         ]
         if layer.use_bias:
@@ -164,7 +164,7 @@ class SeparableRule(Rule):
 _QUICK_KERNEL_SIZE = 3
 
 
-def depthwise_gradients(images, b, window, kernel_shape):
+def _depthwise_gradients(images, b, window, kernel_shape):
     """The contribution of a depthwise kernel.
 
     Args:
@@ -215,13 +215,13 @@ def _with_rows_as_channels(images, b, window, kernel_shape):
     kernel = tf.zeros([*window.kernel_size, rows * channels, multiplier], images.dtype)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(kernel)
-        outputs = depthwise_convolution(images, kernel, window)
+        outputs = _depthwise_convolution(images, kernel, window)
     gradients = tape.gradient(outputs, kernel, output_gradients=b)
     gradients = tf.reshape(gradients, [*window.kernel_size, rows, channels, multiplier])
     return tf.transpose(gradients, [rank, *range(rank), rank + 1, rank + 2])
 
 
-def depthwise_convolution(images, kernel, window):
+def _depthwise_convolution(images, kernel, window):
     """Returns the depthwise convolution of images, [rows, *sizes, channels]."""
     padding = window.padding.upper()
     if padding == "CAUSAL" or (padding == "SAME" and max(window.dilation_rate) > 1):

@@ -72,7 +72,7 @@ def _without_scale_and_offset(layer, call, inputs, *args, **kwargs):
         return call(inputs, *args, **kwargs)
 
 
-class GroupNormalized:
+class _GroupNormalized:
     """One run of a group normalisation over [rows, *positions, channels].
 
     y = gamma x^ + beta with x^ = r (x - mean), r = 1 / sqrt(variance + epsilon), moments over all
@@ -186,7 +186,7 @@ def _of_groups(x, groups):
 
 @register_rule(keras.layers.GroupNormalization)
 class GroupNormalizationRule(ScaleAndOffsetRule):
-    """The rule of `ScaleAndOffsetRule`, with the layer run by `GroupNormalized`.
+    """The rule of `ScaleAndOffsetRule`, with the layer run by `_GroupNormalized`.
 
     Keras weights the moments by a tensor of ones and leaves the backward pass to automatic
     differentiation: more passes over the activations than the convolutions beside them can hide.
@@ -197,11 +197,11 @@ class GroupNormalizationRule(ScaleAndOffsetRule):
         channels_last = layer.axis % inputs.shape.rank == inputs.shape.rank - 1
         if masked or not channels_last:
             return super().forward(layer, call, watch, inputs, *args, **kwargs)
-        normalized = GroupNormalized(layer)
+        normalized = _GroupNormalized(layer)
         return watch(tf.cast(normalized(inputs), inputs.dtype)), normalized
 
     def contributions(self, layer, remembered, gradients):
-        if not isinstance(remembered, GroupNormalized):
+        if not isinstance(remembered, _GroupNormalized):
             return super().contributions(layer, remembered, gradients)
         gamma, beta = remembered.parameter_gradients(gradients[0])
         found = []

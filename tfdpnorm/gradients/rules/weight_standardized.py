@@ -17,7 +17,7 @@ from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.layers import WeightStandardizedConv2D
 
 
-class Standardization:
+class _Standardization:
     """The standardised kernel of a layer, and the way back from its gradient.
 
     The convolution is with gain * u, u = (w - mean) * scale. With G the gradient by the kernel that
@@ -91,7 +91,7 @@ class StandardizedConvolutionSum(ConvolutionSum):
         images: [rows, *sizes, channels], inputs of the convolution.
         b: [rows, *counts, filters], gradients of its outputs.
         window: `Window` of the convolution.
-        standardization: `Standardization`.
+        standardization: `_Standardization`.
         by_gain: [rows, filters], u . G.
     """
 
@@ -163,7 +163,7 @@ class StandardizedConvolutionSum(ConvolutionSum):
 
 @register_rule(WeightStandardizedConv2D)
 class WeightStandardizedRule(Rule):
-    """A convolution with a function of its weights: see `Standardization`."""
+    """A convolution with a function of its weights: see `_Standardization`."""
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         del call, args, kwargs
@@ -176,7 +176,7 @@ class WeightStandardizedRule(Rule):
 
     def contributions(self, layer, remembered, gradients):
         images, convolved, b = map(widened, (*remembered, *gradients))
-        window, standardization = Window.of(layer), Standardization(layer, b.dtype)
+        window, standardization = Window.of(layer), _Standardization(layer, b.dtype)
         by_gain = standardization.by_gain(images, convolved, b, window)
         kernel = StandardizedConvolutionSum(images, b, window, standardization, by_gain)
         found = [(layer.kernel, kernel), (layer.gain, Instantiated(by_gain))]

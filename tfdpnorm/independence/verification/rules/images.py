@@ -7,7 +7,7 @@ or of rows on a first axis of their own that is aligned with the batch, it stays
 from tfdpnorm.independence.verification.registry import rule
 
 
-def per_image(node, batched=(0,)):
+def _per_image(node, batched=(0,)):
     """The verdict on an operation that takes each entry of the first axis by itself.
 
     Args:
@@ -41,13 +41,13 @@ def per_image(node, batched=(0,)):
     "ScaleAndTranslate",
 )
 def _first(node):
-    return per_image(node)
+    return _per_image(node)
 
 
 @rule("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
 def _resize_gradient(node):
     """The second input only says the size of the first."""
-    return per_image(node, (0, 1))
+    return _per_image(node, (0, 1))
 
 
 @rule(
@@ -57,7 +57,7 @@ def _resize_gradient(node):
     "DepthwiseConv2dNativeBackpropInput",
 )
 def _by_input(node):
-    return per_image(node, (2,))
+    return _per_image(node, (2,))
 
 
 @rule(
@@ -75,28 +75,28 @@ def _over_batch(node):
 
 @rule("Dilation2DBackpropInput")
 def _dilation_by_input(node):
-    return per_image(node, (0, 2))
+    return _per_image(node, (0, 2))
 
 
 @rule("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
 def _pool(node):
-    return _whole_images(node) or per_image(node)
+    return _whole_images(node) or _per_image(node)
 
 
 @rule("MaxPoolWithArgmax")
 def _pool_with_places(node):
     """The places may count those of the images before, which are as many for each."""
-    return _whole_images(node) or per_image(node)
+    return _whole_images(node) or _per_image(node)
 
 
 @rule("AvgPoolGrad", "AvgPool3DGrad")
 def _average_gradient(node):
-    return _whole_images(node) or per_image(node, (1,))
+    return _whole_images(node) or _per_image(node, (1,))
 
 
 @rule("MaxPoolGrad", "MaxPool3DGrad", "MaxPoolGradGrad", "MaxPool3DGradGrad")
 def _maximum_gradient(node):
-    return _whole_images(node) or per_image(node, (0, 1, 2))
+    return _whole_images(node) or _per_image(node, (0, 1, 2))
 
 
 @rule("MaxPoolGradWithArgmax")
@@ -111,7 +111,7 @@ def _argmax_gradient(node):
         for name in ("include_batch_in_index", "ksize", "padding", "strides")
     ):
         return node.mixed("gets places of another pooling")
-    return _whole_images(node) or per_image(node, (0, 1, 2))
+    return _whole_images(node) or _per_image(node, (0, 1, 2))
 
 
 def _whole_images(node):
@@ -123,7 +123,7 @@ def _whole_images(node):
 @rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def _projective(node):
     """A transform for each image, or one for all."""
-    return per_image(node, (0, 1))
+    return _per_image(node, (0, 1))
 
 
 @rule("AdjustContrastv2")

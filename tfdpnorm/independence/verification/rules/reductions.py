@@ -10,7 +10,7 @@ import numpy as np
 from tfdpnorm.independence.verification.registry import rule
 
 
-def over_axes(node, axes, keeps):
+def _over_axes(node, axes, keeps):
     """The verdict on an operation over whole axes of its first input.
 
     Args:
@@ -33,37 +33,37 @@ def over_axes(node, axes, keeps):
 
 @rule("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
 def _reduction(node):
-    return over_axes(node, node.constant(1), node.attr("keep_dims"))
+    return _over_axes(node, node.constant(1), node.attr("keep_dims"))
 
 
 @rule("ArgMax", "ArgMin")
 def _arg(node):
-    return over_axes(node, node.constant(1), False)
+    return _over_axes(node, node.constant(1), False)
 
 
 @rule("Softmax", "LogSoftmax")
 def _softmax(node):
-    return over_axes(node, [-1], True)
+    return _over_axes(node, [-1], True)
 
 
 @rule("Cumsum", "Cumprod", "CumulativeLogsumexp", "ReverseV2")
 def _along(node):
-    return over_axes(node, node.constant(1), True)
+    return _over_axes(node, node.constant(1), True)
 
 
 @rule("Roll")
 def _roll(node):
-    return over_axes(node, node.constant(2), True)
+    return _over_axes(node, node.constant(2), True)
 
 
 @rule("TopK", "TopKV2", "NthElement")
 def _top(node):
-    return over_axes(node, [-1], node.op.type != "NthElement")
+    return _over_axes(node, [-1], node.op.type != "NthElement")
 
 
 @rule("LRN")
 def _local(node):
-    return over_axes(node, [-1], True)
+    return _over_axes(node, [-1], True)
 
 
 @rule("LRNGrad")
@@ -73,27 +73,27 @@ def _local_gradient(node):
 
 @rule("FFT", "IFFT")
 def _fft(node):
-    return over_axes(node, [-1], True)
+    return _over_axes(node, [-1], True)
 
 
 @rule("FFT2D", "IFFT2D")
 def _fft_2d(node):
-    return over_axes(node, [-1, -2], True)
+    return _over_axes(node, [-1, -2], True)
 
 
 @rule("FFT3D", "IFFT3D")
 def _fft_3d(node):
-    return over_axes(node, [-1, -2, -3], True)
+    return _over_axes(node, [-1, -2, -3], True)
 
 
 @rule("RFFT", "IRFFT")
 def _real_fft(node):
-    return over_axes(node, [-1], True)
+    return _over_axes(node, [-1], True)
 
 
 @rule("RFFT2D", "IRFFT2D")
 def _real_fft_2d(node):
-    return over_axes(node, [-1, -2], True)
+    return _over_axes(node, [-1, -2], True)
 
 
 @rule(
@@ -111,14 +111,14 @@ def _real_fft_2d(node):
 )
 def _matrix(node):
     """Matrices on the last two axes; those on all axes before are a batch."""
-    return over_axes(node, [-1, -2], True)
+    return _over_axes(node, [-1, -2], True)
 
 
 @rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _diagonal(node):
     # Several diagonals are on the last axis but one.
     single = node.op.type == "MatrixDiag" or _single(node.constant(1))
-    return over_axes(node, [-1] if single else [-1, -2], True)
+    return _over_axes(node, [-1] if single else [-1, -2], True)
 
 
 def _single(k):

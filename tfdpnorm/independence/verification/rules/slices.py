@@ -51,7 +51,7 @@ def _strided_slice(node):
     rows, rank = node.of_rows(0), node.rank(0)
     if rows is None or rank is None:
         return node.mixed("takes a part that depends on examples")
-    axes = strided_axes(node, rank, 1)
+    axes = _strided_axes(node, rank, 1)
     if axes is None:
         return node.meeting(_PARTS)
     kept, ranges = axes
@@ -69,7 +69,7 @@ def _strided_slice_gradient(node):
     rows, shape = node.of_rows(4), node.constant(0)
     if rows is None or shape is None:
         return node.mixed("has a shape that is not known")
-    axes = strided_axes(node, len(shape), 1)
+    axes = _strided_axes(node, len(shape), 1)
     if axes is None:
         return node.meeting(_PARTS)
     kept, ranges = axes
@@ -84,7 +84,7 @@ def _strided_slice_gradient(node):
     return Rows(axis, rows.per_example, int(shape[axis]) // period)
 
 
-def strided_axes(node, rank, first):
+def _strided_axes(node, rank, first):
     """Where the axes of a tensor go in a strided slice of it.
 
     Args:
