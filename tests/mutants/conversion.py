@@ -1,144 +1,138 @@
 """Faults in what takes the place of an imported model's batch normalisation."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import fault, tests_in
 
 _TESTS = "tests/convert/test_convert.py"
 _FINETUNE = "tests/trainers/ours/test_finetune.py"
 
 MUTANTS = (
-    Mutant(
+    fault(
         "frozen-normalisation-thaws",
         "tfdpnorm/layers/batch_normalization.py",
-        (("super().call(inputs, training=False)", "super().call(inputs, training=training)"),),
+        "super().call(inputs, training=False)",
+        "super().call(inputs, training=training)",
         "Statistics of the lot normalise each example, in a layer that is let pass unseen.",
         tests_in(_TESTS, "test_the_sum_of_a_converted_model_equals_the_loop")
         + tests_in(_TESTS, "test_make_private_converts"),
     ),
-    Mutant(
+    fault(
         "subclasses-of-frozen-normalisation-pass",
         "tfdpnorm/independence/known_layers.py",
-        (
-            (
-                "and type(x) is not FrozenBatchNormalization",
-                "and not isinstance(x, FrozenBatchNormalization)",
-            ),
-        ),
+        "and type(x) is not FrozenBatchNormalization",
+        "and not isinstance(x, FrozenBatchNormalization)",
         "A subclass whose call takes statistics of the lot is not refused by name.",
         tests_in(_TESTS, "test_a_subclass_of_the_frozen_layer_is_refused"),
     ),
-    Mutant(
+    fault(
         "wrapped-normalisation-stays",
         "tfdpnorm/convert/exchanges.py",
-        (("if not self._needs_exchange_inside(layer):", "if True:"),),
+        "if not self._needs_exchange_inside(layer):",
+        "if True:",
         "Batch normalisation inside of layers is left, and named nowhere.",
         tests_in(_TESTS, "test_attributes_of_layers_and_models"),
     ),
-    Mutant(
+    fault(
         "features-mix-images",
         "tfdpnorm/convert/features.py",
-        (
-            (
-                "run = tf.function(lambda x: model(x, training=False)",
-                "run = tf.function(lambda x: model(x, training=True)",
-            ),
-        ),
+        "run = tf.function(lambda x: model(x, training=False)",
+        "run = tf.function(lambda x: model(x, training=True)",
         "The frozen part normalises an image by others: its kept outputs are of several examples.",
         tests_in(
             "tests/convert/test_features.py",
             "test_an_image_does_not_change_the_features_of_another",
         ),
     ),
-    Mutant(
+    fault(
         "constants-of-private-images",
         "trainers/runs/finetune.py",
-        (("    check_public_batch(rows, private_x)\n", ""),),
+        "    check_public_batch(rows, private_x)\n",
+        "",
         "Features are centred by the mean of private ones, and int8 has their ranges.",
         tests_in(_FINETUNE, "test_neither_constants_nor_ranges_come_from_private_images"),
     ),
-    Mutant(
+    fault(
         "private-set-centres-features",
         "trainers/specs/checks.py",
-        (
-            (
-                'if spec.needs_public_rows or spec.feature_scaling == "public":',
-                "if spec.needs_public_rows:",
-            ),
-        ),
+        'if spec.needs_public_rows or spec.feature_scaling == "public":',
+        "if spec.needs_public_rows:",
         "Features may be centred by the private set.",
         tests_in(_FINETUNE, "test_the_private_set_is_not_public"),
     ),
-    Mutant(
+    fault(
         "known-weights-forgotten",
         "tfdpnorm/training/provenance.py",
-        (
-            (
-                "known = origins_of([v.numpy() for v in model.weights] if model.built else ())",
-                "known = ()",
-            ),
-        ),
+        "known = origins_of([v.numpy() for v in model.weights] if model.built else ())",
+        "known = ()",
         "A run that trains further what a private run trained states its own epsilon alone.",
         tests_in("tests/training/test_privacy_metadata.py", "test_a_second_run_names_the_first"),
     ),
-    Mutant(
+    fault(
         "trained-weights-not-listed",
         "tfdpnorm/training/provenance.py",
-        (("if x.trainable]", "if not x.trainable]"),),
+        "if x.trainable]",
+        "if not x.trainable]",
         "The metadata of a file list the frozen weights, and not those that were trained.",
         tests_in("tests/training/test_privacy_metadata.py", "test_what_was_frozen_was_not_trained"),
     ),
-    Mutant(
+    fault(
         "earlier-runs-lost-through-frozen-weights",
         "tfdpnorm/privacy/metadata.py",
-        (("{**known, **dict.fromkeys(trained, own)}", "dict.fromkeys(trained, own)"),),
+        "{**known, **dict.fromkeys(trained, own)}",
+        "dict.fromkeys(trained, own)",
         "A run that froze what another has trained hides that one from the runs after it.",
         tests_in(
             "tests/training/test_privacy_metadata.py",
             "test_a_run_is_named_through_one_that_left_its_weights",
         ),
     ),
-    Mutant(
+    fault(
         "interventions-counted-once",
         "tfdpnorm/training/provenance.py",
-        (('before[-1]["interventions"] + 1', "1"),),
+        'before[-1]["interventions"] + 1',
+        "1",
         "However often weights were put in, the statement says that it was once.",
         tests_in(
             "tests/training/test_provenance.py", "test_interventions_are_counted_in_one_sentence"
         ),
     ),
-    Mutant(
+    fault(
         "metadata-of-a-part-of-the-model",
         "tfdpnorm/convert/exported.py",
-        (("trained_by.privacy_metadata(model)", "trained_by.privacy_metadata()"),),
+        "trained_by.privacy_metadata(model)",
+        "trained_by.privacy_metadata()",
         "The metadata of an exported model say nothing of a trunk that was outside of the run.",
         tests_in(
             "tests/training/test_privacy_metadata.py",
             "test_metadata_are_of_the_whole_model_in_its_file",
         ),
     ),
-    Mutant(
+    fault(
         "what-a-run-began-with-forgotten-in-its-process",
         "tfdpnorm/privacy/metadata.py",
-        (("    return (*known, PrivateRun(ledger))\n", "    return (PrivateRun(ledger),)\n"),),
+        "    return (*known, PrivateRun(ledger))\n",
+        "    return (PrivateRun(ledger),)\n",
         "A third run in the process of the second says nothing of the first.",
         tests_in(
             "tests/training/test_privacy_metadata.py",
             "test_what_a_run_of_this_process_began_with_is_not_forgotten",
         ),
     ),
-    Mutant(
+    fault(
         "all-runs-are-one",
         "tfdpnorm/privacy/metadata.py",
-        (('each.fields.get("run", each.sentence)', "each.kind"),),
+        'each.fields.get("run", each.sentence)',
+        "each.kind",
         "Of several earlier runs the statement names the first alone.",
         tests_in(
             "tests/training/test_privacy_metadata.py",
             "test_a_run_is_named_once_however_many_files_it_is_of",
         ),
     ),
-    Mutant(
+    fault(
         "frozen-private-weights-forgotten",
         "trainers/runs/build.py",
-        (("for known in data.foreign:", "for known in ():"),),
+        "for known in data.foreign:",
+        "for known in ():",
         "Features of a trunk that a private run trained are taken for features of public weights.",
         tests_in(
             "tests/trainers/ours/test_finetune.py",

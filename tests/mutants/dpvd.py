@@ -1,6 +1,6 @@
 """Faults in DPVD of Ermis & Cemgil: noise, clip, divergence, and what is said of them."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import fault, tests_in
 
 _CALLBACK = "tfdpnorm/training/callbacks/privacy_noise_as_dropout.py"
 _CALLBACK_TESTS = tests_in(
@@ -14,73 +14,83 @@ _PRETRAINING = "tests/trainers/runs/test_pretraining.py"
 _CELLS = "tests/trainers/ermis/test_ermis_cells.py"
 
 MUTANTS = (
-    Mutant(
+    fault(
         "dropout-noise-without-clip",
         _CALLBACK,
-        (("multiplier * plan.l2_norm_clip / plan", "multiplier / plan"),),
+        "multiplier * plan.l2_norm_clip / plan",
+        "multiplier / plan",
         "The dropout has not the noise of the update.",
         _CALLBACK_TESTS,
     ),
-    Mutant(
+    fault(
         "dropout-noise-less-than-that-of-the-update",
         _CALLBACK,
-        (("self.factor * next_learning_rate", "0.9 * self.factor * next_learning_rate"),),
+        "self.factor * next_learning_rate",
+        "0.9 * self.factor * next_learning_rate",
         "The dropout has less noise than the update.",
         _CALLBACK_TESTS,
     ),
-    Mutant(
+    fault(
         "clip-of-layers-without-root",
         "tfdpnorm/training/sensitivity_of_layers.py",
-        (("return clip * math.sqrt(layers)", "return clip"),),
+        "return clip * math.sqrt(layers)",
+        "return clip",
         "K layers clipped to C each count as C together.",
         _CALLBACK_TESTS,
     ),
-    Mutant(
+    fault(
         "divergence-times-examples",
         "tfdpnorm/layers/variational_dropout.py",
-        (("self.kl_weight / (self.num_examples", "self.kl_weight * (self.num_examples"),),
+        "self.kl_weight / (self.num_examples",
+        "self.kl_weight * (self.num_examples",
         "The divergence drowns the loss.",
         ("tests/layers/test_variational_dropout.py",),
     ),
-    Mutant(
+    fault(
         "printed-noise-without-clip",
         _PRINTED,
-        (('2 * arguments.positive("l2_norm_clip", l2_norm_clip) * sigma', "2 * sigma"),),
+        '2 * arguments.positive("l2_norm_clip", l2_norm_clip) * sigma',
+        "2 * sigma",
         "Algorithm 1 as printed has other noise than printed.",
         _PRINTED_TESTS,
     ),
-    Mutant(
+    fault(
         "printed-noise-less-than-claimed",
         _PRINTED,
-        (("assign(mean + zeta *", "assign(mean + 0.9 * zeta *"),),
+        "assign(mean + zeta *",
+        "assign(mean + 0.9 * zeta *",
         "Algorithm 1 as printed has less noise than printed.",
         _PRINTED_TESTS,
     ),
-    Mutant(
+    fault(
         "private-set-taken-for-public",
         "trainers/specs/checks.py",
-        (("if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():", "if False:"),),
+        "if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():",
+        "if False:",
         "Features are learnt from the private examples without noise.",
         tests_in(_PRETRAINING, "test_the_private_set_is_not_public"),
     ),
-    Mutant(
+    fault(
         "noise-less-than-that-of-the-claim",
         "trainers/runs/build.py",
-        (("noise_multiplier=2 * sigma", "noise_multiplier=1.8 * sigma"),),
+        "noise_multiplier=2 * sigma",
+        "noise_multiplier=1.8 * sigma",
         "A row with the noise of a claim has less of it.",
         tests_in(_CELLS, "test_a_claim_has_its_own_noise_and_the_true_epsilon"),
     ),
-    Mutant(
+    fault(
         "epsilon-beside-a-claim-without-root",
         "trainers/ermis/as_printed.py",
-        (("= 2 * self._sigma / self._root_of_layers", "= 2 * self._sigma"),),
+        "= 2 * self._sigma / self._root_of_layers",
+        "= 2 * self._sigma",
         "What is said beside a claim takes K layers for one.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),
     ),
-    Mutant(
+    fault(
         "printed-run-guaranteed",
         "trainers/ermis/as_printed.py",
-        (('            "epsilon_target": spec.epsilon,', '            "epsilon": spec.epsilon,'),),
+        '            "epsilon_target": spec.epsilon,',
+        '            "epsilon": spec.epsilon,',
         "A run without any guarantee states the epsilon of the claim.",
         tests_in(_CELLS, "test_dpvd_as_printed_guarantees_nothing"),
     ),

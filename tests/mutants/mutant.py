@@ -44,6 +44,11 @@ class Mutant(NamedTuple):
         return source
 
 
+def fault(name, file, old, new, harm, tests):
+    """Returns a `Mutant` with one edit: the text `old`, replaced by `new`."""
+    return Mutant(name, file, ((old, new),), harm, tests)
+
+
 def tests_in(file, *names):
     """Returns the paths of the tests `names` in a file, as pytest takes them: a tuple."""
     return tuple(f"{file}::{name}" for name in names)

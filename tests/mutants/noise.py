@@ -1,6 +1,6 @@
 """Faults in the noise: how much, for what, and that no two draws are related."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import Mutant, fault, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
 _NOISE = "tfdpnorm/noise/gaussian.py"
@@ -8,113 +8,115 @@ _EXACT = "tfdpnorm/noise/grid.py"
 _RELEASE = "tfdpnorm/training/update.py"
 
 MUTANTS = (
-    Mutant(
+    fault(
         "weights-that-no-loss-reaches-are-noised",
         "tfdpnorm/training/update.py",
-        (("None if v.ref() in unreached else g", "g"),),
+        "None if v.ref() in unreached else g",
+        "g",
         "Weight decay and momentum move weights that Keras leaves as they are.",
         tests_in(
             "tests/training/checks/test_bad_input.py",
             "TestLayers::test_a_variable_without_a_path_to_the_loss",
         ),
     ),
-    Mutant(
+    fault(
         "stddev-min-c-1",
         _RELEASE,
-        (("* clipped.sensitivity", "* min(clipped.sensitivity, 1)"),),
+        "* clipped.sensitivity",
+        "* min(clipped.sensitivity, 1)",
         "With C > 1 the noise is too small by the factor C.",
         tests_in(
             "tests/training/step/test_noise.py", "test_updates_carry_noise_of_the_planned_size_once"
         ),
     ),
-    Mutant(
+    fault(
         "stddev-max-c-1",
         _RELEASE,
-        (("* clipped.sensitivity", "* max(clipped.sensitivity, 1)"),),
+        "* clipped.sensitivity",
+        "* max(clipped.sensitivity, 1)",
         "With C < 1 there is more noise than the plan says.",
         tests_in(
             "tests/training/step/test_noise.py", "test_updates_carry_noise_of_the_planned_size_once"
         ),
     ),
-    Mutant(
+    fault(
         "noise-tenth-less",
         _RELEASE,
-        (("stddev = plan.noise_multiplier", "stddev = 0.9 * plan.noise_multiplier"),),
+        "stddev = plan.noise_multiplier",
+        "stddev = 0.9 * plan.noise_multiplier",
         "Epsilon is larger than the statement says.",
         tests_in(
             "tests/training/step/test_noise.py", "test_updates_carry_noise_of_the_planned_size_once"
         ),
     ),
-    Mutant(
+    fault(
         "one-tensor-without-noise",
         _RELEASE,
-        (
-            (
-                "released = noise.noised(sums, stddev, update)",
-                "released = [*noise.noised(sums, stddev, update)[:-1], sums[-1]]",
-            ),
-        ),
+        "released = noise.noised(sums, stddev, update)",
+        "released = [*noise.noised(sums, stddev, update)[:-1], sums[-1]]",
         "The gradient by the last variable is released as it is.",
         tests_in(
             "tests/training/step/test_noise.py", "test_updates_carry_noise_of_the_planned_size_once"
         ),
     ),
-    Mutant(
+    fault(
         "noise-divided-by-physical-batches",
         _RELEASE,
-        (
-            (
-                "clipped = self.clipped(lot)\n        gradients",
-                "clipped = self.clipped(lot)\n"
-                "        split = lot.mask.shape[0]\n"
-                "        clipped = clipped._replace(sensitivity=clipped.sensitivity / split)\n"
-                "        gradients",
-            ),
-        ),
+        "clipped = self.clipped(lot)\n        gradients",
+        "clipped = self.clipped(lot)\n"
+        "        split = lot.mask.shape[0]\n"
+        "        clipped = clipped._replace(sensitivity=clipped.sensitivity / split)\n"
+        "        gradients",
         "In lots of K physical batches the noise is too small by the factor K.",
         tests_in(
             "tests/training/step/test_noise.py", "test_updates_carry_noise_of_the_planned_size_once"
         ),
     ),
-    Mutant(
+    fault(
         "noise-shared-by-tensors",
         _NOISE,
-        (("return [0, *ends[:-1]], ends[-1]", "return [0 for _ in ends], ends[-1]"),),
+        "return [0, *ends[:-1]], ends[-1]",
+        "return [0 for _ in ends], ends[-1]",
         "The noise of two small tensors cancels in their difference.",
         tests_in("tests/training/step/test_noise.py", "test_no_number_is_drawn_for_two_tensors"),
     ),
-    Mutant(
+    fault(
         "noise-shared-by-large-tensors",
         _NOISE,
-        (("tf.constant([number << 40, 0], tf.int64)", "tf.constant([0, 0], tf.int64)"),),
+        "tf.constant([number << 40, 0], tf.int64)",
+        "tf.constant([0, 0], tf.int64)",
         "The noise of two large tensors cancels in their difference.",
         tests_in("tests/training/step/test_noise.py", "test_large_tensors_have_noise_of_their_own"),
     ),
-    Mutant(
+    fault(
         "noise-without-update-number",
         _NOISE,
-        (("place = tf.stack([update, tf.zeros", "place = tf.stack([0 * update, tf.zeros"),),
+        "place = tf.stack([update, tf.zeros",
+        "place = tf.stack([0 * update, tf.zeros",
         "The difference of two updates has no noise.",
         tests_in("tests/training/step/test_noise.py", "test_draws_are_gaussian_and_unrelated"),
     ),
-    Mutant(
+    fault(
         "noise-key-constant",
         _NOISE,
-        (("key = secrets.token_bytes(32)", "key = bytes(32)"),),
+        "key = secrets.token_bytes(32)",
+        "key = bytes(32)",
         "Whoever reads the source can subtract the noise.",
         tests_in("tests/training/step/test_noise.py", "test_each_run_has_noise_of_its_own"),
     ),
-    Mutant(
+    fault(
         "noise-key-of-lots",
         _NOISE,
-        (('hashlib.shake_256(b"noise" + key)', 'hashlib.shake_256(b"lots" + key)'),),
+        'hashlib.shake_256(b"noise" + key)',
+        'hashlib.shake_256(b"lots" + key)',
         "The key is used for something else, too.",
         tests_in("tests/training/step/test_noise.py", "test_noise_is_shake_of_key_and_number"),
     ),
-    Mutant(
+    fault(
         "noise-half-circle",
         _EXACT,
-        (("angle = angle_word * (math.pi", "angle = tf.abs(angle_word) * (math.pi"),),
+        "angle = angle_word * (math.pi",
+        "angle = tf.abs(angle_word) * (math.pi",
         "Half of the numbers are never negative.",
         tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
@@ -128,61 +130,57 @@ MUTANTS = (
         "The noise has another distribution than the accountant assumes.",
         tests_in("tests/training/step/test_exact_noise.py", "test_cells_have_their_probabilities"),
     ),
-    Mutant(
+    fault(
         "noise-further-bits-lost",
         _EXACT,
-        (
-            (
-                "(fraction + tf.cast(word, tf.float64))",
-                "(fraction + 2.0**32 + (tf.cast(word, tf.float64) - 2.0**32))",
-            ),
-        ),
+        "(fraction + tf.cast(word, tf.float64))",
+        "(fraction + 2.0**32 + (tf.cast(word, tf.float64) - 2.0**32))",
         "Far tails are a comb: the bits after the first 64 are rounded away.",
         tests_in(
             "tests/training/step/test_exact_noise.py",
             "test_float64_is_as_precise_as_the_argument_assumes",
         ),
     ),
-    Mutant(
+    fault(
         "noise-float32-never-checked",
         _EXACT,
-        (("0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR", "1.0"),),
+        "0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR",
+        "1.0",
         "Numbers next to an edge of the grid are rounded by the errors of float32.",
         tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
-    Mutant(
+    fault(
         "noise-large-sums-in-float32",
         _EXACT,
-        (("SAFE_CELLS = 1024.0", "SAFE_CELLS = 2.0**40"),),
+        "SAFE_CELLS = 1024.0",
+        "SAFE_CELLS = 2.0**40",
         "Of large sums only what float32 keeps beside the noise is released exactly.",
         tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
-    Mutant(
+    fault(
         "noise-tails-of-32-bits",
         _EXACT,
-        (("| (radii > most)", ""),),
+        "| (radii > most)",
+        "",
         "Far out, cells that should be possible never come out.",
         tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
-    Mutant(
+    fault(
         "noise-rounded-by-itself",
         _EXACT,
-        (
-            (
-                "    return cells, tf.reshape",
-                "    cells += sums / width - tf.round(sums / width)\n    return cells, tf.reshape",
-            ),
-        ),
+        "    return cells, tf.reshape",
+        "    cells += sums / width - tf.round(sums / width)\n    return cells, tf.reshape",
         "What is released minus the true sum lies on the grid.",
         tests_in(
             "tests/audit/test_floating_point.py",
             "test_attacks_on_the_grid_are_at_chance",
         ),
     ),
-    Mutant(
+    fault(
         "update-number-stands-still",
         _NOISE,
-        (("self.update_count.assign_add(1, read", "self.update_count.assign_add(0, read"),),
+        "self.update_count.assign_add(1, read",
+        "self.update_count.assign_add(0, read",
         "All updates have one number, and one noise.",
         tests_in("tests/training/step/test_noise.py", "test_no_number_is_given_twice"),
     ),
@@ -202,19 +200,21 @@ MUTANTS = (
             "test_steps_by_hand_after_an_interrupt_have_their_own_noise",
         ),
     ),
-    Mutant(
+    fault(
         "noise-of-a-seed-begins-again",
         "tfdpnorm/training/make_private.py",
-        (("noise_generator, ledger.updates)", "noise_generator)"),),
+        "noise_generator, ledger.updates)",
+        "noise_generator)",
         "A resumed run with a seed uses the noise of the first updates again.",
         tests_in(
             "tests/training/resume/test_interrupts.py", "test_a_seed_does_not_repeat_noise_either"
         ),
     ),
-    Mutant(
+    fault(
         "answers-with-seeded-noise",
         "tfdpnorm/training/callbacks/private_validation.py",
-        (("random.SystemRandom()", "random"),),
+        "random.SystemRandom()",
+        "random",
         "Whoever knows the global seed can subtract the noise of the answers.",
         tests_in(f"{_VALIDATION}/test_noise.py", "TestNoise"),
     ),

@@ -1,6 +1,6 @@
 """Mutants of what demands that per-example independence is proved."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import Mutant, fault, tests_in
 
 _VALIDATION = "tests/training/callbacks/private_validation"
 _ROWS = "tfdpnorm/training/checks/independence.py"
@@ -20,225 +20,220 @@ _RULES = tests_in(
 )
 
 MUTANTS = (
-    Mutant(
+    fault(
         "unproved-models-are-trained",
         _ROWS,
-        (("    if stopped and validate is True:", "    if False:"),),
+        "    if stopped and validate is True:",
+        "    if False:",
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "unproved-and-unsaid",
         _ROWS,
-        (
-            (
-                '            self._private.ledger.record(caveat("randomized_check_only", why=why))',
-                "            pass",
-            ),
-        ),
+        '            self._private.ledger.record(caveat("randomized_check_only", why=why))',
+        "            pass",
         "The statement does not say that the proof stopped.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "all-models-are-called-proved",
         _ROWS,
-        (("        if stopped:\n", "        if False:\n"),),
+        "        if stopped:\n",
+        "        if False:\n",
         "The statement says of any model that it is proved.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "a-refusal-counts-as-an-update",
         "tfdpnorm/training/accounted_steps.py",
-        (("        private.independence_checks.trace(train_function, iterator)\n", ""),),
+        "        private.independence_checks.trace(train_function, iterator)\n",
+        "",
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "meeting-rows-are-run-apart-in-silence",
         "tfdpnorm/training/make_private.py",
-        (("        warnings.warn(parts.engine.said, stacklevel=2)\n", "        pass\n"),),
+        "        warnings.warn(parts.engine.said, stacklevel=2)\n",
+        "        pass\n",
         "Nobody is told that book-keeping cannot be used.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",
             "test_without_book_keeping_rows_run_apart_and_that_is_said",
         ),
     ),
-    Mutant(
+    fault(
         "another-trace-is-trained",
         _PHYSICAL,
-        (
-            (
-                "(lambda *rows: function(rows, broadcast=broadcast)) if eagerly else computed",
-                "lambda *rows: function(rows, broadcast=broadcast)",
-            ),
-        ),
+        "(lambda *rows: function(rows, broadcast=broadcast)) if eagerly else computed",
+        "lambda *rows: function(rows, broadcast=broadcast)",
         "Python may do something else in the trace that is trained than in that which is proved.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "one-size-for-unproved-models",
         _PHYSICAL,
-        (
-            (
-                "        if self._conclude(proof, count):\n",
-                "        if not self._conclude(proof, 1):\n",
-            ),
-        ),
+        "        if self._conclude(proof, count):\n",
+        "        if not self._conclude(proof, 1):\n",
         "A first axis with as many entries as there are rows is taken for that of the examples.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "state-is-not-looked-at",
         "tfdpnorm/independence/verification/outputs.py",
-        ((" and not self.state_faults", ""),),
+        " and not self.state_faults",
+        "",
         "Variables that keep what examples hold leave training without noise.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "gradients-are-not-claimed",
         _TRAINING,
-        (
-            (
-                'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
-                'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
-            ),
-        ),
+        'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
+        'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
         "A custom gradient may let one example change the gradients of all.",
         ("tests/independence/verification/test_couplings.py",),
     ),
-    Mutant(
+    fault(
         "positions-get-another-gradient",
         "tfdpnorm/gradients/rules/broadcast.py",
-        (("output_gradients=tf.reshape(row[0], shape)", "output_gradients=output"),),
+        "output_gradients=tf.reshape(row[0], shape)",
+        "output_gradients=output",
         "A positions' table gets other gradients than the examples have.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "the-graph-outside-is-free",
         "tfdpnorm/independence/verification/outputs.py",
-        (
-            (
-                "FREE if free or id(outside) in public else _captured(outside)",
-                "FREE",
-            ),
-        ),
+        "FREE if free or id(outside) in public else _captured(outside)",
+        "FREE",
         "A function that reads the whole lot around it is called a function of its rows.",
         ("tests/independence/verification/test_proof.py",),
     ),
-    Mutant(
+    fault(
         "copies-of-any-operation",
         "tfdpnorm/independence/verification/broadcast.py",
-        (("            if not known or None in shapes", "            if None in shapes"),),
+        "            if not known or None in shapes",
+        "            if None in shapes",
         "Each example gets a copy of what an operation mixes along the first axis.",
         _TESTS,
     ),
-    Mutant(
+    fault(
         "copies-as-many-as-there-are-positions",
         "tfdpnorm/independence/verification/broadcast.py",
-        (("            elif result[0] != rows:\n", "            elif False:\n"),),
+        "            elif result[0] != rows:\n",
+        "            elif False:\n",
         "Another first axis is taken for that of the examples.",
         ("tests/independence/verification/test_broadcast.py",),
     ),
-    Mutant(
+    fault(
         "metrics-of-the-model",
         _METRICS,
-        (("isinstance(metric, keras.metrics.Metric) and id(metric) in inside", "False"),),
+        "isinstance(metric, keras.metrics.Metric) and id(metric) in inside",
+        "False",
         "The exact number of right answers on private examples is among the released weights.",
         tests_in(
             "tests/training/checks/test_metrics.py",
             "test_a_metric_that_is_part_of_the_model_is_refused",
         ),
     ),
-    Mutant(
+    fault(
         "metrics-that-write-elsewhere",
         _METRICS,
-        (("            if id(handle) not in own:", "            if False:"),),
+        "            if id(handle) not in own:",
+        "            if False:",
         "A metric carries private labels into a weight, or into the next loss.",
         tests_in(
             "tests/training/checks/test_metrics.py",
             "test_a_metric_that_writes_another_variable_is_refused",
         ),
     ),
-    Mutant(
+    fault(
         "losses-that-read-metrics",
         _METRICS,
-        (("for op in readers_before(handles, self._begin):", "for op in ():"),),
+        "for op in readers_before(handles, self._begin):",
+        "for op in ():",
         "What a metric counted of private examples changes the next update, without noise.",
         tests_in(
             "tests/training/checks/test_metrics.py", "test_a_loss_that_reads_a_metric_is_refused"
         ),
     ),
-    Mutant(
+    fault(
         "metrics-by-released-names",
         _METRICS,
-        (('if name in FREE or name.startswith("val_"):', "if False:"),),
+        'if name in FREE or name.startswith("val_"):',
+        "if False:",
         "A callback acts on the exact accuracy of private examples, as if it were released.",
         tests_in(
             "tests/training/checks/test_metrics.py",
             "test_metrics_named_as_released_numbers_are_refused",
         ),
     ),
-    Mutant(
+    fault(
         "used-optimizers",
         "tfdpnorm/training/provenance.py",
-        (("if steps != (left if optimizer is known else 0):", "if False:"),),
+        "if steps != (left if optimizer is known else 0):",
+        "if False:",
         "Momentum of gradients without noise is released by the first private update.",
         ("tests/training/test_optimizer_of_run.py",),
     ),
-    Mutant(
+    fault(
         "counts-in-files",
         "tfdpnorm/keras_compat/saving.py",
-        (("        variable.assign(tf.zeros_like(variable))\n", "        pass\n"),),
+        "        variable.assign(tf.zeros_like(variable))\n",
+        "        pass\n",
         "Files hold what the wrapped model's own metrics counted, and its optimizer's moments.",
         tests_in(
             "tests/training/checks/test_metrics.py",
             "test_files_hold_nothing_of_what_the_wrapped_model_counted",
         ),
     ),
-    Mutant(
+    fault(
         "copies-of-trained-weights",
         "tfdpnorm/training/provenance.py",
-        (("        remember(self._trained()", "        str(self._trained()"),),
+        "        remember(self._trained()",
+        "        str(self._trained()",
         "A clone of a privately trained model is trained again, and the first epsilon is unsaid.",
         tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
-    Mutant(
+    fault(
         "untrained-weights-remembered",
         "tfdpnorm/training/provenance.py",
-        (("remember(self._trained() - self._begun, ", "remember(self._trained(), "),),
+        "remember(self._trained() - self._begun, ",
+        "remember(self._trained(), ",
         "A new model of the same seed is said to have been trained by another run.",
         tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
-    Mutant(
+    fault(
         "first-weights-unseen",
         "tfdpnorm/training/provenance.py",
-        (
-            (
-                '            self.begin()\n            self._record(caveat("first',
-                '            self._record(caveat("first',
-            ),
-        ),
+        '            self.begin()\n            self._record(caveat("first',
+        '            self._record(caveat("first',
         "A model that was trained between make_private and fit passes for a new one.",
         tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
-    Mutant(
+    fault(
         "validation-rows-that-meet",
         "tfdpnorm/independence/inference.py",
-        (("        if not proof.holds:\n", "        if False:\n"),),
+        "        if not proof.holds:\n",
+        "        if False:\n",
         "One validation example moves the count by more than the noise covers.",
         tests_in(f"{_VALIDATION}/test_count.py", "TestRowsThatMeet"),
     ),
-    Mutant(
+    fault(
         "measured-on-training-rows",
         "tfdpnorm/training/callbacks/private_validation.py",
-        (("        private.check_measured(self)\n", ""),),
+        "        private.check_measured(self)\n",
+        "",
         "Training examples answer for nothing, since they are taken for validation examples.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),
-    Mutant(
+    fault(
         "updates-that-nobody-counted",
         "tfdpnorm/training/accounted_steps.py",
-        (("        if made > counted:", "        if False:"),),
+        "        if made > counted:",
+        "        if False:",
         "Updates by the traced function itself are not in epsilon.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
@@ -252,32 +247,30 @@ MUTANTS = (
         "An update on rows that a callback gave counts as one on a sampled lot.",
         tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
-    Mutant(
+    fault(
         "arguments-split-by-size",
         "tfdpnorm/gradients/rules/fallback.py",
-        (("        of_examples = computed_from_arguments(flat)", "        of_examples = in_rows"),),
+        "        of_examples = computed_from_arguments(flat)",
+        "        of_examples = in_rows",
         "A mask of as many words as the batch has rows is split over them.",
         ("tests/gradients/rules/test_fallback_rule.py",),
     ),
-    Mutant(
+    fault(
         "eager-functions-are-graphs",
         _ROWS,
-        (
-            (
-                "        if not is_graph or tf.config.functions_run_eagerly():",
-                "        if not is_graph:",
-            ),
-        ),
+        "        if not is_graph or tf.config.functions_run_eagerly():",
+        "        if not is_graph:",
         "Python runs the model anew in each step, under a proof of its graph.",
         tests_in(
             "tests/training/checks/test_proofs.py",
             "test_functions_that_are_switched_to_eager_are_no_graphs",
         ),
     ),
-    Mutant(
+    fault(
         "numbers-that-examples-decide-to-draw",
         _STATE,
-        (("        _check_count(node)\n", "        pass\n"),),
+        "        _check_count(node)\n",
+        "        pass\n",
         "How many numbers one example draws moves all that later ones get, without noise.",
         _POSITIONS,
     ),
@@ -291,160 +284,158 @@ MUTANTS = (
         "As before, where nothing is known of what a loop holds.",
         _POSITIONS,
     ),
-    Mutant(
+    fault(
         "the-example-before",
         _OWN,
-        (("np.array_equal(found, owners(rows, examples)) else None", "True else None"),),
+        "np.array_equal(found, owners(rows, examples)) else None",
+        "True else None",
         "Rows are chosen by position, so that each example gets another one.",
         _RULES,
     ),
-    Mutant(
+    fault(
         "flat-places-of-others",
         _OWN,
-        (("return verdict if _belong(found, verdict, node.examples) else None", "return verdict"),),
+        "return verdict if _belong(found, verdict, node.examples) else None",
+        "return verdict",
         "An index along all entries names those of another example.",
         _RULES,
     ),
-    Mutant(
+    fault(
         "flat-places-without-a-bound",
         _OWN,
-        (("if inside and (low // m == high // m).all() else None", "if inside else None"),),
+        "if inside and (low // m == high // m).all() else None",
+        "if inside else None",
         "An index may name an entry of the next example, as the data have it.",
         _RULES,
     ),
-    Mutant(
+    fault(
         "entries-put-at-another-example",
         _OWN,
-        (("found is not None and _belong(found, own, node.examples)", "found is not None"),),
+        "found is not None and _belong(found, own, node.examples)",
+        "found is not None",
         "Examples are put into the parts of others, and added to them.",
         _RULES,
     ),
-    Mutant(
+    fault(
         "eager-steps-are-verified",
         _ROWS,
-        (("            self._void(_EAGER)\n", ""),),
+        "            self._void(_EAGER)\n",
+        "",
         "A learning rate that reads the accuracy on training examples has a guarantee.",
         tests_in("tests/training/checks/test_proofs.py", "test_eager_steps_have_no_guarantee"),
     ),
-    Mutant(
+    fault(
         "switched-off-checks-are-passed",
         _ROWS,
-        (("            self._void(_SWITCHED_OFF)\n", "            pass\n"),),
+        "            self._void(_SWITCHED_OFF)\n",
+        "            pass\n",
         "An epsilon is printed although nothing was checked.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "checks-that-did-not-run-are-passed",
         _ROWS,
-        (
-            (
-                "        elif self._checked is None or self._checked.not_run:\n",
-                "        elif False:\n",
-            ),
-        ),
+        "        elif self._checked is None or self._checked.not_run:\n",
+        "        elif False:\n",
         "An epsilon is printed although neither verification nor randomized check ran.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "half-checks-are-passed",
         _AT_RANDOM,
-        (
-            (
-                'return Checked([], f"unusual examples could not be run: {_short(error)}")',
-                "return Checked([])",
-            ),
-        ),
+        'return Checked([], f"unusual examples could not be run: {_short(error)}")',
+        "return Checked([])",
         "A model that the randomized check could not run to its end counts as checked.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "old-checks-count-for-new-losses",
         _ROWS,
-        (('frozen or thawed."""\n        self._checked = None\n', 'frozen or thawed."""\n'),),
+        'frozen or thawed."""\n        self._checked = None\n',
+        'frozen or thawed."""\n',
         "Another loss, and layers that were thawed, are covered by the check of the ones before.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "randomized-check-ignores-sums",
         _AT_RANDOM,
-        (("[*whole.by_variables, *whole.by_inputs], added) >", "[], []) >"),),
+        "[*whole.by_variables, *whole.by_inputs], added) >",
+        "[], []) >",
         "A gradient that is clipped with the whole batch passes.",
         tests_in(
             "tests/independence/test_randomized_check.py",
             "test_gradients_that_do_not_add_up_are_found",
         ),
     ),
-    Mutant(
+    fault(
         "randomized-check-ignores-values",
         _AT_RANDOM,
-        (('        yield "values that change', '        "values that change'),),
+        '        yield "values that change',
+        '        "values that change',
         "Examples that change the loss of others pass.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "examples-that-meet-are-run-apart",
         "tfdpnorm/training/engine_choice.py",
-        ((" or is_of_coupling(refused):", ":"),),
+        " or is_of_coupling(refused):",
+        ":",
         "A model that takes means over the batch trains as another model.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",
             "test_examples_that_meet_are_refused_and_not_run_apart",
         ),
     ),
-    Mutant(
+    fault(
         "engines-of-others-are-verified",
         _ROWS,
-        (
-            (
-                '        if self._validate != "probe":\n            self._void(',
-                "        if False:\n            self._void(",
-            ),
-        ),
+        '        if self._validate != "probe":\n            self._void(',
+        "        if False:\n            self._void(",
         "Sums that nobody looked into have a guarantee.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),
-    Mutant(
+    fault(
         "inference-may-write",
         _INFERENCE,
-        (("    operations = [] if eagerly else", "    operations = [] and"),),
+        "    operations = [] if eagerly else",
+        "    operations = [] and",
         "A validation row is kept in a variable that training releases.",
         tests_in(
             "tests/training/checks/test_inference.py", "test_a_layer_that_keeps_a_row_is_refused"
         ),
     ),
-    Mutant(
+    fault(
         "eager-calls-may-write",
         _INFERENCE,
-        (("model.variables] if eagerly else []", "model.variables][:0]"),),
+        "model.variables] if eagerly else []",
+        "model.variables][:0]",
         "A call by hand keeps a row in a variable that training releases.",
         tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
     ),
-    Mutant(
+    fault(
         "what-eager-calls-wrote-stays",
         _INFERENCE,
-        (("                variable.assign(value)\n", ""),),
+        "                variable.assign(value)\n",
+        "",
         "The row stays in the variable after the error.",
         tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
     ),
-    Mutant(
+    fault(
         "what-failed-calls-wrote-stays",
         _INFERENCE,
-        (
-            (
-                "    finally:  # Also after an error: what was written until then would stay.\n",
-                "    finally:\n        pass\n    if True:\n",
-            ),
-        ),
+        "    finally:  # Also after an error: what was written until then would stay.\n",
+        "    finally:\n        pass\n    if True:\n",
         "A call by hand that fails keeps a row in a variable that training releases.",
         tests_in(
             "tests/training/checks/test_inference.py",
             "test_eager_calls_that_fail_after_a_write_are_put_back",
         ),
     ),
-    Mutant(
+    fault(
         "metrics-of-inference-may-write",
         "tfdpnorm/training/private_model.py",
-        (("        with changes_no_variable(self.model, self.metrics):\n", "        if True:\n"),),
+        "        with changes_no_variable(self.model, self.metrics):\n",
+        "        if True:\n",
         "A metric writes down a validation row where training reads it.",
         tests_in(
             "tests/training/checks/test_inference.py",

@@ -1,6 +1,6 @@
 """Faults in resumed runs: what is charged, what goes on, and what copies say."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import fault, tests_in
 
 _STATE = "tfdpnorm/privacy/state.py"
 _SPENDING = "tfdpnorm/privacy/spending.py"
@@ -11,130 +11,119 @@ _FOLDER_TESTS = "tests/training/resume/test_run_folder.py"
 _COPY_TESTS = "tests/training/resume/test_copies.py"
 
 MUTANTS = (
-    Mutant(
+    fault(
         "lost-updates-free",
         _STATE,
-        (
-            (
-                'return {"position": position, ',
-                'return {"position": position, "updates": position, ',
-            ),
-        ),
+        'return {"position": position, ',
+        'return {"position": position, "updates": position, ',
         "Updates that a crash has lost were released, and are not charged.",
         _RESUMED,
     ),
-    Mutant(
+    fault(
         "position-charged",
         _SPENDING,
-        (
-            (
-                "plan.steps if whole_plan else state.updates, asked",
-                "plan.steps if whole_plan else state.position, asked",
-            ),
-        ),
+        "plan.steps if whole_plan else state.updates, asked",
+        "plan.steps if whole_plan else state.position, asked",
         "Epsilon is that of the updates in the weights, and not of those that were released.",
         _RESUMED,
     ),
-    Mutant(
+    fault(
         "lost-updates-made-again",
         _STATE,
-        (
-            (
-                "self.is_finished else self.plan.steps - self.updates",
-                "self.is_finished else self.plan.steps - self.position",
-            ),
-        ),
+        "self.is_finished else self.plan.steps - self.updates",
+        "self.is_finished else self.plan.steps - self.position",
         "A resumed run makes all updates of its plan, beside those that were lost.",
         _RESUMED,
     ),
-    Mutant(
+    fault(
         "answers-about-lost-weights-shown-again",
         _STATE,
-        (("if key[1] <= position}", "}"),),
+        "if key[1] <= position}",
+        "}",
         "An answer about lost weights passes for one about others.",
         ("tests/privacy/test_ledger_queries.py",),
     ),
-    Mutant(
+    fault(
         "resumes-unsaid",
         "tfdpnorm/privacy/statement.py",
-        (("    if state.resumes:\n", "    if False:\n"),),
+        "    if state.resumes:\n",
+        "    if False:\n",
         "The statement does not say that updates were lost, and charged.",
         ("tests/privacy/test_statement.py",),
     ),
-    Mutant(
+    fault(
         "copies-unsaid",
         _FOLDER,
-        (("    return known != _place(ledger)\n", "    return False\n"),),
+        "    return known != _place(ledger)\n",
+        "    return False\n",
         "Two copies of a run go on, and each states the epsilon of one.",
         tests_in(_COPY_TESTS, "test_a_copy_goes_on_as_a_run_of_its_own_and_says_so"),
     ),
-    Mutant(
+    fault(
         "folder-without-place-trusted",
         _FOLDER,
-        (
-            (
-                "    except (OSError, ValueError):\n        return True\n",
-                "    except (OSError, ValueError):\n        return False\n",
-            ),
-        ),
+        "    except (OSError, ValueError):\n        return True\n",
+        "    except (OSError, ValueError):\n        return False\n",
         "A copy whose file of its place was left out passes for the run itself.",
         tests_in(_COPY_TESTS, "test_a_folder_that_does_not_say_where_it_was_may_be_a_copy"),
     ),
-    Mutant(
+    fault(
         "place-noted-before-it-is-said",
         _FOLDER,
-        (
-            (
-                "        if may_be_copy(self.ledger):\n            if self.ledger.updates:\n",
-                "        if may_be_copy(self.ledger):\n            note_place(self.ledger)\n"
-                "            if self.ledger.updates:\n",
-            ),
-        ),
+        "        if may_be_copy(self.ledger):\n            if self.ledger.updates:\n",
+        "        if may_be_copy(self.ledger):\n            note_place(self.ledger)\n"
+        "            if self.ledger.updates:\n",
         "A copy whose process dies in between never says that it is one.",
         tests_in(_COPY_TESTS, "test_the_ledger_says_it_before_the_place_is_noted"),
     ),
-    Mutant(
+    fault(
         "checkpoints-once-in-a-run",
         "tfdpnorm/training/resume/resumption.py",
-        (("_CHECKPOINTS = 50", "_CHECKPOINTS = 1"),),
+        "_CHECKPOINTS = 50",
+        "_CHECKPOINTS = 1",
         "A crash costs all updates.",
         tests_in(_FOLDER_TESTS, "test_a_fiftieth_of_the_plan_lies_between_checkpoints"),
     ),
-    Mutant(
+    fault(
         "old-learning-rate-kept",
         _CHECKPOINTING,
-        (("(self._private.optimizer_settings, rate", "(None, rate"),),
+        "(self._private.optimizer_settings, rate",
+        "(None, rate",
         "A run that is resumed with another learning rate goes on with the old one, unsaid.",
         tests_in(_FOLDER_TESTS, "test_a_new_rate_holds_and_one_of_a_callback_is_kept"),
     ),
-    Mutant(
+    fault(
         "optimizer-of-another-kind-restored",
         "tfdpnorm/training/resume/checkpoints.py",
-        (('if state["variables"].get(name) == _described(of, group)', "if True"),),
+        'if state["variables"].get(name) == _described(of, group)',
+        "if True",
         "A run cannot be resumed with another optimizer.",
         tests_in(
             _FOLDER_TESTS,
             "test_what_no_guarantee_rests_on_may_change",
         ),
     ),
-    Mutant(
+    fault(
         "tail-unchecked",
         _FOLDER,
-        (('self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))', "pass"),),
+        'self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))',
+        "pass",
         "A ledger that was cut short is accepted beside its checkpoint.",
         tests_in("tests/training/resume/test_run_folder.py", "test_a_shortened_ledger_is_refused"),
     ),
-    Mutant(
+    fault(
         "variables-of-nadam-forgotten",
         "tfdpnorm/keras_compat/training.py",
-        (("            found.setdefault(variable.ref(), variable)\n", "            continue\n"),),
+        "            found.setdefault(variable.ref(), variable)\n",
+        "            continue\n",
         "A resumed run with Nadam goes on with a wrong momentum.",
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),
     ),
-    Mutant(
+    fault(
         "steps-by-hand-after-an-interrupt",
         "tfdpnorm/training/accounted_steps.py",
-        (("                made.assign(tf.maximum(made, ledger.updates))\n", ""),),
+        "                made.assign(tf.maximum(made, ledger.updates))\n",
+        "",
         "Updates by hand pass for those that an interrupted execution had announced.",
         tests_in(
             "tests/training/test_what_leaves_a_step.py",

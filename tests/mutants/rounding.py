@@ -1,6 +1,6 @@
 """Faults in how sums and norms are kept from rounding, and in what is paid for the rest."""
 
-from tests.mutants.mutant import Mutant, tests_in
+from tests.mutants.mutant import fault, tests_in
 
 _BOUND = "tfdpnorm/gradients/contributions/row_sums.py"
 _SUMS = "tfdpnorm/gradients/contributions/row_sums.py"
@@ -20,134 +20,135 @@ _in_standardized = tests_in(
 )
 
 MUTANTS = (
-    Mutant(
+    fault(
         "rounding-not-paid",
         _GRADIENTS,
-        (("clipping.sensitivity * (1 + self._sum_rounding)", "clipping.sensitivity"),),
+        "clipping.sensitivity * (1 + self._sum_rounding)",
+        "clipping.sensitivity",
         "Rounding moves computed sums by more than C, and the noise does not know.",
         tests_in(
             "tests/training/step/test_noise.py", "test_the_noise_pays_for_the_rounding_of_sums"
         ),
     ),
-    Mutant(
+    fault(
         "rounding-of-one-sum",
         _BOUND,
-        (("more = 2 * _error(rows, _additions", "more = 0.02 * _error(rows, _additions"),),
+        "more = 2 * _error(rows, _additions",
+        "more = 0.02 * _error(rows, _additions",
         "The bound is not one.",
         _in_sums("test_what_rounding_costs"),
     ),
-    Mutant(
+    fault(
         "levels-forgotten",
         _BOUND,
-        (("block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels", "block - 1"),),
+        "block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels",
+        "block - 1",
         "Adding up the blocks rounds, too.",
         _in_sums("test_no_number_goes_through_more_additions_than_are_paid_for"),
     ),
-    Mutant(
+    fault(
         "rounding-of-one-physical-batch",
         "tfdpnorm/training/make_private.py",
-        (
-            (
-                "most_rows = slots_of_plan(plan).rows",
-                "most_rows = slots_of_plan(plan, physical_batch_size).rows",
-            ),
-        ),
+        "most_rows = slots_of_plan(plan).rows",
+        "most_rows = slots_of_plan(plan, physical_batch_size).rows",
         "A lot has the rows of several physical batches, and they all round.",
         tests_in(
             "tests/training/step/test_noise.py", "test_the_noise_pays_for_the_rounding_of_sums"
         ),
     ),
-    Mutant(
+    fault(
         "blocks-one-after-the-other",
         _SUMS,
-        (
-            (
-                "    while len(parts) > 1:\n",
-                "    while len(parts) > 1 and (parts := [sum(parts)]):\n",
-            ),
-        ),
+        "    while len(parts) > 1:\n",
+        "    while len(parts) > 1 and (parts := [sum(parts)]):\n",
         "Many blocks that are added in turn round more often than is paid for.",
         _in_sums("test_blocks_are_added_up_in_a_tree"),
     ),
-    Mutant(
+    fault(
         "positions-fused-in-float32",
         _SUMS,
-        (("(function, tensors, block, wide=True)", "(function, tensors, block, wide=False)"),),
+        "(function, tensors, block, wide=True)",
+        "(function, tensors, block, wide=False)",
         "Long parts of one gradient that cancel round the sum of all others.",
         _in_sums("test_positions_that_cancel_do_not_move_other_rows"),
     ),
-    Mutant(
+    fault(
         "square-roundings-lost",
         _ARITHMETIC,
-        (("    return squares * (1 + lost) + lost_squares", "    return squares + lost_squares"),),
+        "    return squares * (1 + lost) + lost_squares",
+        "    return squares + lost_squares",
         "A norm that is rounded down lets a row exceed the clip.",
         _in_sums("test_no_norm_is_too_small"),
     ),
-    Mutant(
+    fault(
         "squares-in-one-go",
         _ARITHMETIC,
-        (("tf.reduce_sum(tf.cast(squares, tf.float64), outer", "tf.reduce_sum(squares, outer"),),
+        "tf.reduce_sum(tf.cast(squares, tf.float64), outer",
+        "tf.reduce_sum(squares, outer",
         "Small squares beside a large one are lost, one by one.",
         _in_sums("test_no_norm_is_too_small"),
     ),
-    Mutant(
+    fault(
         "no-floor-for-parts",
         _ARITHMETIC,
-        (("    norms = tf.maximum(norms, tf.square(parts / _MOST_CANCELLED))\n", ""),),
+        "    norms = tf.maximum(norms, tf.square(parts / _MOST_CANCELLED))\n",
+        "",
         "Parts that cancel may be so long that they round others even in float64.",
         _in_sums("test_norms_of_parts_that_cancel_have_a_floor"),
     ),
-    Mutant(
+    fault(
         "norms-of-variables-rounded-down",
         _CLIPPING,
-        ((" * (1 + (len(squared_norms) + 32) * unit)", ""),),
+        " * (1 + (len(squared_norms) + 32) * unit)",
+        "",
         "The norm of all variables together may be rounded down.",
         tests_in("tests/gradients/test_clipping.py", "test_no_rounding_lets_a_row_exceed_the_clip"),
     ),
-    Mutant(
+    fault(
         "standardized-sums-as-any-other",
         "tfdpnorm/gradients/rules/weight_standardized.py",
-        (("finite, sums.of_longer())", "finite, sums)"),),
+        "finite, sums.of_longer())",
+        "finite, sums)",
         "What is added up is longer than what is paid for.",
         _in_standardized,
     ),
-    Mutant(
+    fault(
         "no-floor-for-what-is-taken-out",
         "tfdpnorm/gradients/rules/weight_standardized.py",
-        (("tf.maximum(rest, whole / MOST_REMOVED)", "rest"),),
+        "tf.maximum(rest, whole / MOST_REMOVED)",
+        "rest",
         "What is added up may be as long as it likes.",
         _in_standardized,
     ),
-    Mutant(
+    fault(
         "no-floor-for-what-is-taken-out-by-gram-matrices",
         _ARITHMETIC,
-        (
-            (
-                "tf.maximum(rounded_up(whole - removed), norms / MOST_REMOVED)",
-                "rounded_up(whole - removed)",
-            ),
-        ),
+        "tf.maximum(rounded_up(whole - removed), norms / MOST_REMOVED)",
+        "rounded_up(whole - removed)",
         "What is added up may be as long as it likes.",
         _in_standardized,
     ),
-    Mutant(
+    fault(
         "longer-vectors-in-blocks-as-large",
         _BOUND,
-        (("if LONGER * (_additions", "if (_additions"),),
+        "if LONGER * (_additions",
+        "if (_additions",
         "Rounding of longer vectors does more than is paid for.",
         _in_sums("test_longer_vectors_go_through_so_much_fewer_additions"),
     ),
-    Mutant(
+    fault(
         "many-ids-added-up-in-float32",
         "tfdpnorm/gradients/rules/embedding.py",
-        (("tf.cast(squares, tf.float64), rows", "squares, rows"),),
+        "tf.cast(squares, tf.float64), rows",
+        "squares, rows",
         "A text of 65,536 words with one large gradient is longer than C by 0.2 %.",
         tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
     ),
-    Mutant(
+    fault(
         "many-blocks-added-up-in-float32",
         "tfdpnorm/gradients/contributions/contribution.py",
-        (("return added_in_float64(squares[0]", "return tf.reduce_sum(squares[0]"),),
+        "return added_in_float64(squares[0]",
+        "return tf.reduce_sum(squares[0]",
         "A row with many positions of its own weights is longer than C.",
         tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
     ),
