@@ -108,18 +108,20 @@ def plot_table(records, path, title, networks=()):
         records: Records of networks "dataset-row".
         path: File to write.
         title: Title of the plot.
-        networks: Networks in their order; others are left out.
+        networks: Networks in their order; others follow.
     """
+    present = [record["network"] for record in records]
+    networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]
     found = collections.defaultdict(list)
     for record in records:
         if record["epsilon_target"] not in (None, math.inf):
             found[record["network"], record["epsilon_target"]].append(record)
     rows = {n: sorted(e for name, e in found if name == n) for n in networks}
-    datasets = list(dict.fromkeys(_dataset(n) for n in networks if rows[n]))
+    datasets = list(dict.fromkeys(map(_dataset, networks)))
     figure = figures.new(5.5 * len(datasets), 7)
     panels = figure.subplots(1, len(datasets), squeeze=False)[0]
     for axes, dataset in zip(panels, datasets, strict=True):
-        shown = [n for n in networks if rows[n] and n.startswith(f"{dataset}-")]
+        shown = [n for n in networks if rows[n] and _dataset(n) == dataset]
         for place, name in enumerate(shown):
             groups = [found[name, epsilon] for epsilon in rows[name]]
             means = [statistics.mean(r["test_accuracy"] for r in group) for group in groups]

@@ -144,6 +144,18 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
     assert (f"epsilon {ceil_text(record['epsilon'])} spent (rdp)" in entry) == bool(claimed_by)
 
 
+@pytest.mark.parametrize("epsilon, drawn_rows", [(1.0, 1), (math.inf, 0)])
+def test_rows_that_the_paper_has_not_are_drawn(make_record, drawn, tmp_path, epsilon, drawn_rows):
+    """Also where nothing has a finite epsilon: the plot of such a table is no failure."""
+    own = make_record(cell=f"digits-svi-16_units/eps={epsilon:g}", epsilon_target=epsilon)
+    networks = registry.networks("ermis_table1")
+    variational.PLOTS["ermis_table1"]([own], tmp_path / "a.png", "Table 1", networks)
+    (axes,) = drawn
+    assert axes.get_title() == "digits"
+    *ours, theirs = [line.get_label() for line in axes.get_lines()]
+    assert ours == drawn_rows * ["svi-16_units"] and "the paper" in theirs
+
+
 @pytest.mark.slow
 def test_without_privacy():
     record = registry.run_cell(short("none", math.inf), echo=lambda line: None).record
