@@ -53,11 +53,6 @@ PULL_BACKS = ("whole", "shrunk")
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
 
-# Methods of Ermis & Cemgil (2017), Table 1.
-VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
-# Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
-READINGS = ("sound", "as_printed")
-
 # Canaries of the audits (`tfdpnorm.audit.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
 

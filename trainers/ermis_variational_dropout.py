@@ -24,11 +24,16 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
-from tfdpnorm.choices import ACCOUNTANTS, CLAIMING_ACCOUNTANTS, READINGS, VARIATIONAL_METHODS
+from tfdpnorm.choices import ACCOUNTANTS, CLAIMING_ACCOUNTANTS
 from trainers.ermis import cells as ermis
 from trainers.ermis import published
 from trainers.specs import PrivateSpec
-from trainers.specs.private import IMPORTED, STATISTICS_AND_ROWS
+from trainers.specs.private import (
+    IMPORTED,
+    READINGS,
+    STATISTICS_AND_ROWS,
+    VARIATIONAL_METHODS,
+)
 from trainers.specs.training import TEXTS
 
 FLAGS = flags.FLAGS

@@ -8,8 +8,8 @@ _CALLBACK_TESTS = tests_in(
     "test_zeta_is_the_noise_of_each_update",
     "test_clipped_by_layers_the_norm_is_the_total",
 )
-_PRINTED = "tfdpnorm/training/printed_dpvd.py"
-_PRINTED_TESTS = ("tests/training/test_printed_dpvd.py",)
+_PRINTED = "trainers/ermis/printed_dpvd.py"
+_PRINTED_TESTS = ("tests/trainers/ermis/test_printed_dpvd.py",)
 _PRETRAINING = "tests/trainers/runs/test_pretraining.py"
 _CELLS = "tests/trainers/ermis/test_ermis_cells.py"
 

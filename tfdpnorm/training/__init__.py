@@ -5,7 +5,6 @@ from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsD
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
-from tfdpnorm.training.printed_dpvd import train_as_printed
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
@@ -23,5 +22,4 @@ __all__ = [
     "WeightAverage",
     "make_private",
     "total_l2_norm_clip",
-    "train_as_printed",
 ]

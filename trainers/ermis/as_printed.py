@@ -7,7 +7,8 @@ from tensorflow import keras
 
 from tfdpnorm.privacy.comparison import stated
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.training import total_l2_norm_clip, train_as_printed
+from tfdpnorm.training import total_l2_norm_clip
+from trainers.ermis.printed_dpvd import train_as_printed
 from trainers.ermis.readings import NEAREST
 from trainers.runs.build import build_network
 from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy

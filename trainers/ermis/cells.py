@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import CLAIMING_ACCOUNTANTS, READINGS
+from tfdpnorm.choices import CLAIMING_ACCOUNTANTS
 from trainers.cells import column_of_privacy, with_changes
 from trainers.ermis import published as paper
 from trainers.ermis.settings import (
@@ -17,6 +17,7 @@ from trainers.ermis.settings import (
     private_settings,
 )
 from trainers.specs import PrivateSpec
+from trainers.specs.private import READINGS
 
 MODELS = ("mlp", "random_features", "small_cnn")
 _EPSILONS = (10.0, 1.0, 0.1)
@@ -60,11 +61,11 @@ def spec(
 
     Args:
         dataset: "mnist" or "digits".
-        method: One of `tfdpnorm.choices.VARIATIONAL_METHODS`.
+        method: One of `trainers.specs.private.VARIATIONAL_METHODS`.
         epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
             the settings.
         calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
-        reading: One of `tfdpnorm.choices.READINGS`; "as_printed" needs a claim.
+        reading: One of `trainers.specs.private.READINGS`; "as_printed" needs a claim.
         model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.

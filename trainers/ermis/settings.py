@@ -46,7 +46,7 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
 
     Args:
         dataset: "mnist" or "digits".
-        row: One of `tfdpnorm.choices.VARIATIONAL_METHODS`, or "dpvd-as_printed".
+        row: One of `trainers.specs.private.VARIATIONAL_METHODS`, or "dpvd-as_printed".
         model: "mlp", "random_features" or "small_cnn".
         calibrated_by: "ac" or "zcdp" for the noise of a claim, or None.
         epsilon: Target epsilon, or None.

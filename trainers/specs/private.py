@@ -14,10 +14,8 @@ from tfdpnorm.choices import (
     ENGINES,
     GENERATORS,
     PULL_BACKS,
-    READINGS,
     STATISTICS,
     STATISTICS_GRADIENTS,
-    VARIATIONAL_METHODS,
 )
 from trainers.specs import checks
 from trainers.specs.options import Condition, option, when
@@ -25,6 +23,10 @@ from trainers.specs.training import TrainingSpec
 
 PLATEAUS = ("none", "private", "public", "test")
 VIEWS = ("moved", "random")
+# Methods of Ermis & Cemgil (2017), Table 1.
+VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
+# Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
+READINGS = ("sound", "as_printed")
 # Groups of options that a program may leave out.
 PRETRAINING = ("pretraining_dataset", "pretraining_epochs")
 STATISTICS_AND_ROWS = (

@@ -63,7 +63,7 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
 
     Reference:
         Ermis and Cemgil (2017), "Differentially private variational dropout", Algorithm 1, which
-        adds the noise without the learning rate, and in another place; `train_as_printed` is that.
+        adds the noise without the learning rate, and in another place.
     """
 
     def __init__(self, factor=1.0):

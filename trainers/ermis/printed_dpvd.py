@@ -9,8 +9,8 @@ from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping, book_keeping
 from tfdpnorm.keras_compat.models import layer_numbers, sublayers
 from tfdpnorm.layers import VariationalDropout
+from tfdpnorm.training import total_l2_norm_clip
 from tfdpnorm.training.post_processing import added_gradients, regularization_gradients
-from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
 
 _STATEMENT = (
     "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon may "

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.layers import VariationalDropoutDense
-from tfdpnorm.training import train_as_printed
+from trainers.ermis.printed_dpvd import train_as_printed
 
 
 def squares(y, predictions):
