@@ -11,8 +11,7 @@ import pathlib
 
 from absl import flags
 
-from trainers.ours.method_cells import digits_spec
-from trainers.ours.method_settings import DIGITS
+from trainers.ours.method_cells import DIGITS, digits_spec
 
 FLAGS = flags.FLAGS
 

@@ -47,8 +47,7 @@ def main():
 
 
 def _measured():
-    from trainers.ours.mismatch import mismatch_record
-    from trainers.ours.mismatch_rows import altered_rows
+    from trainers.ours.mismatch import altered_rows, mismatch_record
     from trainers.runs.data import load_experiment_data
 
     spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)

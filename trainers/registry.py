@@ -11,7 +11,7 @@ from trainers.davody import cells as davody
 from trainers.ermis import cells as ermis
 from trainers.klause import cells as klause
 from trainers.ours import finetune_cells, method_cells, search_cells
-from trainers.report.form import TableForm
+from trainers.report.tables import TableForm
 
 _LISTS = (davody, klause, ermis, finetune_cells, method_cells, search_cells)
 _CELLS = {name: cells for paper in _LISTS for name, cells in paper.EXPERIMENTS.items()}

@@ -5,7 +5,7 @@ from tests.mutants.mutant import fault, tests_in
 _SCALE_NORM = "tfdpnorm/layers/scale_norm.py"
 _SUMS = "tfdpnorm/models/normalization.py"
 _VIEWS = "tfdpnorm/layers/random_crop_and_flip.py"
-_PLATEAUS = "trainers/runs/plateaus.py"
+_PLATEAUS = "trainers/runs/optimizers.py"
 _HESSIAN = "tfdpnorm/analysis/hessian.py"
 
 MUTANTS = (

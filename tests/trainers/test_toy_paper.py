@@ -10,9 +10,9 @@ from trainers import registry
 from trainers.records.store import read_records
 from trainers.report import tables
 from trainers.runs.build import build_network
-from trainers.runs.evaluation import test_accuracy as accuracy_of
 from trainers.runs.optimizers import make_optimizer
 from trainers.runs.skeleton import Run
+from trainers.runs.skeleton import test_accuracy as accuracy_of
 from trainers.specs.options import option
 from trainers.specs.training import TrainingSpec
 from trainers.sweeps.runs import is_done

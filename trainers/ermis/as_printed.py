@@ -11,8 +11,7 @@ from tfdpnorm.training import total_l2_norm_clip
 from trainers.ermis.printed_dpvd import train_as_printed
 from trainers.ermis.readings import NEAREST
 from trainers.runs.build import build_network
-from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
-from trainers.runs.skeleton import Run
+from trainers.runs.skeleton import Run, rounded, test_accuracies, test_accuracy
 
 
 class PrintedRun(Run):

@@ -15,7 +15,7 @@ from trainers.klause.settings import (
     PAPER,
     private_settings,
 )
-from trainers.report.form import TableForm
+from trainers.report.tables import TableForm
 from trainers.specs import NonPrivateSpec, PrivateSpec
 from trainers.specs.options import defaults_of
 

@@ -7,8 +7,7 @@ import statistics
 import numpy as np
 
 from trainers.report import figure as figures
-from trainers.report.form import TableForm
-from trainers.report.tables import by_cell
+from trainers.report.tables import TableForm, by_cell
 
 _LONG_LABEL = 34  # characters; two columns of longer ones do not fit
 _ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough

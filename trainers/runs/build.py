@@ -1,12 +1,14 @@
-"""From a spec and its data to the model that is trained."""
+"""From a spec and its data to the model that is trained, and the views of images that it sees."""
 
+import functools
 import math
 
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import Clipping, PublicBatch, Views, models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
-from tfdpnorm.layers import with_variational_dropout
+from tfdpnorm.layers import RandomCropAndFlip, with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget, make_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import make_private
@@ -125,3 +127,46 @@ def _amount_of_privacy(spec, data, steps):
         # The baseline without privacy goes the same way, with nothing clipped and no noise.
         return dict(noise_multiplier=0.0, delta=spec.delta, l2_norm_clip=math.inf)
     return dict(budget=PrivacyBudget(epsilon=spec.epsilon, delta=spec.delta))
+
+
+# --- the views of an image: multi-view augmentation ---
+
+# Rows down and columns right: the image, its four nearest places, and the four behind them. Other
+# counts would favour a direction.
+_MOVES = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
+
+
+def augmentations(count, shape, views="moved"):
+    """Returns what makes the views of images for `make_private`; None for the image alone.
+
+    "moved": a list of functions. The first view is the image itself; in the others it is moved by a
+    pixel, along one axis or both, and mirrored at the border. They are the same at every update.
+
+    "random": a layer, `RandomCropAndFlip`, for every view, also for a single one. What it draws
+    depends on no image, and need not be secret.
+
+    Args:
+        count: How many; of "moved" one of `trainers.specs.checks.MULTIPLICITIES`.
+        shape: Shape of a row of the training set.
+        views: One of `trainers.specs.private.VIEWS`.
+
+    Raises:
+        ValueError: if rows of this shape are no images.
+    """
+    if count == 1 and views == "moved":
+        return None
+    if len(shape) != 3 or min(shape[:2]) < 2:
+        raise ValueError(
+            f"Expected images of 2 or more pixels in height and width with augmentation_"
+            f"multiplicity={count}, got rows of shape {tuple(shape)}. For texts, and for networks "
+            "with a frozen part, set augmentation_multiplicity=1."
+        )
+    if views == "random":
+        return RandomCropAndFlip()
+    return [functools.partial(_moved, down=down, right=right) for down, right in _MOVES[:count]]
+
+
+def _moved(images, down, right):
+    height, width = images.shape[1:3]
+    padded = tf.pad(images, [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC")
+    return padded[:, 1 - down : 1 - down + height, 1 - right : 1 - right + width]

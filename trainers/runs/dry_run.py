@@ -8,8 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.gradients.engines.registry import engine_named
-from trainers.runs.augmentation import augmentations
-from trainers.runs.build import build_private
+from trainers.runs.build import augmentations, build_private
 from trainers.runs.data import CACHE_DIR, load_experiment_data
 from trainers.runs.optimizers import make_optimizer
 from trainers.runs.private import PrivateRun

@@ -8,9 +8,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from trainers.runs.build import build_network
-from trainers.runs.evaluation import TEST_ROWS, rounded, test_accuracies
 from trainers.runs.optimizers import make_optimizer
-from trainers.runs.skeleton import Run
+from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
 NOT_PRIVATE = "trained without differential privacy"
 

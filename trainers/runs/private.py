@@ -8,12 +8,14 @@ from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
-from trainers.runs.augmentation import augmentations
-from trainers.runs.build import build_private
-from trainers.runs.evaluation import rounded, test_accuracies, test_accuracy
-from trainers.runs.optimizers import make_optimizer
-from trainers.runs.plateaus import fit_options, halving_callbacks, in_words
-from trainers.runs.skeleton import Run
+from trainers.runs.build import augmentations, build_private
+from trainers.runs.optimizers import (
+    fit_options,
+    halving_callbacks,
+    halving_in_words,
+    make_optimizer,
+)
+from trainers.runs.skeleton import Run, rounded, test_accuracies, test_accuracy
 
 _KINDS_OF_VIEWS = {
     "moved": "moved by a pixel",
@@ -69,7 +71,7 @@ class PrivateRun(Run):
         plan, reasons = self.model.plan, self.model.ledger.state.sentences("no_guarantee")
         views = spec.augmentation_multiplicity
         viewed = views > 1 or spec.views == "random"
-        halved = in_words(spec, data)
+        halved = halving_in_words(spec, data)
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
             f"parameters, norm {spec.norm}"

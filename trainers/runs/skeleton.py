@@ -6,6 +6,7 @@ A kind of run is a subclass of `Run`, which has only what differs.
 import time
 from typing import NamedTuple
 
+import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import files
@@ -15,8 +16,7 @@ from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
 from trainers.records.provenance import provenance
 from trainers.records.store import write_record
 from trainers.runs.data import CACHE_DIR, load_experiment_data
-from trainers.runs.run_dir import claim_run_dir
-from trainers.runs.saved import average_file, check_model_file, save_model
+from trainers.runs.kept import average_file, check_model_file, claim_run_dir, save_model
 
 _SLOW = (
     "  mixed_bfloat16 is slow here, since this processor has no instructions for it: on one such "
@@ -208,3 +208,48 @@ def _summary(training, record):
         ours += f"; the paper: {paper_text(record)}"
     spent = training.spent(record)
     return f"  {ours}; {record['seconds']:.0f} s" + (f"\n  {spent}" if spent else "")
+
+
+# --- test accuracy ---
+
+TEST_ROWS = 1000
+_TOP = 5
+
+
+def test_accuracy(model, data):
+    """Test accuracy in percent of the present weights, `TEST_ROWS` rows at a time.
+
+    Where weights are drawn at every call, that many rows share a draw.
+
+    Args:
+        model: Keras model.
+        data: `ExperimentData`.
+    """
+    return _top1(_logits(model, data), data.test_y)
+
+
+def test_accuracies(model, data):
+    """Pair of `test_accuracy` and the share of labels among the five largest logits, in percent.
+
+    The latter is None for five classes or fewer. Logits that tie with the label's count as larger.
+    """
+    logits = _logits(model, data)
+    if data.num_classes <= _TOP:
+        return _top1(logits, data.test_y), None
+    own = np.take_along_axis(logits, np.asarray(data.test_y)[:, np.newaxis], axis=-1)
+    # Counted so that NaN is no hit.
+    not_below = logits.shape[-1] - np.sum(logits < own, axis=-1)
+    return _top1(logits, data.test_y), float(100 * np.mean(not_below <= _TOP))
+
+
+def rounded(values):
+    """List of percentages as records have them: four digits, or None."""
+    return [None if value is None else round(value, 4) for value in values]
+
+
+def _logits(model, data):
+    return model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
+
+
+def _top1(logits, labels):
+    return float(100 * np.mean(np.argmax(logits, axis=-1) == labels))

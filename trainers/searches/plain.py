@@ -13,8 +13,7 @@ from tfdpnorm.tuning.hypermodel import StopAfterEpochs
 from tfdpnorm.tuning.trials import SCORE, PublicScore
 from trainers.runs.non_private import NonPrivateRun, reason_of
 from trainers.searches.hypermodel import MEASURED
-from trainers.searches.oracles import oracle_of
-from trainers.searches.space import grids, trial_spec
+from trainers.searches.space import grids, oracle_of, trial_spec
 
 _EPOCHS, _WEIGHTS = "tuner/epochs", "weights"
 

@@ -13,9 +13,8 @@ from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
 from tfdpnorm.tuning.distributed import is_distributed
 from trainers.runs.skeleton import Run
 from trainers.searches.hypermodel import MEASURED, CellHyperModel
-from trainers.searches.oracles import oracle_of
 from trainers.searches.plain import PlainTuner
-from trainers.searches.space import grids
+from trainers.searches.space import grids, oracle_of
 
 NOT_FOR_RELEASE = (
     "Not for release, had the data been private: the epsilon presumes that nobody sees any trial "

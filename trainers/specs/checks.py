@@ -5,7 +5,7 @@ import pathlib
 from tfdpnorm import arguments
 from tfdpnorm.choices import SYNTHETIC_KINDS
 
-# Other numbers of moved views would favour a direction (`runs.augmentation`).
+# Other numbers of moved views would favour a direction (`runs.build`).
 MULTIPLICITIES = (1, 5, 9)
 
 

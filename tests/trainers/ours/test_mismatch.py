@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from trainers.ours import mismatch_rows as mismatch
+from trainers.ours import mismatch
 from trainers.ours.mismatch import mismatch_record
 from trainers.ours.mismatch_report import mismatch_text
 from trainers.records.fields import SENSITIVITY_FIELDS

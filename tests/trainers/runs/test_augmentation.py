@@ -8,7 +8,7 @@ import pytest
 from tfdpnorm.layers import RandomCropAndFlip
 from trainers.davody import cells as davody
 from trainers.registry import run_cell
-from trainers.runs.augmentation import augmentations
+from trainers.runs.build import augmentations
 from trainers.runs.private import PrivateRun
 from trainers.specs import PrivateSpec
 from trainers.specs.checks import MULTIPLICITIES

@@ -11,7 +11,7 @@ from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.training import PrivateValidation
 from trainers.registry import run_cell
 from trainers.report.tables import experiment_table
-from trainers.runs.plateaus import fit_options, halving_callbacks, in_words
+from trainers.runs.optimizers import fit_options, halving_callbacks, halving_in_words
 from trainers.runs.private import PrivateRun
 
 
@@ -155,7 +155,7 @@ def test_a_public_set_that_is_none(tiny_spec, settings, message):
 @pytest.mark.parametrize("patience, words", [(1, "1 epoch "), (2, "2 epochs ")])
 def test_one_epoch_is_one(tiny_spec, tiny_data, patience, words):
     spec = tiny_spec(plateau="test", plateau_patience=patience)
-    assert f"halved after {words}without progress" in in_words(spec, tiny_data)
+    assert f"halved after {words}without progress" in halving_in_words(spec, tiny_data)
 
 
 def test_examples_that_are_held_out_are_no_test_set(tiny_spec):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tfdpnorm import files
-from trainers.runs.run_dir import claim_run_dir
+from trainers.runs.kept import claim_run_dir
 from trainers.runs.settings import differences, have_same_settings
 from trainers.specs import NonPrivateSpec, PrivateSpec
 from trainers.specs.options import options

@@ -5,7 +5,7 @@ import pytest
 from tensorflow import keras
 
 from trainers.registry import run_cell
-from trainers.runs.saved import save_model
+from trainers.runs.kept import save_model
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import types
 from concurrent.futures.process import BrokenProcessPool
 
 from trainers.records.store import write_record
-from trainers.runs.run_dir import claim_run_dir
+from trainers.runs.kept import claim_run_dir
 from trainers.specs import PrivateSpec
 from trainers.sweeps.runs import run_name
 from trainers.sweeps.sweep import sweep
