@@ -17,32 +17,24 @@ _CIFAR10_WEIGHTS = dict(
     model_options=(("width", 16),),
     reduced="16 channels in the first stage for 64; 6 epochs",
 )
-_AG_NEWS_WEIGHTS = dict(batch_size=64, validation_examples=6_000, sequence_length=48)
-_AG_NEWS_QUIET = dict(epochs=4, reduced="4 epochs for 25")
-_AG_NEWS_NOISY = dict(epochs=16, reduced="16 epochs for 25")
-_MORE_WORDS = (("embedding_dim", 50), ("units", 32))
-_MORE_NORMALISED_WORDS = (*_MORE_WORDS, ("normalize_embedding", True))
 
+
+def _words(*options):
+    """The settings of a network of words, with further options of the model."""
+    every = dict(batch_size=64, validation_examples=6_000, sequence_length=48)
+    every["model_options"] = (("embedding_dim", 50), ("units", 32), *options)
+    return every, *(dict(epochs=n, reduced=f"{n} epochs for 25") for n in (4, 16))
+
+
+_NORMALISED_WORDS = _words(("normalize_embedding", True))
 # By data set and normalisation: what all columns share, below `NOISY`, and from it on.
 WEIGHT_NOISE = {
     ("mnist", "batch"): (_MNIST_WEIGHTS, dict(epochs=6), dict(epochs=8)),
     ("mnist", OTHERS): (_MNIST_WEIGHTS, dict(epochs=6), dict(epochs=12)),
     ("cifar10", OTHERS): (_CIFAR10_WEIGHTS, {}, {}),
-    ("ag_news", "layer"): (
-        _AG_NEWS_WEIGHTS | dict(model_options=_MORE_NORMALISED_WORDS),
-        _AG_NEWS_QUIET,
-        _AG_NEWS_NOISY,
-    ),
-    ("ag_news", "batch"): (
-        _AG_NEWS_WEIGHTS | dict(model_options=_MORE_NORMALISED_WORDS),
-        _AG_NEWS_QUIET,
-        _AG_NEWS_NOISY,
-    ),
-    ("ag_news", OTHERS): (
-        _AG_NEWS_WEIGHTS | dict(model_options=_MORE_WORDS),
-        _AG_NEWS_QUIET,
-        _AG_NEWS_NOISY,
-    ),
+    ("ag_news", "layer"): _NORMALISED_WORDS,
+    ("ag_news", "batch"): _NORMALISED_WORDS,
+    ("ag_news", OTHERS): _words(),
 }
 
 # The learning rate is so much for each unit of the standard deviation, and at least `LEAST_RATE`:

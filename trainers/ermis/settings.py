@@ -115,48 +115,39 @@ _MNIST_MLP = dict(
 _MNIST_CLAIM = dict(
     _MNIST_MLP, search="those of the valid rows, with a lower rate where there is more noise"
 )
+_TWO_RUNS = "two held-out runs with larger lots, which are too few updates (results/SEARCH.md)"
+
+
+def _mnist(shared, epochs, learning_rate, **more):
+    reduced = f"{epochs} epochs for 200"
+    return dict(shared, epochs=epochs, learning_rate=learning_rate, reduced=reduced, **more)
+
+
 OURS = {
     ("mnist", "private", "random_features", None): {
-        10.0: dict(_MNIST, epochs=8, learning_rate=200.0, reduced="8 epochs for 200"),
-        1.0: dict(_MNIST, epochs=5, learning_rate=50.0, reduced="5 epochs for 200"),
-        0.1: dict(
-            _MNIST,
-            epochs=3,
-            learning_rate=8.0,
-            learning_rate_schedule="constant",
-            accountant="pld",
-            reduced="3 epochs for 200",
-        ),
+        10.0: _mnist(_MNIST, 8, 200.0),
+        1.0: _mnist(_MNIST, 5, 50.0),
+        0.1: _mnist(_MNIST, 3, 8.0, learning_rate_schedule="constant", accountant="pld"),
     },
     ("mnist", "private", "mlp", None): {
-        10.0: dict(_MNIST_MLP, epochs=6, learning_rate=30.0, reduced="6 epochs for 200"),
-        1.0: dict(_MNIST_MLP, epochs=5, learning_rate=15.0, reduced="5 epochs for 200"),
-        0.1: dict(_MNIST_MLP, epochs=3, learning_rate=4.0, reduced="3 epochs for 200"),
+        10.0: _mnist(_MNIST_MLP, 6, 30.0),
+        1.0: _mnist(_MNIST_MLP, 5, 15.0),
+        0.1: _mnist(_MNIST_MLP, 3, 4.0),
     },
     ("mnist", "private", "mlp", "zcdp"): {
-        10.0: dict(_MNIST_CLAIM, epochs=6, learning_rate=15.0, reduced="6 epochs for 200"),
-        1.0: dict(_MNIST_CLAIM, epochs=5, learning_rate=8.0, reduced="5 epochs for 200"),
-        0.1: dict(_MNIST_CLAIM, epochs=3, learning_rate=4.0, reduced="3 epochs for 200"),
+        10.0: _mnist(_MNIST_CLAIM, 6, 15.0),
+        1.0: _mnist(_MNIST_CLAIM, 5, 8.0),
+        0.1: _mnist(_MNIST_CLAIM, 3, 4.0),
     },
     ("mnist", "private", "mlp", "ac"): {
-        10.0: dict(_MNIST_CLAIM, epochs=6, learning_rate=8.0, reduced="6 epochs for 200"),
-        1.0: dict(_MNIST_CLAIM, epochs=5, learning_rate=4.0, reduced="5 epochs for 200"),
-        0.1: dict(_MNIST_CLAIM, epochs=3, learning_rate=2.0, reduced="3 epochs for 200"),
+        10.0: _mnist(_MNIST_CLAIM, 6, 8.0),
+        1.0: _mnist(_MNIST_CLAIM, 5, 4.0),
+        0.1: _mnist(_MNIST_CLAIM, 3, 2.0),
     },
     ("mnist", "none", "mlp", None): {
-        INF: dict(
-            _MNIST_MLP,
-            expected_batch_size=200,
-            epochs=5,
-            learning_rate=0.5,
-            reduced="5 epochs for 200",
-            search="two held-out runs with larger lots, which are too few updates "
-            "(results/SEARCH.md)",
-        )
+        INF: _mnist(dict(_MNIST, expected_batch_size=200, search=_TWO_RUNS), 5, 0.5)
     },
-    ("mnist", "none", "random_features", None): {
-        INF: dict(_MNIST, epochs=8, learning_rate=200.0, reduced="8 epochs for 200")
-    },
+    ("mnist", "none", "random_features", None): {INF: _mnist(_MNIST, 8, 200.0)},
     ("digits", "private", "mlp", None): {
         10.0: dict(_DIGITS, epochs=60, learning_rate=2.0),
         1.0: dict(_DIGITS, epochs=50, learning_rate=0.3),
