@@ -15,8 +15,7 @@ from trainers.runs.skeleton import Run
 from trainers.runs.skeleton import test_accuracy as accuracy_of
 from trainers.specs.options import option
 from trainers.specs.training import TrainingSpec
-from trainers.sweeps.runs import is_done
-from trainers.sweeps.times import estimate
+from trainers.sweeps.runs import estimate, is_done
 
 INF = float("inf")
 

@@ -18,8 +18,7 @@ from tfdpnorm import arguments, files
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.store import read_records
 from trainers.sweeps.pool import ProcessPool, Workers
-from trainers.sweeps.runs import is_done, run_name, select
-from trainers.sweeps.times import duration, listing, time_left
+from trainers.sweeps.runs import duration, is_done, listing, run_name, select, time_left
 from trainers.sweeps.worker import Job
 
 

@@ -9,8 +9,7 @@ from trainers import registry as cells
 from trainers.records.store import read_records, write_record
 from trainers.runs.settings import differences
 from trainers.specs import NonPrivateSpec, search_spec
-from trainers.sweeps.runs import is_done, select
-from trainers.sweeps.times import duration, estimate, listing, time_left
+from trainers.sweeps.runs import duration, estimate, is_done, listing, select, time_left
 
 # --- which runs ---
 
