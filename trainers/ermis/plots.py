@@ -12,7 +12,7 @@ def plot_progress(records, path, title, networks=()):
     """Draws test accuracy against passes, a panel for each epsilon and data set; returns the path.
 
     Args:
-        records: Records of one experiment, of kinds "variational" and "as_printed".
+        records: Records of one experiment.
         path: File to write.
         title: Title of the plot.
         networks: Networks in their order; others follow.
@@ -75,11 +75,8 @@ def _curve(records):
 def plot_options(records, path, title, networks=()):
     """Draws test accuracy against one setting in each panel, others fixed; returns the path.
 
-    Args:
-        records: Records whose columns are "name=value", the network being the name.
-        path: File to write.
-        title: Title of the plot.
-        networks: Names in their order; others are left out.
+    Arguments are as in `plot_progress`. Columns are "name=value", the network being the name, and
+    networks that are not named are left out.
     """
     names = [n for n in networks if any(record["network"] == n for record in records)]
     figure = figures.new(4 * len(names), 3.6)
@@ -102,13 +99,7 @@ def plot_table(records, path, title, networks=()):
     """Draws test accuracy against epsilon, a panel for each data set; returns the path.
 
     Claims are dashed: there is no guarantee of their epsilon. The crosses are the paper's figures
-    of its own method by zCDP.
-
-    Args:
-        records: Records of networks "dataset-row".
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
+    of its own method by zCDP. Arguments are as in `plot_progress`; networks are "dataset-row".
     """
     present = [record["network"] for record in records]
     networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]

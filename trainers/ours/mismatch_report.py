@@ -30,17 +30,7 @@ def mismatch_text(records):
         for _, name, rows in sorted(lines, key=lambda line: -line[0])
     ]
     flags = records[0]["flags"]
-    header = (
-        "public rows",
-        "M",
-        "test accuracy %",
-        "shift",
-        "scale",
-        "uneven",
-        "correlation",
-        "1 / (v + eps)",
-        "noise",
-    )
+    header = ("public rows", "M", "test accuracy %", *_COLUMNS, "1 / (v + eps)", "noise")
     return "\n\n".join(
         [
             f"Made from {len(records)} records by `python -m trainers.method_mismatch "

@@ -15,6 +15,7 @@ _COLOURS, _MARKERS = 10, "os^Dv"  # Matplotlib's colours come round again
 # Accuracies in percent that an axis names, and where its logarithm ends.
 _TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
 _TOP = 100.2
+_PAPER = dict(linestyle="--", marker="x")  # How the paper's figures are drawn.
 
 
 def plot_runs(curves, path, title):
@@ -77,13 +78,8 @@ def plot_experiment(records, path, title, networks=(), form=None):
             axes.errorbar(x, middle, yerr=spread, **look, label=label)
         if not drawn.issuperset(paper):
             drawn.update(paper)
-            axes.plot(
-                *zip(*sorted(paper), strict=True),
-                linestyle="--",
-                marker="x",
-                color=color,
-                label=f"{norm}, the paper",
-            )
+            line = zip(*sorted(paper), strict=True)
+            axes.plot(*line, **_PAPER, color=color, label=f"{norm}, the paper")
     axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
     epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
     axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
@@ -100,16 +96,7 @@ def plot_weight_noise(records, path, title, networks=()):
     """Draws test accuracy against the noise in the weights, the paper's figures beside ours.
 
     The levels of the noise are drawn at equal distances. The paper's curve leaves out what did not
-    converge.
-
-    Args:
-        records: Records of one experiment, all with a `weight_noise_stddev`.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-
-    Returns:
-        The path.
+    converge. Arguments are as in `plot_experiment`; all records have a `weight_noise_stddev`.
     """
     figure, axes = figure_and_axes()
     cells = by_cell(records, networks)
@@ -120,13 +107,7 @@ def plot_weight_noise(records, path, title, networks=()):
         groups.sort(key=lambda group: group[0]["weight_noise_stddev"])
         places = [steps.index(group[0]["weight_noise_stddev"]) for group in groups]
         ours = [[record["test_accuracy"] for record in group] for group in groups]
-        axes.plot(
-            places,
-            [statistics.mean(values) for values in ours],
-            marker="o",
-            color=color,
-            label=network,
-        )
+        axes.plot(places, list(map(statistics.mean, ours)), marker="o", color=color, label=network)
         for place, values in zip(places, ours, strict=True):
             axes.vlines(place, min(values), max(values), color=color)
         paper = [
@@ -135,9 +116,9 @@ def plot_weight_noise(records, path, title, networks=()):
             if isinstance(group[0]["paper_value"], float)
         ]
         if paper:
-            axes.plot(*zip(*paper, strict=True), linestyle="--", marker="x", color=color, alpha=0.6)
+            axes.plot(*zip(*paper, strict=True), **_PAPER, color=color, alpha=0.6)
     if any(isinstance(record["paper_value"], float) for record in records):
-        axes.plot([], [], linestyle="--", marker="x", color="grey", label="the paper")
+        axes.plot([], [], **_PAPER, color="grey", label="the paper")
     axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
     axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
     return saved(figure, axes, path)
@@ -147,15 +128,7 @@ def plot_training(records, path, title, networks=()):
     """Draws test accuracy against the epoch, a line for each network: the mean over its runs.
 
     Where the runs of a network were evaluated after different updates, each has a line of its own.
-
-    Args:
-        records: Records of one column of a table, whose "curve" has updates.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-
-    Returns:
-        The path.
+    Arguments are as in `plot_experiment`; records are of one column, and their "curve" has updates.
     """
     figure, axes = figure_and_axes()
     for index, ((network, _), group) in enumerate(by_cell(records, networks).items()):
@@ -181,13 +154,7 @@ def _epochs_and_accuracies(record):
 def plot_curves(records, path, title):
     """Draws validation accuracy against the epoch, a line for each cell: the mean over its runs.
 
-    Args:
-        records: Records whose "curve" has epochs, of one network or some.
-        path: File to write.
-        title: Title of the plot.
-
-    Returns:
-        The path.
+    Arguments are as in `plot_experiment`; the "curve" of the records has epochs.
     """
     figure, axes = figure_and_axes()
     for (network, column), group in sorted(

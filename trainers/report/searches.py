@@ -61,15 +61,9 @@ def searches_table(records):
         records: Records of an experiment; those of no search are left out.
     """
     header = (
-        "search",
-        "epsilon",
-        "of one trial",
-        "of all composed",
-        "winner: settings",
-        "score %",
-        "test accuracy %",
-        "trials: median test accuracy % (least to largest)",
-    )
+        "search", "epsilon", "of one trial", "of all composed", "winner: settings", "score %",
+        "test accuracy %", "trials: median test accuracy % (least to largest)",
+    )  # fmt: skip
     lines = []
     for record in filter(has_search, records):
         rows = record["trials"]["rows"]
@@ -99,11 +93,7 @@ def _text(value):
 def plot_searches(records, path, title, networks=()):
     """Draws the test accuracy of runs, and of searches with their trials; returns the path.
 
-    Args:
-        records: Records of an experiment.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
+    Arguments are as in `trainers.report.plots.plot_experiment`.
     """
     figure, axes = figure_and_axes()
     known = [*networks, *(record["network"] for record in records)]
