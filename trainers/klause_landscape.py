@@ -9,9 +9,8 @@ training curve, comes from `python -m trainers.table --experiment=klause_table1 
 Nothing here is private: the numbers depend on the training examples.
 """
 
-from trainers import common  # before everything that loads TensorFlow  # isort: skip
+from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
 
-import dataclasses
 import pathlib
 
 from absl import flags
@@ -20,18 +19,10 @@ from tfdpnorm.files import make_folder
 from trainers.klause.landscape_settings import LandscapeSettings
 from trainers.records.fields import LANDSCAPE_FIELDS
 from trainers.records.store import read_records, write_record
+from trainers.specs.options import defaults_of
 
 FLAGS = flags.FLAGS
 _WITH = "with ScaleNorm"
-_HELP = {
-    "rows": "Training examples that the loss is a mean over.",
-    "tolerance": "Relative, of eigenvalues and trace.",
-    "max_products": "The most products with the Hessian for each number.",
-    "lanczos_steps": "Lanczos steps, and so Ritz values. As many vectors of the network's size are "
-    "held in float32: for ResNet-9, 150 of them are 1.5 GB.",
-    "batch_size": "Rows that go through the model at once.",
-    "seed": "Of rows and random vectors.",
-}
 
 
 def define_flags():
@@ -39,9 +30,7 @@ def define_flags():
     flags.DEFINE_string("with_scale_norm", None, "Keras file of the network with ScaleNorm.")
     flags.DEFINE_string("without_scale_norm", None, "Keras file of the network without.")
     flags.DEFINE_string("dataset", "cifar10", "What they were trained on.")
-    for field in dataclasses.fields(LandscapeSettings):
-        define = flags.DEFINE_integer if field.type is int else flags.DEFINE_float
-        define(field.name, field.default, _HELP[field.name])
+    spec_flags.define(LandscapeSettings, own=defaults_of(LandscapeSettings))
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/landscape", "Folder of records, table and plots.")
 
@@ -53,9 +42,7 @@ def main():
     missing = [name for name, path in paths.items() if path is not None and not _is_file(path)]
     if missing:
         raise ValueError(f"Expected a Keras file, got {paths[missing[0]]!r}.")
-    settings = LandscapeSettings(
-        **{f.name: getattr(FLAGS, f.name) for f in dataclasses.fields(LandscapeSettings)}
-    )
+    settings = LandscapeSettings(**spec_flags.parsed(LandscapeSettings))
     for name, path in paths.items():
         if path is not None:
             write_record(folder, _measured(name, path, settings), fields=LANDSCAPE_FIELDS)
