@@ -25,6 +25,7 @@ from tfdpnorm.audit.trade_offs import DPSGDFamily
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import PrivacyBudget, make_plan
 from trainers.audits.data import load_audit_data
+from trainers.records.fields import fields_of
 from trainers.records.provenance import provenance
 from trainers.runs.build import build_network, build_private, make_private_as, public_statistics
 
@@ -148,12 +149,8 @@ def run_canaries(
     started = time.perf_counter()
     data = load_audit_data(spec, num_examples + canaries, data_dir)
     x, y = data.train_x[:num_examples], data.train_y[:num_examples]
-    planted = make_canaries(
-        data.train_x[num_examples:],
-        data.train_y[num_examples:],
-        data.num_classes,
-        kind=kind,
-    )
+    others = data.train_x[num_examples:], data.train_y[num_examples:]
+    planted = make_canaries(*others, data.num_classes, kind=kind)
     private = build_audited(spec, data, steps=steps, learning_rate=_CANARIES_RATE)
     scores = CanaryScores(private, planted, x, y)
     joined_x, joined_y, weights = planted.join(x, y)
@@ -178,10 +175,8 @@ def run_canaries(
         details={
             "canaries": found.canaries,
             "kind": kind,
-            "guesses": found.guesses,
-            "correct": found.correct,
-            "num_examples": private.plan.num_examples,
-            "steps": steps,
+            **fields_of(found, "guesses correct"),
+            **fields_of(private.plan, "num_examples steps"),
         },
     )
 
@@ -198,17 +193,7 @@ def run_gradient_canaries(
 ):
     """Trains once with gradient canaries among the examples, and audits what that gave away.
 
-    Args:
-        spec: `AuditSpec`.
-        canaries: m.
-        guesses: r, even.
-        num_examples: Private examples that are no canaries.
-        steps: T updates.
-        confidence: Of the lower bounds.
-        data_dir: TFDS directory.
-
-    Returns:
-        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    Arguments and record are as in `run_canaries`.
     """
     check_guesses(guesses, canaries)
     started = time.perf_counter()
@@ -231,21 +216,9 @@ def run_gradient_canaries(
         check="gradient_canaries",
         seconds=time.perf_counter() - started,
         details={
-            **{
-                name: getattr(found, name)
-                for name in (
-                    "canaries",
-                    "guesses",
-                    "correct",
-                    "correct_of_all",
-                    "epsilon_delta_bound",
-                    "independent_epsilon",
-                    "not_as_claimed",
-                )
-            },
-            "num_examples": private.plan.num_examples,
-            "sampling_rate": private.plan.sampling_rate,
-            "steps": steps,
+            **fields_of(found, "canaries guesses correct correct_of_all epsilon_delta_bound"),
+            **fields_of(found, "independent_epsilon not_as_claimed"),
+            **fields_of(plan, "num_examples sampling_rate steps"),
         },
     )
 
@@ -316,19 +289,11 @@ def _record(spec, private, found, *, check, seconds, details, samples=None, sens
         "network": network,
         "column": check,
         "check": check,
-        "claimed_epsilon": found.claimed_epsilon,
-        "audited_epsilon": found.audited_epsilon,
-        "confidence": found.confidence,
-        "violation": found.violation,
-        "delta": found.delta,
-        "guarantee_holds": plan.guarantee_holds,
+        **fields_of(found, "claimed_epsilon audited_epsilon confidence violation delta"),
+        **fields_of(plan, "guarantee_holds noise_multiplier l2_norm_clip expected_batch_size"),
+        **fields_of(private, "statistics engine"),
         "no_guarantee_because": list(plan.no_guarantee_because),
         "model": spec.model,
-        "statistics": private.statistics,
-        "engine": private.engine,
-        "noise_multiplier": plan.noise_multiplier,
-        "l2_norm_clip": plan.l2_norm_clip,
-        "expected_batch_size": plan.expected_batch_size,
         "sensitivity": sensitivity,
         "samples": samples,
         "details": details,

@@ -5,6 +5,7 @@ import time
 
 from tfdpnorm.gradients.engines.registry import available_engines
 from trainers.audits.run import run_sensitivity
+from trainers.records.fields import fields_of
 from trainers.records.provenance import provenance
 from trainers.specs import AuditSpec
 
@@ -88,20 +89,13 @@ def _measured(spec, ascent_steps, data_dir):
     started = time.perf_counter()
     private, found = run_sensitivity(spec, ascent_steps=ascent_steps, data_dir=data_dir)
     return {
-        "model": spec.model,
-        "path": spec.path,
+        **fields_of(spec, "model path"),
         "engine": private.engine,
-        "clipping": spec.clipping,
-        "clip_function": spec.clip_function,
-        "expected_batch_size": spec.expected_batch_size,
+        **fields_of(spec, "clipping clip_function expected_batch_size"),
         "physical_batch_size": spec.physical_batch_size or spec.expected_batch_size,
         "augmentation_multiplicity": spec.augmentation_multiplicity,
-        "add_or_remove_one": found.add_or_remove_one,
-        "add_or_remove_one_case": found.add_or_remove_one_case,
-        "replace": found.replace,
-        "replace_case": found.replace_case,
-        "tolerance": found.tolerance,
-        "lots": found.lots,
+        **fields_of(found, "add_or_remove_one add_or_remove_one_case replace replace_case"),
+        **fields_of(found, "tolerance lots"),
         "guarantee_holds": private.plan.guarantee_holds,
         "bound_holds": found.holds,
         "seconds": round(time.perf_counter() - started, 1),

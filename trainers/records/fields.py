@@ -50,6 +50,16 @@ LANDSCAPE_FIELDS = tuple(
 ACCOUNTING_FIELDS = tuple(f"{_FIRST} readings nearest quoted curves {_LAST}".split())
 
 
+def fields_of(thing, names):
+    """Returns the fields of a record that are attributes of a thing of the same names, a dict.
+
+    Args:
+        thing: Such as a plan, or what an audit found.
+        names: The names, in a string.
+    """
+    return {name: getattr(thing, name) for name in names.split()}
+
+
 def paper_text(record):
     """Returns the paper's figure for a record's cell, or what it says instead; "" for nothing."""
     value = record["paper_value"]

@@ -8,6 +8,7 @@ from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
+from trainers.records.fields import fields_of
 from trainers.runs.build import augmentations, build_private
 from trainers.runs.optimizers import (
     fit_options,
@@ -149,23 +150,13 @@ class PrivateRun(Run):
             "epsilon_validation": (
                 ledger.validation_epsilon() if spec.plateau == "private" else None
             ),
-            "accountant": plan.accountant,
-            "delta": plan.delta,
-            "guarantee_holds": ledger.guarantee_holds,
-            "no_guarantee_because": list(ledger.state.sentences("no_guarantee")),
-            "not_covered": list(ledger.state.sentences("not_covered")),
-            "weights_from_elsewhere": list(ledger.state.sentences("foreign_weights")),
-            "num_examples": plan.num_examples,
-            "expected_batch_size": plan.expected_batch_size,
-            "sampling_rate": plan.sampling_rate,
-            "noise_multiplier": plan.noise_multiplier,
-            "l2_norm_clip": plan.l2_norm_clip,
+            **known_of(ledger),
+            **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
+            **fields_of(plan, "noise_multiplier l2_norm_clip"),
+            **fields_of(spec, "noise_generator insecure_seed"),
+            **fields_of(self.model, "statistics engine"),
             "updates": ledger.updates,
-            "statistics": self.model.statistics,
             "pretrained": self.data.pretrained,
-            "engine": self.model.engine,
-            "noise_generator": spec.noise_generator,
-            "insecure_seed": spec.insecure_seed,
             "resumes": ledger.state.resumes,
             "curve": [
                 {"updates": updates, "epsilon": epsilon, "test_accuracy": round(value, 4)}
@@ -192,6 +183,17 @@ class PrivateRun(Run):
         """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:
             self.model.ledger.close()
+
+
+def known_of(ledger):
+    """Returns the fields of a record that say whether a guarantee holds, and what of, a dict."""
+    state = ledger.state
+    return {
+        "guarantee_holds": ledger.guarantee_holds,
+        "no_guarantee_because": list(state.sentences("no_guarantee")),
+        "not_covered": list(state.sentences("not_covered")),
+        "weights_from_elsewhere": list(state.sentences("foreign_weights")),
+    }
 
 
 def _spent(run, record):

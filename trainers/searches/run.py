@@ -11,6 +11,7 @@ from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
 from tfdpnorm.tuning.distributed import is_distributed
+from trainers.runs.private import known_of
 from trainers.runs.skeleton import Run
 from trainers.searches.hypermodel import MEASURED, CellHyperModel
 from trainers.searches.plain import PlainTuner
@@ -100,10 +101,7 @@ class SearchRun(Run):
             "epsilon_validation": ledger.validation_epsilon(),
             "epsilon_of_a_trial": ledger.state.search.trial_epsilon(ledger.plan.delta),
             "epsilon_of_trials_composed": ledger.state.search.composed_epsilon(ledger.plan.delta),
-            "guarantee_holds": ledger.guarantee_holds,
-            "no_guarantee_because": list(ledger.state.sentences("no_guarantee")),
-            "not_covered": list(ledger.state.sentences("not_covered")),
-            "weights_from_elsewhere": list(ledger.state.sentences("foreign_weights")),
+            **known_of(ledger),
             "trials": self.trials(),
         }
 
