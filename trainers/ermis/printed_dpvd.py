@@ -21,7 +21,7 @@ _STATEMENT = (
 )
 
 
-class PrintedRun(NamedTuple):
+class PrintedTraining(NamedTuple):
     """What `train_as_printed` has done.
 
     Attributes:
@@ -86,7 +86,7 @@ def train_as_printed(
             theta; None for none.
 
     Returns:
-        A `PrintedRun`.
+        A `PrintedTraining`.
 
     Raises:
         ValueError: for values out of their range.
@@ -144,4 +144,4 @@ def train_as_printed(
     claim = "" if claimed_epsilon is None else f", for which it claims epsilon = {claimed_epsilon}"
     count = len(set(layers))
     statement = _STATEMENT.format(sigma=sigma, claim=claim, clip=l2_norm_clip, layers=count)
-    return PrintedRun(steps, means, claimed_epsilon, statement)
+    return PrintedTraining(steps, means, claimed_epsilon, statement)
