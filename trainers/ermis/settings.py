@@ -123,46 +123,34 @@ def _mnist(shared, epochs, learning_rate, **more):
     return dict(shared, epochs=epochs, learning_rate=learning_rate, reduced=reduced, **more)
 
 
+def _mnist_mlp(shared, *rates):
+    """The columns of epsilon 10, 1 and 0.1, by their learning rates."""
+    columns = zip((10.0, 1.0, 0.1), (6, 5, 3), rates, strict=True)
+    return {epsilon: _mnist(shared, epochs, rate) for epsilon, epochs, rate in columns}
+
+
+def _digits_mlp(shared, *rates):
+    """The columns of epsilon 10, 1 and 0.1, by their learning rates."""
+    columns = zip((10.0, 1.0, 0.1), (60, 50, 10), rates, strict=True)
+    return {e: dict(shared, epochs=epochs, learning_rate=rate) for e, epochs, rate in columns}
+
+
 OURS = {
     ("mnist", "private", "random_features", None): {
         10.0: _mnist(_MNIST, 8, 200.0),
         1.0: _mnist(_MNIST, 5, 50.0),
         0.1: _mnist(_MNIST, 3, 8.0, learning_rate_schedule="constant", accountant="pld"),
     },
-    ("mnist", "private", "mlp", None): {
-        10.0: _mnist(_MNIST_MLP, 6, 30.0),
-        1.0: _mnist(_MNIST_MLP, 5, 15.0),
-        0.1: _mnist(_MNIST_MLP, 3, 4.0),
-    },
-    ("mnist", "private", "mlp", "zcdp"): {
-        10.0: _mnist(_MNIST_CLAIM, 6, 15.0),
-        1.0: _mnist(_MNIST_CLAIM, 5, 8.0),
-        0.1: _mnist(_MNIST_CLAIM, 3, 4.0),
-    },
-    ("mnist", "private", "mlp", "ac"): {
-        10.0: _mnist(_MNIST_CLAIM, 6, 8.0),
-        1.0: _mnist(_MNIST_CLAIM, 5, 4.0),
-        0.1: _mnist(_MNIST_CLAIM, 3, 2.0),
-    },
+    ("mnist", "private", "mlp", None): _mnist_mlp(_MNIST_MLP, 30.0, 15.0, 4.0),
+    ("mnist", "private", "mlp", "zcdp"): _mnist_mlp(_MNIST_CLAIM, 15.0, 8.0, 4.0),
+    ("mnist", "private", "mlp", "ac"): _mnist_mlp(_MNIST_CLAIM, 8.0, 4.0, 2.0),
     ("mnist", "none", "mlp", None): {
         INF: _mnist(dict(_MNIST, expected_batch_size=200, search=_TWO_RUNS), 5, 0.5)
     },
     ("mnist", "none", "random_features", None): {INF: _mnist(_MNIST, 8, 200.0)},
-    ("digits", "private", "mlp", None): {
-        10.0: dict(_DIGITS, epochs=60, learning_rate=2.0),
-        1.0: dict(_DIGITS, epochs=50, learning_rate=0.3),
-        0.1: dict(_DIGITS, epochs=10, learning_rate=0.03),
-    },
-    ("digits", "private", "mlp", "zcdp"): {
-        10.0: dict(_DIGITS_CLAIM, epochs=60, learning_rate=1.0),
-        1.0: dict(_DIGITS_CLAIM, epochs=50, learning_rate=0.3),
-        0.1: dict(_DIGITS_CLAIM, epochs=10, learning_rate=0.03),
-    },
-    ("digits", "private", "mlp", "ac"): {
-        10.0: dict(_DIGITS_CLAIM, epochs=60, learning_rate=0.3),
-        1.0: dict(_DIGITS_CLAIM, epochs=50, learning_rate=0.1),
-        0.1: dict(_DIGITS_CLAIM, epochs=10, learning_rate=0.03),
-    },
+    ("digits", "private", "mlp", None): _digits_mlp(_DIGITS, 2.0, 0.3, 0.03),
+    ("digits", "private", "mlp", "zcdp"): _digits_mlp(_DIGITS_CLAIM, 1.0, 0.3, 0.03),
+    ("digits", "private", "mlp", "ac"): _digits_mlp(_DIGITS_CLAIM, 0.3, 0.1, 0.03),
     ("digits", "private", "random_features", None): {
         10.0: dict(_DIGITS_FEATURES, steps=80, learning_rate=30.0, learning_rate_schedule="linear"),
         1.0: dict(_DIGITS_FEATURES, steps=10, learning_rate=15.0),
