@@ -199,6 +199,51 @@ PLAN = make_plan(
 )
 
 
+TOO_SMALL = ["--num_examples=1000", "--expected_batch_size=10", "--steps=1000"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "because"),
+    [
+        (["--noise_multiplier=1", "--delta=1.1e-18"], "Expected delta of at least"),
+        (["--noise_multiplier=0.001", "--delta=1e-5"], "is lost to rounding"),
+        (["--epsilon=1", "--delta=1.1e-18"], "Expected delta of at least"),
+    ],
+    ids=["delta", "noise", "calibration"],
+)
+def test_an_accountant_that_cannot_does_not_hide_the_other(capsys, settings, because):
+    assert main([*TOO_SMALL, *settings, "--accountant=rdp"]) == 0
+    alone, _ = capsys.readouterr().out.splitlines()
+    assert main([*TOO_SMALL, *settings, "--accountant=both"]) == 0
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert first == alone
+    assert second.startswith("pld: no value. Expected") and because in second
+    assert main([*TOO_SMALL, *settings, "--accountant=both", "--json"]) == 0
+    rdp, pld = map(json.loads, capsys.readouterr().out.splitlines())
+    assert rdp["accountant"] == "rdp" and rdp["epsilon"] > 0
+    assert (
+        pld["accountant"] == "pld" and pld["epsilon"] is None and because in pld["cannot_because"]
+    )
+
+
+def test_a_comparison_goes_on_without_an_accountant(capsys):
+    given = [*TOO_SMALL, "--noise_multiplier=1", "--delta=1.1e-18", "--accountant=all"]
+    assert main([*given, "--adjacency=both"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[2:8]] == ["ac", "zcdp", "rdp"] * 2
+    assert all(line.split()[4] == "none" for line in lines[2:8])
+    assert [line.partition(". ")[0] for line in lines[-2:]] == [
+        "pld (add_or_remove_one): no value",
+        "pld (replace_one): no value",
+    ]
+
+
+def test_no_value_at_all_is_an_error(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*TOO_SMALL, "--noise_multiplier=1", "--delta=2", "--accountant=both"])
+    assert ended.value.code == 2 and capsys.readouterr().out == ""
+
+
 @pytest.fixture
 def ledger(tmp_path):
     """Thirty updates are spent, five of them lost."""
@@ -239,6 +284,21 @@ def test_a_ledger_as_json(capsys, ledger):
         expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "lost_updates": 5}
         expected |= {"settings": {"noise_generator": "shake256"}, "lines": 33}
         assert {key: record[key] for key in expected} == expected
+
+
+def test_a_ledger_whose_delta_is_too_small_for_pld(capsys, tmp_path):
+    plan = make_plan(
+        num_examples=1000,
+        expected_batch_size=10,
+        steps=1000,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1.1e-18,
+    )
+    ledger = create_ledger(tmp_path / "ledger.jsonl", plan)
+    ledger.record(Updates(1000))
+    first, second, *_ = of_ledger(capsys, ledger, "--accountant=both")
+    assert first.startswith("rdp: epsilon = ") and second.startswith("pld: no value. Expected")
 
 
 def test_a_torn_ledger(capsys, ledger):

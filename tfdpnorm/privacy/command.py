@@ -126,10 +126,43 @@ def _of_ledger(flags):
 
     ledger = read_ledger(flags.ledger)
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
-    records = [_ledger_record(ledger, name or ledger.plan.accountant) for name in names]
+    records, lacking = _of_each(
+        names, lambda name: _ledger_record(ledger, name or ledger.plan.accountant)
+    )
     if flags.json:
-        return [json.dumps(record) for record in records]
-    return [*map(_ledger_sentence, records), *_ledger_remarks(ledger)]
+        return [json.dumps(record) for record in (*records, *lacking)]
+    sentences = [*map(_ledger_sentence, records), *map(_lack, lacking)]
+    return [*sentences, *_ledger_remarks(ledger)]
+
+
+def _of_each(names, record_of):
+    """Computes a record per accountant; one accountant that cannot does not hide the others.
+
+    Args:
+        names: Of the accountants.
+        record_of: Function from a name to a record.
+
+    Returns:
+        Pair of the records, and of records of those that cannot, which say why not: lists.
+
+    Raises:
+        ValueError: of the first accountant, if none can; ArithmeticError likewise.
+    """
+    records, lacking, first = [], [], None
+    for name in names:
+        try:
+            records.append(record_of(name))
+        except (ValueError, ArithmeticError) as error:
+            first = first or error
+            lacking.append({"accountant": name, "epsilon": None, "cannot_because": str(error)})
+    if not records:
+        raise first
+    return records, lacking
+
+
+def _lack(record):
+    of = f" ({record['adjacency']})" if "adjacency" in record else ""
+    return f"{record['accountant']}{of}: no value. {record['cannot_because']}"
 
 
 def _ledger_record(ledger, accountant):
@@ -191,7 +224,7 @@ def _ledger_remarks(ledger):
 def _of_settings(flags, program):
     compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
     sampling_rate, steps = _lots(flags)
-    records = (_compared if compares else _computed)(flags, sampling_rate, steps)
+    records, lacking = (_compared if compares else _computed)(flags, sampling_rate, steps)
     if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
         print(
             f"{program}: warning: delta={flags.delta:g} is not below 1 / num_examples="
@@ -199,13 +232,13 @@ def _of_settings(flags, program):
             file=sys.stderr,
         )
     if flags.json:
-        return [json.dumps(record) for record in records]
+        return [json.dumps(record) for record in (*records, *lacking)]
     if compares:
-        return _table(records)
+        return [*_table(records), *map(_lack, lacking)]
     last = (
         "Holds for Poisson-sampled lots. Neighbours: add or remove one example (add_or_remove_one)."
     )
-    return [*map(_sentence, records), last]
+    return [*map(_sentence, records), *map(_lack, lacking), last]
 
 
 def _lots(flags):
@@ -244,7 +277,7 @@ def _steps(epochs, sampling_rate):
 
 def _computed(flags, sampling_rate, steps):
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
-    return [_record(flags, sampling_rate, steps, name) for name in names]
+    return _of_each(names, lambda name: _record(flags, sampling_rate, steps, name))
 
 
 def _record(flags, sampling_rate, steps, accountant):
@@ -276,37 +309,42 @@ def _compared(flags, sampling_rate, steps):
     from tfdpnorm.privacy.comparison import ALL_ACCOUNTANTS, noise_stated, stated
 
     several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}
-    records = []
+    names = several.get(flags.accountant, (flags.accountant,))
     adjacencies = ADJACENCIES if flags.adjacency == "both" else (flags.adjacency or ADJACENCIES[0],)
-    for adjacency in adjacencies:
-        for name in several.get(flags.accountant, (flags.accountant,)):
-            noise = flags.noise_multiplier
-            if noise is None:
-                budget = PrivacyBudget(flags.epsilon, flags.delta)
-                noise = noise_stated(name, budget, sampling_rate, steps, adjacency)
-            settings = (sampling_rate, noise, steps, flags.delta, adjacency)
-            said, certified = (stated(which, *settings) for which in (name, "pld"))
-            records.append(
-                {
-                    "accountant": name,
-                    "epsilon": _json_number(said.epsilon if said.holds else math.inf),
-                    "claimed_epsilon": _json_number(said.epsilon),
-                    "guarantee_holds": said.holds,
-                    "no_guarantee_because": said.because,
-                    "pld_epsilon": _json_number(certified.epsilon),
-                    "epsilon_target": None
-                    if flags.epsilon is None
-                    else _json_number(flags.epsilon),
-                    "delta": flags.delta,
-                    "noise_multiplier": noise,
-                    "sampling_rate": sampling_rate,
-                    "steps": steps,
-                    "num_examples": flags.num_examples,
-                    "adjacency": adjacency,
-                    "sampling": "poisson",
-                }
-            )
-    return records
+
+    def record_of(name, adjacency):
+        noise = flags.noise_multiplier
+        if noise is None:
+            budget = PrivacyBudget(flags.epsilon, flags.delta)
+            noise = noise_stated(name, budget, sampling_rate, steps, adjacency)
+        settings = (sampling_rate, noise, steps, flags.delta, adjacency)
+        said = stated(name, *settings)
+        try:
+            certified = _json_number(stated("pld", *settings).epsilon)
+        except (ValueError, ArithmeticError):
+            certified = None
+        return {
+            "accountant": name,
+            "epsilon": _json_number(said.epsilon if said.holds else math.inf),
+            "claimed_epsilon": _json_number(said.epsilon),
+            "guarantee_holds": said.holds,
+            "no_guarantee_because": said.because,
+            "pld_epsilon": certified,
+            "epsilon_target": None if flags.epsilon is None else _json_number(flags.epsilon),
+            "delta": flags.delta,
+            "noise_multiplier": noise,
+            "sampling_rate": sampling_rate,
+            "steps": steps,
+            "num_examples": flags.num_examples,
+            "adjacency": adjacency,
+            "sampling": "poisson",
+        }
+
+    pairs = [(name, adjacency) for adjacency in adjacencies for name in names]
+    records, lacking = _of_each(pairs, lambda pair: record_of(*pair))
+    for record in lacking:
+        record["accountant"], record["adjacency"] = record["accountant"]
+    return records, lacking
 
 
 def _table(records):
@@ -320,7 +358,9 @@ def _table(records):
                 record["accountant"],
                 repr(record["noise_multiplier"]),
                 ceil_text(float(record["claimed_epsilon"])),
-                ceil_text(float(record["pld_epsilon"])),
+                "none"
+                if record["pld_epsilon"] is None
+                else ceil_text(float(record["pld_epsilon"])),
                 "yes" if record["guarantee_holds"] else _why_not(record),
             )
         )
@@ -337,8 +377,10 @@ def _table(records):
 
 
 def _why_not(record):
-    claimed, certified = float(record["claimed_epsilon"]), float(record["pld_epsilon"])
-    verdict = "less than pld certifies" if claimed < certified else "pld certifies less"
+    verdict = "pld has no value"
+    if record["pld_epsilon"] is not None:
+        claimed, certified = float(record["claimed_epsilon"]), float(record["pld_epsilon"])
+        verdict = "less than pld certifies" if claimed < certified else "pld certifies less"
     return f"NO GUARANTEE, a claim ({verdict}): {record['no_guarantee_because']}"
 
 
