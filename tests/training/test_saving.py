@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.privacy import metadata
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -163,3 +165,23 @@ def test_a_prediction_depends_on_no_row_beside_it(statistics, build, data, publi
     served = PublicRowsModel(build(norm="public_batch", statistics=statistics), public)
     alone = [served(data[0][row : row + 1]) for row in range(3)]
     np.testing.assert_allclose(served(data[0][:3]), np.concatenate(alone), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("statistics", ["public", "example"])
+def test_an_exported_model_has_moments_in_the_place_of_rows(
+    statistics, build, private, data, public, cross_entropy, tmp_path
+):
+    rows = np.random.default_rng(8).normal(size=(16, 5)).astype(np.float32)
+    engine = None if statistics == "public" else "per_example"
+    model = build(norm="public_batch", statistics=statistics)
+    trained = private(model, public_batch=rows, steps=2, engine=engine)
+    trained.compile("sgd", cross_entropy)
+    trained.fit(*data, verbose=0)
+    trained.export(tmp_path / "exported")
+    held = b"".join(f.read_bytes() for f in (tmp_path / "exported").rglob("*") if f.is_file())
+    found = sum(row.tobytes() in held for row in rows)
+    assert found == (0 if statistics == "public" else len(rows))  # "example" needs them
+    loaded = tf.saved_model.load(str(tmp_path / "exported"))  # held while it serves
+    expected = trained.predict(data[0][:ROWS], verbose=0)
+    np.testing.assert_allclose(loaded.serve(data[0][:ROWS]), expected, rtol=1e-5, atol=1e-6)
+    assert metadata.read_metadata(tmp_path / "exported")["origins"]

@@ -349,6 +349,16 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if isinstance(filepath, (str, os.PathLike)):
             write_metadata(filepath, self.privacy_metadata())
 
+    def export(self, filepath, *args, **kwargs):
+        """Exports the trained model as a SavedModel for inference; as in Keras.
+
+        It holds the present public moments in the place of the public rows. Only in the statistics
+        modes "example" and "lot" it holds the rows, which inference needs: see `servable`.
+        """
+        self.look_at_weights()
+        self.servable().export(filepath, *args, **kwargs)
+        write_metadata(filepath, self.privacy_metadata())
+
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights, and nothing of what `model.compile` made."""
         self.look_at_weights()
