@@ -3,6 +3,7 @@
 Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph") and the
 `_handle_data` of resource tensors, which alone says what kind of resource a handle is of. AutoGraph
 keeps to itself by which status Keras decides whether to convert the `call` of a layer.
+The context of TensorFlow, which alone knows what `tf.debugging` has added to every operation.
 Version-bound: `tf.autograph.experimental`, `tf.__internal__.autograph`, the experimental options of
 Grappler, and what `tf.compat.v1` keeps of graphs and their seeds.
 """
@@ -12,6 +13,7 @@ import functools
 
 import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
+from tensorflow.python.eager import context
 
 # Decorator: AutoGraph leaves the function as it is. Converting takes time, and is for user code.
 as_written = tf.autograph.experimental.do_not_convert
@@ -36,7 +38,26 @@ def traced(function, specs):
         with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
             return function(*arguments)
 
-    return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
+    with without_op_callbacks():
+        return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
+
+
+@contextlib.contextmanager
+def without_op_callbacks():
+    """Context without what `tf.debugging` adds to every operation; gives whether there was any.
+
+    `enable_check_numerics` stops a step at a gradient that is not finite, which counts as zero
+    here; `enable_dump_debug_info` writes down the values of single examples.
+    """
+    now = context.context()
+    callbacks = list(now.op_callbacks)
+    for callback in callbacks:
+        now.remove_op_callback(callback)
+    try:
+        yield bool(callbacks)
+    finally:
+        for callback in callbacks:
+            now.add_op_callback(callback)
 
 
 def users_code_converted(function):

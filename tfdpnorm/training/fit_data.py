@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.independence import check_known_layers
+from tfdpnorm.keras_compat.graphs import without_op_callbacks
 from tfdpnorm.keras_compat.models import is_functional
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.privacy.caveats import caveat
@@ -106,11 +107,12 @@ def prepared_lots(private, batches, noise, loss):
             targets = [targets[name] for name in names if name in targets]
         losses = loss.of_outputs(len(outputs), names)
         check_targets(losses, outputs, tf.nest.flatten(targets))
-    lots = batches.as_dataset(
-        private.slots,
-        insecure_seed=noise.insecure_seed,
-        first_update=int(noise.update_count.numpy()),
-    )
+    with without_op_callbacks():  # which would write rows down
+        lots = batches.as_dataset(
+            private.slots,
+            insecure_seed=noise.insecure_seed,
+            first_update=int(noise.update_count.numpy()),
+        )
     x, y = row_specs(lots)
     private.independence_checks.check_at_random(loss, x, y)
     # Other models may still make weights, and their outputs are not known.

@@ -4,7 +4,7 @@ import contextlib
 import os
 import warnings
 
-from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.accounted_steps import BatchesInUse
 from tfdpnorm.training.checks.models import check_ready
@@ -12,6 +12,12 @@ from tfdpnorm.training.checks.settings import check_same_variables, variable_nam
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.validation_data import RowsOfRun
+
+_NO_DEBUGGING = (
+    "tf.debugging.enable_check_numerics() and enable_dump_debug_info() are off while fit() trains: "
+    "they would stop at values of single examples, or write them down. Gradients that are not "
+    "finite count as zero, and fit() shows how many there were (nonfinite_gradients)."
+)
 
 
 class Session:
@@ -90,7 +96,9 @@ class Session:
     @contextlib.contextmanager
     def training(self):
         """Context of the training inside of `fit`; errors of it show no private values."""
-        with self.batches.of_fit(), without_private_values():
+        with self.batches.of_fit(), without_private_values(), without_op_callbacks() as were_any:
+            if were_any:
+                warnings.warn(_NO_DEBUGGING, stacklevel=4)
             yield
 
     def leave(self, optimizer):
