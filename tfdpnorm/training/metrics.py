@@ -1,5 +1,6 @@
 """What a step shows of the examples: losses and metrics, without noise."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +129,56 @@ class Latest(keras.metrics.Metric):
 
     def result(self):
         return self.latest + 0.0
+
+
+_FIRST_UPDATES = 3
+
+
+class WarnsOfNonfinite(keras.callbacks.Callback):
+    """Warns if most gradients of the first updates of `fit` are not finite.
+
+    They count as zero: the budget would be spent on noise alone, in silence. The warning depends on
+    private data, as the metric that `fit` shows anyway, and changes nothing that is released.
+
+    Args:
+        private: `PrivateModel`.
+    """
+
+    def __init__(self, private):
+        super().__init__()
+        self._private, self._has_looked = private, False
+        self._made = self._in_epoch = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._in_epoch = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        updates = self._private.ledger.updates - self._made
+        self._in_epoch += updates
+        self._made += updates
+        if not self._has_looked and self._in_epoch >= _FIRST_UPDATES:
+            self._look(logs)
+
+    def on_train_begin(self, logs=None):
+        self._made = self._private.ledger.updates
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._has_looked:
+            self._look(logs)
+
+    def _look(self, logs):
+        self._has_looked = True
+        expected = self._in_epoch * self._private.plan.expected_batch_size
+        if (logs or {}).get("nonfinite_gradients", 0) > expected / 2:
+            warnings.warn(
+                f"Most gradients of the first {self._in_epoch} update(s) were not finite. They "
+                "count as zero, so that these updates were noise alone. Stop, and bring inputs and "
+                "targets to about [-1, 1]: float16 ends at 65,504. If they are there already, take "
+                "a smaller loss scale, clipping=Clipping(loss_scale=...), which is "
+                f"{self._private.loss_scale:g}, or the policy float32 or mixed_bfloat16. This "
+                "message depends on the private data; keep it with them.",
+                stacklevel=2,
+            )
 
 
 class UpdateMetrics:

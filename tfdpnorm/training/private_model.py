@@ -41,7 +41,7 @@ from tfdpnorm.training.fit_data import (
     prepared_lots,
 )
 from tfdpnorm.training.losses import PerExampleLoss
-from tfdpnorm.training.metrics import UpdateMetrics, show_update
+from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.resumption import optimizer_settings
 from tfdpnorm.training.session import Session
@@ -303,7 +303,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                     steps_per_epoch=epochs_left.steps_per_epoch,
                     initial_epoch=epochs_left.initial_epoch,
                     verbose=verbose,
-                    callbacks=[stop, *callbacks, *saving],
+                    callbacks=[stop, WarnsOfNonfinite(self), *callbacks, *saving],
                     **kwargs,
                 )
         finally:
