@@ -35,6 +35,17 @@ def test_without_keras_3_nothing_is_done(monkeypatch):
     assert os.environ[importing.VARIABLE] == "0"
 
 
+@pytest.mark.parametrize("value", ["1", "true", "True"])
+def test_a_variable_that_says_yes_beside_keras_2_is_named(value, monkeypatch):
+    monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: False)
+    monkeypatch.setattr(importing, "_legacy_package", lambda: None)
+    monkeypatch.setenv(importing.VARIABLE, value)
+    with pytest.raises(ImportError, match=f"got '{value}'.* Unset TF_USE_LEGACY_KERAS"):
+        importing.use_legacy_keras()
+    monkeypatch.setattr(importing, "_legacy_package", lambda: "a/folder")  # which works
+    importing.use_legacy_keras()
+
+
 @pytest.mark.parametrize("value", ["0", "", "no", "yes"])
 def test_a_variable_that_says_no_is_refused(value, monkeypatch):
     monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: True)

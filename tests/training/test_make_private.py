@@ -1,6 +1,8 @@
 """`make_private` takes values; what they say together is what is trained, or is refused."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -99,3 +101,23 @@ def test_other_things_than_a_plan_are_refused(build, plan):
         make_private(build(), {"num_examples": 40})
     with pytest.raises(ValueError, match='Expected a plan with sampling="poisson"'):
         make_private(build(), plan(sampling="shuffled"))
+
+
+@pytest.mark.parametrize("call", ["make_private(model, plan)", "convert_model(model)"])
+def test_switched_off_eager_execution_is_named(call, tmp_path):
+    """In a process of its own: it cannot be switched on again."""
+    lines = [
+        "import tensorflow as tf",
+        "tf.compat.v1.disable_eager_execution()",
+        "from tfdpnorm import convert_model, make_plan, make_private",
+        "model = tf.keras.Sequential([tf.keras.Input((5,)), tf.keras.layers.Dense(3)])",
+        "plan = make_plan(num_examples=40, expected_batch_size=10, steps=8, l2_norm_clip=1.0,",
+        "                 noise_multiplier=1.0, delta=1e-5)",
+        call,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ValueError: Expected TensorFlow with eager execution"), last
+    assert "disable_eager_execution()" in last

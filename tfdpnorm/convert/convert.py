@@ -15,7 +15,7 @@ from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.report import ConversionReport, output_change
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
-from tfdpnorm.keras_compat.graphs import traced
+from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
 from tfdpnorm.keras_compat.saving import revived_classes
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
@@ -138,6 +138,7 @@ def convert_model(
             one that cannot be copied, and one that runs in no graph.
         FileNotFoundError: if there is no such file.
     """
+    check_runs_eagerly()
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)
     arguments.boolean("scale_norm", scale_norm)
     settings = Settings(batch_norm, arguments.integer("groups", groups, at_least=1))

@@ -19,6 +19,20 @@ from tensorflow.python.eager import context
 as_written = tf.autograph.experimental.do_not_convert
 
 
+def check_runs_eagerly():
+    """Refuses a TensorFlow whose eager execution is switched off.
+
+    Raises:
+        ValueError: naming the functions that do it.
+    """
+    if not tf.compat.v1.executing_eagerly_outside_functions():
+        raise ValueError(
+            "Expected TensorFlow with eager execution, got it switched off, by "
+            "tf.compat.v1.disable_eager_execution() or disable_v2_behavior(): Keras models are "
+            "others then. Remove that call."
+        )
+
+
 def current_graph():
     """Returns the graph that operations are added to now."""
     return tf.compat.v1.get_default_graph()

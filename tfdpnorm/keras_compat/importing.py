@@ -30,16 +30,22 @@ _LOADERS = ("keras", "losses", "metrics", "optimizers", "initializers")
 
 
 def use_legacy_keras():
-    """Makes `tf.keras` the package tf_keras, if Keras 3 is installed; else does nothing.
+    """Makes `tf.keras` the package tf_keras, if Keras 3 is installed.
 
     TensorFlow may have been imported, as long as its Keras has not been used. The variable stays
     set, so that programs started from here have the same Keras.
 
     Raises:
         ImportError: if the variable says no, if tf_keras is missing, or if Keras 3 has been used
-            through TensorFlow.
+            through TensorFlow; and if the variable says yes where Keras 2 is installed alone.
     """
     if not _keras_3_is_installed():
+        if os.environ.get(VARIABLE) in _YES and _legacy_package() is None:
+            raise ImportError(
+                f"Expected no {VARIABLE} beside Keras 2, which is the legacy Keras already, got "
+                f"{os.environ[VARIABLE]!r}: TensorFlow would look for the package tf_keras, which "
+                f"is not installed. Unset {VARIABLE}."
+            )
         return
     given = os.environ.get(VARIABLE, "1")
     if given not in _YES:

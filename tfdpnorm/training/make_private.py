@@ -12,6 +12,7 @@ from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, row
 from tfdpnorm.gradients.engines.registry import default_engine, engine_named
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.devices_and_precision import switch_off_tensor_float_32
+from tfdpnorm.keras_compat.graphs import check_runs_eagerly
 from tfdpnorm.keras_compat.models import (
     HOW_TO_KEEP,
     computes_in_half,
@@ -184,6 +185,7 @@ def make_private(
 
 def _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, validate):
     """Refuses values that no model could be trained with."""
+    check_runs_eagerly()
     arguments.instance(
         "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
     )
