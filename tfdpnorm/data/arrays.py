@@ -32,7 +32,7 @@ def text_or_numeric_array(value, name):
         ValueError: see `numeric_array`.
         TypeError: if it holds anything but booleans, numbers and texts.
     """
-    _refuse_ragged_and_sparse(value, name)
+    _refuse_all_but_dense(value, name)
     texts = value if hasattr(value, "dtype") else None
     if texts is None and isinstance(value, list) and value and isinstance(value[0], (str, bytes)):
         texts = value
@@ -47,7 +47,13 @@ def text_or_numeric_array(value, name):
     return encoded
 
 
-def _refuse_ragged_and_sparse(value, name):
+def _refuse_all_but_dense(value, name):
+    if hasattr(value, "element_spec") or hasattr(value, "__next__"):
+        raise TypeError(
+            f"Expected {name} to be an array of shape [N, ...], got a {type(value).__name__}, "
+            "whose rows cannot be drawn by their numbers. Read it into arrays: for a "
+            "tf.data.Dataset of single examples, x, y = next(dataset.batch(N).as_numpy_iterator())."
+        )
     if hasattr(value, "row_splits"):
         raise TypeError(
             f"Expected {name} to be a dense array [N, ...], got a ragged tensor. Pad its rows to "
@@ -69,7 +75,7 @@ def numeric_array(value, name):
         ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
         TypeError: if it holds anything but booleans, integers and floats.
     """
-    _refuse_ragged_and_sparse(value, name)
+    _refuse_all_but_dense(value, name)
     try:
         array = np.asarray(value)
     except ValueError as error:

@@ -118,8 +118,9 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
 
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
-            `np.asarray` takes. Types are kept. Texts are taken too, for models that begin with
-            `keras.layers.TextVectorization(vocabulary=...)` and the like.
+            `np.asarray` takes. Types are kept. Texts are taken too, for models that look up or hash
+            each text as a whole (`StringLookup(vocabulary=...)`, `Hashing`). Split texts into words
+            before: `x = TextVectorization(vocabulary=...)(texts).numpy()`, with public words.
         y: as x, or None.
         expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
             necessarily whole. Divide by this public number, never by the size of a lot.

@@ -21,6 +21,7 @@ from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
 
 _EXAMPLES = 4
+_OF_FEATURE_SPACE = "_preprocessor"  # as Keras names the layers of its features
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
@@ -173,6 +174,12 @@ def _holds_what_adapt_saw(layer):
 
 
 def _remedy(layer):
+    if layer.name.endswith(_OF_FEATURE_SPACE):
+        return (
+            "In a FeatureSpace take features that need no adapt(): string_hashed(num_bins=...), "
+            "integer_hashed(num_bins=...) and float_rescaled(scale=..., offset=...), with public "
+            "constants."
+        )
     if isinstance(layer, keras.layers.Normalization):
         return "Give it public constants: Normalization(mean=..., variance=...)."
     if isinstance(layer, keras.layers.Discretization):

@@ -58,8 +58,8 @@ def check_inputs(model, x):
         if array.dtype == object and spec.dtype != tf.string:
             raise TypeError(
                 f"Expected numbers for input {spec.name!r} of the model, got texts. Turn them into "
-                "ids, by keras.layers.TextVectorization(vocabulary=...) or tfdpnorm.data."
-                "hash_tokens."
+                "ids before fit(): x = keras.layers.TextVectorization(vocabulary=...)(texts)."
+                "numpy(), with public words, or x = tfdpnorm.data.hash_tokens(texts, ...)."
             )
 
 

@@ -1,0 +1,100 @@
+"""Texts in a model: what trains, and that the advice for what does not is good."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.private_of import private_of
+from tfdpnorm.data import poisson_batches
+
+layers, FeatureSpace = keras.layers, keras.utils.FeatureSpace
+TEXTS = np.array([f"word{i % 7} word{i % 3} b" for i in range(40)], dtype=object)
+WORDS = [*(f"word{i}" for i in range(7)), "b"]
+NUMBERS = np.arange(40, dtype=np.float32)[:, None]
+Y = np.arange(40) % 3
+
+
+def fitted(model, x):
+    private = private_of(
+        model,
+        num_examples=40,
+        expected_batch_size=10,
+        steps=2,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+    )
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(x, Y, verbose=0)
+    return private
+
+
+def on_texts(*stack):
+    return keras.Sequential([keras.Input((), dtype=tf.string), *stack, layers.Dense(3)])
+
+
+def test_words_are_split_before_as_the_error_says():
+    split = layers.TextVectorization(vocabulary=WORDS, output_sequence_length=4)
+    body = (layers.Embedding(12, 4), layers.GlobalAveragePooling1D())
+    with pytest.raises(ValueError, match=r"x = layer\(texts\)\.numpy\(\)"):
+        fitted(on_texts(split, *body), TEXTS)
+    ids = split(TEXTS).numpy()
+    model = keras.Sequential([keras.Input((4,), dtype="int64"), *body, layers.Dense(3)])
+    private = fitted(model, ids)
+    assert private.ledger.guarantee_holds
+    served = keras.Sequential([split, private.servable()])
+    np.testing.assert_allclose(served.predict(TEXTS, verbose=0), private.predict(ids, verbose=0))
+
+
+@pytest.mark.quick_cases("lookup")
+@pytest.mark.parametrize(
+    "stack",
+    [
+        lambda: [layers.StringLookup(vocabulary=WORDS, output_mode="one_hot")],
+        lambda: [layers.Hashing(8), layers.Embedding(8, 4)],
+        lambda: [layers.TextVectorization(vocabulary=WORDS, split=None), layers.Embedding(12, 4)],
+    ],
+    ids=["lookup", "hashing", "not split"],
+)
+def test_texts_that_stay_whole_may_be_in_the_model(stack):
+    assert fitted(on_texts(*stack()), TEXTS).ledger.guarantee_holds
+
+
+def of_features(**features):
+    space = FeatureSpace(features=features, output_mode="concat")
+    if any(kind in str(f.preprocessor) for f in features.values() for kind in ("Look", "Norm")):
+        rows = {"a": TEXTS.astype(str), "b": NUMBERS[:, 0]}
+        space.adapt(tf.data.Dataset.from_tensor_slices({name: rows[name] for name in features}))
+    encoded = space.get_encoded_features()
+    return keras.Model(space.get_inputs(), layers.Dense(3)(encoded))
+
+
+def test_the_advice_for_a_feature_space_is_one_that_it_takes():
+    for features in (
+        {"a": FeatureSpace.string_categorical()},
+        {"b": FeatureSpace.float_normalized()},
+    ):
+        with pytest.raises(ValueError, match=r"In a FeatureSpace .*string_hashed\(num_bins=...\)"):
+            fitted(of_features(**features), {name: TEXTS for name in features})
+    model = of_features(
+        a=FeatureSpace.string_hashed(num_bins=8), b=FeatureSpace.float_rescaled(scale=0.1)
+    )
+    x = {"a": TEXTS.astype(str)[:, None], "b": NUMBERS}
+    assert fitted(model, x).ledger.guarantee_holds
+
+
+def test_texts_for_a_model_of_numbers_are_named_with_what_works():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+    with pytest.raises(TypeError, match=r"TextVectorization\(vocabulary=...\)\(texts\)\.numpy\(\)"):
+        fitted(model, TEXTS)
+
+
+@pytest.mark.parametrize("made", [lambda d: d, lambda d: d.batch(4), iter], ids=range(3))
+def test_data_that_are_no_arrays_are_named_with_what_works(made):
+    dataset = tf.data.Dataset.from_tensor_slices((NUMBERS, Y))
+    with pytest.raises(TypeError, match="whose rows cannot be drawn by their numbers"):
+        poisson_batches(made(dataset), expected_batch_size=4)
+    x, y = next(dataset.batch(40).as_numpy_iterator())  # as it says
+    np.testing.assert_array_equal(x, NUMBERS)
+    assert poisson_batches(x, y, expected_batch_size=4).num_examples == 40
