@@ -101,7 +101,7 @@ class RunFolder:
             self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))
         if self.ledger.state.remaining_updates:  # Copies of an ended run release nothing new.
             self._look_for_copies()
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and not self._has_ended():
             self.ledger.record(Resume(self.checkpoint["updates"]))
 
     def save(self, model, variables, callbacks=()):
@@ -164,6 +164,11 @@ class RunFolder:
             f"{', '.join(damaged) or 'none'}. Bring it back from a copy, or name another run_dir; "
             "what was spent here adds to what another run on the same data spends."
         )
+
+    def _has_ended(self):
+        """Whether the run made all of its updates, and lost none: it is read, not resumed."""
+        state = self.ledger.state
+        return not state.remaining_updates and self.checkpoint["updates"] == state.position
 
     def _look_for_copies(self):
         if may_be_copy(self.ledger):
