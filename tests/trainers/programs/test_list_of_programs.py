@@ -1,0 +1,31 @@
+"""`python -m trainers` names every program, with what it is for."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+from trainers.__main__ import programs
+
+FOLDER = pathlib.Path(__file__).parents[3] / "trainers"
+
+
+def runs_by_itself(path):
+    tree = ast.parse(path.read_text())
+    return any(isinstance(n, ast.If) and "__main__" in ast.unparse(n.test) for n in tree.body)
+
+
+def test_every_program_is_listed_with_what_it_is_for():
+    names = {path.stem for path in FOLDER.glob("*.py") if runs_by_itself(path)} - {"__main__"}
+    assert set(programs()) == names and len(names) > 10
+    assert all(line.endswith(".") for line in programs().values())
+
+
+def test_the_list_is_printed():
+    done = subprocess.run(
+        [sys.executable, "-m", "trainers"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and not done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith("python -m trainers.<program> --help")
+    assert [line.split()[0] for line in lines[2:]] == sorted(programs())
