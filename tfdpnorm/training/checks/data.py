@@ -102,8 +102,10 @@ def rows_of_sequence(sequence, count):
 
     Returns:
         Triple (x, y, sample_weight) of arrays [N, ...], or None for a sequence that cannot be
-        sampled honestly: whose first item is another one when it is read again (it is random), or
-        that does not have N rows.
+        sampled honestly: whose first item is another one when it is read again (it is random).
+
+    Raises:
+        ValueError: for items that do not fit together, or other than N rows.
     """
     first, again = sequence[0], sequence[0]
     if not _same(first, again) or not isinstance(first, tuple) or len(first) not in (2, 3):
@@ -111,10 +113,20 @@ def rows_of_sequence(sequence, count):
     items = [first, *(sequence[i] for i in range(1, len(sequence)))]
     try:
         joined = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *items)
-    except ValueError:
-        return None
-    if any(len(part) != count for part in tf.nest.flatten(joined)):
-        return None
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"Expected items of {type(sequence).__name__} that differ in the number of their rows "
+            f"alone, since its rows are sampled one by one, got others ({error}). Pad them to one "
+            "shape."
+        ) from None
+    counts = {len(part) for part in tf.nest.flatten(joined)}
+    if counts != {count}:
+        got = " or ".join(map(str, sorted(counts)))
+        raise ValueError(
+            f"Expected {type(sequence).__name__} to give the {count} rows of the plan, got {got}. "
+            "If it leaves out a last, smaller item, have it give that, too; or plan with the "
+            "num_examples that it gives."
+        )
     warnings.warn(
         f"The {len(items)} items of {type(sequence).__name__} are read once, into memory, and "
         f"their {count} rows are Poisson-sampled as single examples: its batches, its order and "
