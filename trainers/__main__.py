@@ -9,7 +9,7 @@ def programs():
     found = {}
     for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
         source = path.read_text()
-        if not path.stem.startswith("_") and "__name__ == \"__main__\"" in source:
+        if not path.stem.startswith("_") and '__name__ == "__main__"' in source:
             found[path.stem] = ast.get_docstring(ast.parse(source)).splitlines()[0]
     return found
 

@@ -137,7 +137,7 @@ def run_app(main):
 def _is_mistake(error):
     if isinstance(error, ValueError | OSError):
         return True
-    from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError
+    from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
 
     return isinstance(error, DatasetCorruptError | DatasetNotFoundError)
 

@@ -53,7 +53,8 @@ def _measured(name, path, settings):
     from tensorflow import keras
 
     import tfdpnorm.models  # noqa: F401  so that saved networks load
-    from tfdpnorm.data import load_examples, match_images
+    from tfdpnorm.data import match_images
+    from trainers.data.sources import load_examples
     from trainers.klause.landscape import check_network, measure_landscape
 
     model = keras.models.load_model(path, compile=False)

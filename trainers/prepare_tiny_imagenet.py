@@ -25,7 +25,7 @@ def define_flags():
 
 def main():
     """Prepares the set."""
-    from tfdpnorm.data import tiny_imagenet
+    from trainers.data import tiny_imagenet
 
     root = FLAGS.data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     root = pathlib.Path(root).expanduser()

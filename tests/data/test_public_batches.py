@@ -10,12 +10,12 @@ from tfdpnorm.data import (
     Examples,
     arrays,
     check_public_batch,
-    load_examples,
     match_images,
     split_public,
     take_public_batch,
     unlike_public,
 )
+from trainers.data.sources import load_examples
 
 
 def numbered(n):

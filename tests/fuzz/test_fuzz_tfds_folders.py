@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.damage import damaged_bytes, damaged_text
 from tests.fuzz.targets import Refusal, attempt, fuzz
-from tfdpnorm.data import DatasetCorruptError, DatasetNotFoundError, load_examples
+from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
+from trainers.data.sources import load_examples
 
 REFUSALS = (DatasetCorruptError, DatasetNotFoundError)
 VERSION = "3.0.1"

@@ -1,7 +1,5 @@
-"""Private lots, public batches, and the data sets of the experiments."""
+"""Private lots and public batches."""
 
-from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
-from tfdpnorm.data.digits import as_digits
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.public import (
@@ -12,23 +10,17 @@ from tfdpnorm.data.public import (
     take_public_examples,
     unlike_public,
 )
-from tfdpnorm.data.sources import known_names, load_examples
 from tfdpnorm.data.synthetic import SyntheticRows, synthetic_rows
 from tfdpnorm.data.text import common_words, hash_tokens, word_ids
 
 __all__ = [
-    "DatasetCorruptError",
-    "DatasetNotFoundError",
     "Examples",
     "Lot",
     "PoissonBatches",
     "SyntheticRows",
-    "as_digits",
     "check_public_batch",
     "common_words",
     "hash_tokens",
-    "known_names",
-    "load_examples",
     "match_images",
     "poisson_batches",
     "split_public",

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tfdpnorm.data import load_examples, match_images, split_public
+from tfdpnorm.data import match_images, split_public
 from tfdpnorm.data.synthetic import is_synthetic
+from trainers.data.sources import load_examples
 from trainers.runs.data import ExperimentData, synthetic_rows
 
 _IMAGE, _WORDS = (28, 28, 1), (64,)

@@ -8,7 +8,8 @@ from scipy import ndimage
 from tensorflow import keras
 
 from tfdpnorm.analysis import moment_mismatch, noise_through_statistics
-from tfdpnorm.data import load_examples, match_images, synthetic_rows, take_public_batch
+from tfdpnorm.data import match_images, synthetic_rows, take_public_batch
+from trainers.data.sources import load_examples
 from trainers.records.provenance import provenance
 from trainers.runs.private import PrivateRun
 from trainers.runs.skeleton import run

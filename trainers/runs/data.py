@@ -11,8 +11,6 @@ from tfdpnorm.data import (
     SyntheticRows,
     common_words,
     hash_tokens,
-    known_names,
-    load_examples,
     match_images,
     split_public,
     take_public_batch,
@@ -20,8 +18,9 @@ from tfdpnorm.data import (
     unlike_public,
     word_ids,
 )
-from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
+from trainers.data.images import load_labelled
+from trainers.data.sources import known_names, load_examples
 from trainers.runs.pretraining import frozen_features
 from trainers.specs.training import CACHE_DIR
 

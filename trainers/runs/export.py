@@ -2,8 +2,8 @@
 
 from tfdpnorm import files
 from tfdpnorm.convert.exported import export, write_card
-from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
+from trainers.data.images import load_labelled
 from trainers.runs.finetune import deployed_model, public_images
 from trainers.specs.checks import check_not_private
 

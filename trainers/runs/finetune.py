@@ -25,11 +25,11 @@ from tfdpnorm.data import (
     match_images,
     take_public_batch,
 )
-from tfdpnorm.data.images import load_labelled
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.models import weight_owners
 from tfdpnorm.privacy.metadata import origins_of
+from trainers.data.images import load_labelled
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
 

@@ -19,7 +19,9 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import files, models
-from tfdpnorm.data import as_digits, load_examples, match_images
+from tfdpnorm.data import match_images
+from trainers.data.digits import as_digits
+from trainers.data.sources import load_examples
 from trainers.specs.training import CACHE_DIR
 
 # What is pre-trained for which normalisation. Batch normalisation with its own moving averages

@@ -41,7 +41,7 @@ def check_model(name):
 
 def check_public_dataset(name):
     """Raises ValueError for public rows that are neither a known set nor synthetic."""
-    from tfdpnorm.data import known_names  # loads TensorFlow
+    from trainers.data.sources import known_names  # loads TensorFlow
 
     synthetic = (f"synthetic:{kind}" for kind in SYNTHETIC_KINDS)
     choices = (*known_names(), "split", "synthetic", *synthetic)

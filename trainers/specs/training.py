@@ -51,7 +51,7 @@ class TrainingSpec:
 
     # --- data ---
     dataset: str = option(
-        help="Name of the training set (`tfdpnorm.data.load_examples`).", flag=False
+        help="Name of the training set (`trainers.data.sources.load_examples`).", flag=False
     )
     seed: int = option(
         0, "Seeds initial weights and public rows; never lots or the noise of privacy.", at_least=0

@@ -7,10 +7,11 @@ import pytest
 from tensorflow import keras
 from tensorflow.keras import layers
 
-from tfdpnorm.data import Examples, load_examples
+from tfdpnorm.data import Examples
 from tfdpnorm.privacy import metadata
 from tfdpnorm.privacy.selection import NumberOfRuns
 from trainers import registry
+from trainers.data.sources import load_examples
 from trainers.ours import finetune_cells as cells
 from trainers.records.store import read_records
 from trainers.runs import data, export, finetune

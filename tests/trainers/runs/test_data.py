@@ -6,8 +6,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from tfdpnorm.data import Examples, check_public_batch, load_examples
+from tfdpnorm.data import Examples, check_public_batch
 from tfdpnorm.data.public import match_images
+from trainers.data.sources import load_examples
 from trainers.davody import cells as davody
 from trainers.runs import data as datasets
 from trainers.runs.data import load_experiment_data

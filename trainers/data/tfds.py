@@ -15,16 +15,10 @@ import urllib.request
 
 import numpy as np
 
+from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
+
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _CONNECT_SECONDS = 5.0
-
-
-class DatasetNotFoundError(FileNotFoundError):
-    """A data set is not in the folder looked into, and was not downloaded."""
-
-
-class DatasetCorruptError(RuntimeError):
-    """The folder of a data set is there but cannot be read."""
 
 
 def prepared_folder(name, data_dir=None, *, download_from=None):
@@ -212,7 +206,7 @@ def _download(name, root, host):
 def _prepare(name, scratch):
     tfds = _import_tfds()
     if name == "tiny_imagenet":
-        from tfdpnorm.data import tiny_imagenet  # which imports TFDS, and this module
+        from trainers.data import tiny_imagenet  # which imports TFDS
 
         tiny_imagenet.prepare(scratch)
         return

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdpnorm.data.images import load_labelled
+from trainers.data.images import load_labelled
 
 
 def write_image(path, size=(4, 5), value=128):

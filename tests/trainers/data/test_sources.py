@@ -10,14 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from tfdpnorm.data import (
-    DatasetCorruptError,
-    DatasetNotFoundError,
-    Examples,
-    _tfds,
-    known_names,
-    load_examples,
-)
+from tfdpnorm.data import Examples
+from trainers.data import tfds
+from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
+from trainers.data.sources import known_names, load_examples
 
 OFFICIAL = {
     "mnist": (60_000, 10_000),
@@ -132,7 +128,7 @@ def no_network(*args, **kwargs):
 def test_a_missing_set_without_network(tmp_path, monkeypatch, name):
     monkeypatch.setattr(socket, "create_connection", no_network)
     # TFDS retries for minutes.
-    monkeypatch.setattr(_tfds, "_prepare", lambda *_: pytest.fail("TFDS was asked"))
+    monkeypatch.setattr(tfds, "_prepare", lambda *_: pytest.fail("TFDS was asked"))
     with pytest.raises(DatasetNotFoundError, match="cannot be reached") as caught:
         load_examples(name, "train", tmp_path / "a" / "b", download=True)
     assert "tfds.load(" in str(caught.value) and caught.value.__cause__ is None
@@ -151,7 +147,7 @@ def test_the_proxy_is_asked_where_there_is_one(monkeypatch):
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     with pytest.raises(OSError, match="proxy.example cannot be reached"):
-        _tfds._require_reachable("data.example")
+        tfds._require_reachable("data.example")
     assert asked == [("proxy.example", 3128)]
 
 
@@ -168,8 +164,8 @@ def test_a_download_that_breaks_off_leaves_nothing(tmp_path, monkeypatch, error)
         if error:
             raise error
 
-    monkeypatch.setattr(_tfds, "_require_reachable", lambda host: None)
-    monkeypatch.setattr(_tfds, "_prepare", prepare)
+    monkeypatch.setattr(tfds, "_require_reachable", lambda host: None)
+    monkeypatch.setattr(tfds, "_prepare", prepare)
     expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DatasetNotFoundError
     with pytest.raises(expected):
         load_examples("mnist", "train", tmp_path / "new", download=True)
@@ -183,12 +179,12 @@ def test_a_download_that_succeeds_is_moved_in_place(tfds_dir, tmp_path, monkeypa
         half_written(scratch)
         shutil.copytree(source / name, pathlib.Path(scratch) / name)
 
-    monkeypatch.setattr(_tfds, "_require_reachable", lambda host: None)
-    monkeypatch.setattr(_tfds, "_prepare", prepare)
+    monkeypatch.setattr(tfds, "_require_reachable", lambda host: None)
+    monkeypatch.setattr(tfds, "_prepare", prepare)
     examples = load_examples("kmnist", "train", tmp_path / "new", download=True)
     assert len(examples) > 0
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["kmnist"]
-    monkeypatch.setattr(_tfds, "_prepare", None)  # Not asked again.
+    monkeypatch.setattr(tfds, "_prepare", None)  # Not asked again.
     load_examples("kmnist", "train", tmp_path / "new", download=True)
 
 
@@ -197,7 +193,7 @@ def test_the_newest_version_is_taken(tmp_path):
         (tmp_path / "mnist" / version).mkdir(parents=True)
         (tmp_path / "mnist" / version / "dataset_info.json").write_text("{}")
     (tmp_path / "mnist" / "9.9.9").mkdir()  # Without its information: not prepared.
-    assert _tfds.prepared_folder("mnist", tmp_path).name == "3.0.10"
+    assert tfds.prepared_folder("mnist", tmp_path).name == "3.0.10"
 
 
 def truncate(folder):

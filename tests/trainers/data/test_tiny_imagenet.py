@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdpnorm.data import (
-    DatasetCorruptError,
-    DatasetNotFoundError,
-    _tfds,
-    load_examples,
-    tiny_imagenet,
-)
+from trainers.data import tfds, tiny_imagenet
+from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
+from trainers.data.sources import load_examples
 
 WNIDS = [f"n{number:08d}" for number in reversed(range(200))]
 ROOT = "tiny-imagenet-200"
@@ -159,7 +155,7 @@ def test_a_download_that_fails_or_brings_something_else(tmp_path):
 def test_metadata_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "metadata.json").write_text('{"official": false}')
     with pytest.raises(DatasetCorruptError, match="to say what the set was made from, but KeyErr"):
-        _tfds.origin(tmp_path)
+        tfds.origin(tmp_path)
 
 
 def test_a_missing_archive_and_a_missing_set(tmp_path):

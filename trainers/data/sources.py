@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.data import _tfds, digits
 from tfdpnorm.data.examples import Examples
+from trainers.data import digits, tfds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
     """Loads one split of a data set into memory, in its fixed order.
 
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
-    (see `tfdpnorm.data.digits` for the split). The other sets are read from folders prepared by
+    (see `trainers.data.digits` for the split). The other sets are read from folders prepared by
     TensorFlow Datasets, in whatever version is there. Texts are title and description, joined by
     one space; the label of cifar100 is the fine one. The test part of imagenette (160px-v2) and of
     tiny_imagenet is their validation split, whose labels are known. Imagenette's images are 160
@@ -91,7 +91,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         )
 
     source = _TFDS_SOURCES[name]
-    folder = _tfds.prepared_folder(
+    folder = tfds.prepared_folder(
         source.tfds_name or name, data_dir, download_from=source.host if download else None
     )
     kinds = {
@@ -99,7 +99,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
     tfds_split = source.test_split if split == "test" else split
-    columns, class_names = _tfds.read(
+    columns, class_names = tfds.read(
         folder, tfds_split, kinds, source.num_classes, side=source.side
     )
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
@@ -111,7 +111,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         y,
         num_classes=source.num_classes,
         is_complete=len(y) == getattr(source, split),
-        origin=_tfds.origin(folder),
+        origin=tfds.origin(folder),
         class_names=class_names,
     )
 

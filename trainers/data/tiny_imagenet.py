@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import tensorflow_datasets as tfds
 
-from tfdpnorm.data._tfds import DatasetCorruptError, DatasetNotFoundError
+from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
 
 NAME = "tiny_imagenet"
 ARCHIVE = "tiny-imagenet-200.zip"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdpnorm.data import as_digits
+from trainers.data.digits import as_digits
 
 
 def test_a_filled_rectangle_fills_the_frame():

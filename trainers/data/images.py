@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.public import match_images
-from tfdpnorm.data.sources import known_names, load_examples
+from trainers.data.sources import known_names, load_examples
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 _COLUMNS = ("image", "label", "split")

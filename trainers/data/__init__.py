@@ -1,0 +1,1 @@
+"""The data sets of the experiments: scikit-learn's digits, and folders of TensorFlow Datasets."""

@@ -1,0 +1,9 @@
+"""What is wrong with a data set that cannot be read."""
+
+
+class DatasetNotFoundError(FileNotFoundError):
+    """A data set is not in the folder looked into, and was not downloaded."""
+
+
+class DatasetCorruptError(RuntimeError):
+    """The folder of a data set is there but cannot be read."""
