@@ -2,6 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm.models.mish import mish
@@ -41,3 +42,20 @@ def test_numbers_that_are_not_finite_are_not_hidden():
     assert np.isnan(y[0]) and np.isnan(first[0])
     assert np.isinf(y[1])
     assert np.isfinite(y[2]) and np.isfinite(first[2])
+
+
+# Without tanh: TensorFlow 2.15 cannot run it behind these two layers either, in any Keras model.
+ACTIVATIONS = ("elu", "exponential", "gelu", "hard_sigmoid", "relu", "selu", "sigmoid", "softplus")
+ACTIVATIONS = (mish, "linear", *ACTIVATIONS, "softsign", "swish", tf.nn.leaky_relu, tf.nn.relu6)
+
+
+@each("activation", ACTIVATIONS)
+def test_it_is_not_fused_with_what_is_before_it(activation):
+    """Behind a convolution without bias and a batch normalisation, in inference."""
+    layers = keras.layers
+    convolution = layers.Conv2D(8, 3, padding="same", use_bias=False)
+    norm = layers.BatchNormalization(beta_initializer="ones")
+    after = (layers.Activation(activation), layers.GlobalAveragePooling2D())
+    model = keras.Sequential([keras.Input((8, 8, 3)), convolution, norm, *after])
+    x = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.predict(x, verbose=0), model(x), rtol=1e-4, atol=1e-5)

@@ -25,8 +25,19 @@ def mish(x):
 
 @tf.custom_gradient
 def _mish(x):
-    # TensorFlow knows this form and runs it in one pass.
-    return x * tf.math.tanh(tf.math.softplus(x)), lambda b: _backward(x, b)
+    return _forward(x), lambda b: _backward(x, b)
+
+
+@compiled
+def _forward(x):
+    """x tanh(softplus(x)), in one exponential.
+
+    With w = exp(x), tanh(softplus(x)) = (w^2 + 2 w) / (w^2 + 2 w + 2). TensorFlow 2.15 takes the
+    other form for the Mish of oneDNN, which it cannot run behind a batch normalisation.
+    """
+    w = tf.exp(tf.minimum(x, 20.0))
+    s = w * (w + 2.0)
+    return x * (s / (s + 2.0))
 
 
 @compiled
