@@ -34,7 +34,7 @@ def pinned_sums(private, seed=0):
         seed: Of the made-up numbers, which are Gaussian of standard deviation C.
     """
     lots = private._update
-    real = lots.private
+    real = lots.noised
     clip = private.plan.l2_norm_clip
 
     def pinned(clipped, noise, update):
@@ -47,11 +47,11 @@ def pinned_sums(private, seed=0):
         ]
         return real(clipped._replace(sums=sums), noise, update)
 
-    lots.private = pinned
+    lots.noised = pinned
     try:
         yield
     finally:
-        del lots.private
+        del lots.noised
 
 
 @contextlib.contextmanager

@@ -171,20 +171,17 @@ def test_without_the_pins_everything_trained_differs():
 
 
 def test_a_division_by_the_lots_own_size_is_seen(monkeypatch):
-    real_clipped, real_private = (
-        update.Update.clipped,
-        update.Update.private,
-    )
+    real_clipped, real_noised = update.Update.clipped, update.Update.noised
 
     def clipped(self, lot, **options):
         self.size = tf.reduce_sum(lot.mask)
         return real_clipped(self, lot, **options)
 
-    def private(self, clipped, noise, update):
-        return [g * (LOT / self.size) for g in real_private(self, clipped, noise, update)]
+    def noised(self, clipped, noise, update):
+        return [g * (LOT / self.size) for g in real_noised(self, clipped, noise, update)]
 
     monkeypatch.setattr(update.Update, "clipped", clipped)
-    monkeypatch.setattr(update.Update, "private", private)
+    monkeypatch.setattr(update.Update, "noised", noised)
     found, _ = replayed(**CASES["layer norm"])
     assert sum(name.startswith("trained weight") for name in found) == 6
 

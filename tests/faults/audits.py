@@ -29,7 +29,7 @@ from trainers.audits.run import (
     build_with_canary_table,
     train_with_gradient_canaries,
 )
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 
 # How often each audit may raise a false alarm.
 LEVEL = 0.01
@@ -105,7 +105,7 @@ def run_planted(
         "rows": rows,
         "seed": spec.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance(settings),
+        **made_with(settings),
     }
 
 

@@ -332,7 +332,7 @@ MUTANTS = (
     ),
     fault(
         "train-on-batch-guaranteed",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "if self.is_training and self._iterator is None",
         "if self._iterator is None",
         "Rows that were not sampled are accounted as Poisson-sampled.",
@@ -342,7 +342,7 @@ MUTANTS = (
     ),
     fault(
         "other-iterator-guaranteed",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "if self._are_given or self._iterator is not iterator:",
         "if self._are_given:",
         "A training function that is called by hand on one lot keeps the guarantee.",
@@ -350,7 +350,7 @@ MUTANTS = (
     ),
     fault(
         "step-by-hand-guaranteed",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "if not self.executes:",
         "if False:",
         "Updates that no ledger counts keep the guarantee.",

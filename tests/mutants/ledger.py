@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Mutant, fault, tests_in
 
-_ENTRIES = "tfdpnorm/training/accounted_steps.py"
+_ENTRIES = "tfdpnorm/training/announced_updates.py"
 _LEDGER = "tfdpnorm/privacy/ledger.py"
 _STATE = "tfdpnorm/privacy/state.py"
-_SPENDING = "tfdpnorm/privacy/spending.py"
+_SPENDING = "tfdpnorm/privacy/epsilons.py"
 _JOURNAL = "tfdpnorm/privacy/journal.py"
 
 MUTANTS = (

@@ -46,7 +46,7 @@ MUTANTS = (
     ),
     fault(
         "a-refusal-counts-as-an-update",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "        private.independence_checks.trace(train_function, iterator)\n",
         "",
         "The ledger counts an update that was refused: too much, and the budget shrinks.",
@@ -74,8 +74,8 @@ MUTANTS = (
     fault(
         "one-size-for-unproved-models",
         _PHYSICAL,
-        "        if self._conclude(proof, count):\n",
-        "        if not self._conclude(proof, 1):\n",
+        "        if self._judge(proof, count):\n",
+        "        if not self._judge(proof, 1):\n",
         "A first axis with as many entries as there are rows is taken for that of the examples.",
         _TESTS,
     ),
@@ -231,7 +231,7 @@ MUTANTS = (
     ),
     fault(
         "updates-that-nobody-counted",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "        if made > counted:",
         "        if False:",
         "Updates by the traced function itself are not in epsilon.",
@@ -239,7 +239,7 @@ MUTANTS = (
     ),
     Mutant(
         "given-rows-within-fit",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         (
             ("self._iterator is None and not self._are_given:", "self._iterator is None:"),
             ("        if self._are_given or self._iterator", "        if self._iterator"),

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import fault, tests_in
 
 _STATE = "tfdpnorm/privacy/state.py"
-_SPENDING = "tfdpnorm/privacy/spending.py"
+_SPENDING = "tfdpnorm/privacy/epsilons.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
 _CHECKPOINTING = "tfdpnorm/training/resume/resumption.py"
 _RESUMED = ("tests/privacy/test_ledger_resume.py",)
@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     fault(
         "steps-by-hand-after-an-interrupt",
-        "tfdpnorm/training/accounted_steps.py",
+        "tfdpnorm/training/announced_updates.py",
         "                made.assign(tf.maximum(made, ledger.updates))\n",
         "",
         "Updates by hand pass for those that an interrupted execution had announced.",

@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     fault(
         "ledger-forgets-its-search",
-        "tfdpnorm/privacy/spending.py",
+        "tfdpnorm/privacy/epsilons.py",
         "return search.epsilon(plan.delta, [trained, *asked] if asked else ())",
         "pass",
         "The winner's ledger states the epsilon of its own training.",

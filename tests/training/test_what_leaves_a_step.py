@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import PoissonBatches, poisson_batches
-from tfdpnorm.training import accounted_steps
+from tfdpnorm.training import announced_updates
 
 NO_GUARANTEE = "NO GUARANTEE"
 
@@ -164,7 +164,7 @@ class TestStepsByHand:
             yield
 
         monkeypatch.setattr(keras.Model, "make_train_function", kept)
-        monkeypatch.setattr(accounted_steps, "exchanged_steps_per_execution", once)
+        monkeypatch.setattr(announced_updates, "exchanged_steps_per_execution", once)
         with pytest.raises(KeyboardInterrupt):
             fresh.fit(*data, epochs=1, verbose=0)
         assert (fresh.ledger.updates, int(fresh.update_count)) == (2, 2)

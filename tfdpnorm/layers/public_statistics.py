@@ -1,6 +1,7 @@
 """The public statistics of one forward pass: how they are recorded, used and differentiated.
 
-A network with `PublicBatchNormalization` layers is run as two streams. The *public* stream runs
+A network with layers that have public moments (`PublicMomentsLayer`, which computes them: see
+`tfdpnorm.layers.public_batch_normalization`) is run as two streams. The *public* stream runs
 the public rows alone and records each layer's moments; the *private* stream runs the private
 rows and normalises them with the recorded moments. No private row is ever in the public stream, so
 a row of the private stream depends on no other private row.

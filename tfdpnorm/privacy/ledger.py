@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy import entries, journal, spending
+from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.state import BudgetExhaustedError, apply, first_state
 
@@ -91,16 +91,16 @@ class PrivacyLedger:
             self._must_resume = False
 
     def epsilon(self, accountant=None, *, whole_plan=False):
-        """Returns the epsilon guaranteed to every training example; see `privacy.spending`."""
-        return spending.epsilon(self._state, accountant, whole_plan=whole_plan)
+        """Returns the epsilon guaranteed to every training example; see `privacy.epsilons`."""
+        return epsilons.epsilon(self._state, accountant, whole_plan=whole_plan)
 
     def claimed_epsilon(self, accountant=None, *, whole_plan=False):
         """Returns what the formula says of the updates so far. **A claim, not a guarantee.**"""
-        return spending.claimed_epsilon(self._state, accountant, whole_plan=whole_plan)
+        return epsilons.claimed_epsilon(self._state, accountant, whole_plan=whole_plan)
 
     def validation_epsilon(self, accountant=None, *, whole_plan=False):
-        """Returns the epsilon guaranteed to every validation example; see `privacy.spending`."""
-        return spending.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
+        """Returns the epsilon guaranteed to every validation example; see `privacy.epsilons`."""
+        return epsilons.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
 
     def close(self):
         """Closes the file, so that other processes may open it; nothing can be recorded then."""

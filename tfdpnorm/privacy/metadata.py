@@ -19,7 +19,7 @@ import zipfile
 import numpy as np
 
 from tfdpnorm import files
-from tfdpnorm.privacy import spending
+from tfdpnorm.privacy import epsilons
 from tfdpnorm.privacy.caveats import Caveat, caveat
 
 _NAME = "tfdpnorm_privacy.json"
@@ -46,9 +46,9 @@ class PrivateRun:
         """The `Caveat` for a run that begins with weights of this one."""
         state = self._state
         values = {
-            "epsilon": spending.epsilon(state),
-            "whole_plan_epsilon": spending.epsilon(state, whole_plan=True),
-            "validation_epsilon": spending.validation_epsilon(state, whole_plan=True),
+            "epsilon": epsilons.epsilon(state),
+            "whole_plan_epsilon": epsilons.epsilon(state, whole_plan=True),
+            "validation_epsilon": epsilons.validation_epsilon(state, whole_plan=True),
         }
         return caveat(
             "private_run",

@@ -1,4 +1,8 @@
-"""The privacy statement: plain English for the person who has to state an epsilon."""
+"""The privacy statement: plain English for the person who has to state an epsilon.
+
+What is known of a run is in its ledger as caveats, whose sentences `tfdpnorm.privacy.caveats` has.
+Here is what holds of every run, and the order.
+"""
 
 import math
 

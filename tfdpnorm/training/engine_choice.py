@@ -1,4 +1,5 @@
-"""The engine of a model's clipped sums, chosen before the first update.
+"""The engine of a model's clipped sums, chosen before the first update: `default_engine`, unless
+the user names one, and "per_example" where that cannot be.
 
 A step is traced, and not run: what it would reject is rejected by `make_private`. The step that
 trains is traced and verified again, in `fit`. By then the data have been sampled.
@@ -30,6 +31,16 @@ from tfdpnorm.training.errors import own_words
 from tfdpnorm.training.update import Update
 
 _MEGABYTE = 1e6
+
+
+def default_engine(*, rows_mix, public_rows_per_example):
+    """Returns the fastest engine that can do what a model's statistics ask for.
+
+    Args:
+        rows_mix: See `tfdpnorm.gradients.engines.registry.Engine.check`.
+        public_rows_per_example: Likewise.
+    """
+    return engine_named("per_example" if rows_mix or public_rows_per_example else "book_keeping")
 
 
 class EngineInUse:

@@ -9,7 +9,7 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, rows_of_longer
-from tfdpnorm.gradients.engines.registry import default_engine, engine_named
+from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.devices_and_precision import switch_off_tensor_float_32
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly
@@ -30,7 +30,7 @@ from tfdpnorm.training.checks.settings import (
     check_no_strategy,
     check_views,
 )
-from tfdpnorm.training.engine_choice import EngineInUse, rehearse
+from tfdpnorm.training.engine_choice import EngineInUse, default_engine, rehearse
 from tfdpnorm.training.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
@@ -154,7 +154,7 @@ def make_private(
     }
     form = {"physical_batch_size": physical_batch_size, "validate": validate}
     rehearse(model, parts, plan, **form)
-    kept, ledger = _opened(run_dir, plan, settings)
+    resumption, ledger = _opened(run_dir, plan, settings)
     private = PrivateModel(
         model,
         ledger=ledger,
@@ -169,7 +169,7 @@ def make_private(
             sum_rounding=settings["sum_rounding"] or 0.0,
         ),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
-        kept=kept,
+        resumption=resumption,
         **form,
     )
     private.conversion = conversion

@@ -17,14 +17,14 @@ class PhysicalBatches:
     """Makes the functions of a physical batch that a step calls for each of a lot.
 
     Args:
-        conclude: Called with the `tfdpnorm.independence.Proof` of each function before
+        judge: Called with the `tfdpnorm.independence.Proof` of each function before
             it is used, and the number of rows P of a physical batch. It raises what stops the step,
             and returns whether the step goes on without a proof. If P is not known, nothing is
             proved: it gets None twice.
     """
 
-    def __init__(self, conclude):
-        self._conclude = conclude
+    def __init__(self, judge):
+        self._judge = judge
         self._broadcast = {}  # what eager steps know, which call no trace
 
     # AutoGraph would convert the proof, too, in a function of the user's.
@@ -49,13 +49,13 @@ class PhysicalBatches:
         specs, count = _specs(lot)
         eagerly = tf.executing_eagerly()
         if count is None:
-            self._conclude(None, None)
+            self._judge(None, None)
             return lambda *rows: function(rows)
         if not can_be_proved:
             if eagerly:
                 return lambda *rows: function(rows)
             computed = traced(lambda *rows: function(rows), specs)
-            self._conclude(prove_state(computed.graph, count, public), count)
+            self._judge(prove_state(computed.graph, count, public), count)
             return computed
         key = (*tf.nest.flatten(specs), *(v.ref() for v in variables))
         if eagerly and reads_rows:
@@ -73,7 +73,7 @@ class PhysicalBatches:
             return traced(lambda *rows: function(rows, **options), specs)
 
         proof, computed, broadcast = prove_traced(trace, count, public)
-        if self._conclude(proof, count):
+        if self._judge(proof, count):
             _check_other_size(lambda *rows: function(rows, broadcast=broadcast), specs, count)
         return computed, broadcast
 
@@ -90,7 +90,7 @@ class PhysicalBatches:
         if tf.executing_eagerly() or count is None:
             return function
         computed = traced(function, specs)
-        self._conclude(prove_outputs(computed.graph, count, public), count)
+        self._judge(prove_outputs(computed.graph, count, public), count)
         return computed
 
 

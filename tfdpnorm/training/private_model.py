@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_f
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
-from tfdpnorm.training.accounted_steps import BatchesInUse, recorded_in_ledger
+from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
@@ -84,7 +84,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         noise,
         physical_batch_size,
         validate,
-        kept,
+        resumption,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -99,7 +99,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._streams = streams
         self._update = update
         self._noise = noise
-        self._kept = kept
+        self._resumption = resumption
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._update_metrics = UpdateMetrics()
@@ -108,9 +108,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._names_of_metrics = ()
         self.session = Session(model, ledger, streams.public_batch)
         self.conversion = None
-        if not kept.restores:
+        if not resumption.restores:
             self.session.provenance.begin()
-        kept.restore_weights(model)
+        resumption.restore_weights(model)
         self.session.provenance.note()
 
     # What Keras asks of a model
@@ -214,9 +214,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def make_train_function(self, force=False):
         """As in Keras; every update goes through the ledger before its noise is drawn."""
         train_function = super().make_train_function(force)
-        if getattr(train_function, "records_in_ledger", False):
+        if getattr(train_function, "announces_updates", False):
             return train_function  # Keras keeps the one that it was given.
-        self.train_function = recorded_in_ledger(train_function, self, self._update_metrics.epsilon)
+        self.train_function = announced_in_ledger(
+            train_function, self, self._update_metrics.epsilon
+        )
         return self.train_function
 
     def fit(
@@ -280,12 +282,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 self.session.provenance.begin(loaded_early=loaded_early)
                 self.session.provenance.note()
             self.session.provenance.check()
-        saving = self._kept.callbacks(self, callbacks)
+        saving = self._resumption.callbacks(self, callbacks)
         if batches is not None:
             x, y = prepared_lots(self, batches, self._noise, self._per_example_loss), None
         epochs_left = epochs_to_train(
             self.ledger,
-            self._kept.start_within_epoch,
+            self._resumption.start_within_epoch,
             epochs=epochs,
             steps_per_epoch=steps_per_epoch,
             initial_epoch=kwargs.pop("initial_epoch", None),
@@ -343,7 +345,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 whole model can hold.
         """
         check_made_by_configs(self.model, "saved")
-        self.look_at_weights()
+        self.check_weights()
         with compiled_state_at_zero(self.model):
             self.servable().save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):
@@ -355,13 +357,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         It holds the present public moments in the place of the public rows. Only in the statistics
         modes "example" and "lot" it holds the rows, which inference needs: see `servable`.
         """
-        self.look_at_weights()
+        self.check_weights()
         self.servable().export(filepath, *args, **kwargs)
         write_metadata(filepath, self.privacy_metadata())
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves the trained model's weights, and nothing of what `model.compile` made."""
-        self.look_at_weights()
+        self.check_weights()
         self.refresh_public_statistics()
         with compiled_state_at_zero(self.model):
             self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
@@ -377,7 +379,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def get_weights(self):
         """Returns the weights of the wrapped model, a list of arrays."""
-        self.look_at_weights()
+        self.check_weights()
         return self.model.get_weights()
 
     def set_weights(self, weights):
@@ -406,7 +408,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         It is about the present weights: if these are not known to be of this run, it says so.
         """
-        self.look_at_weights()
+        self.check_weights()
         return privacy_statement(self.session.provenance.stated_ledger)
 
     def privacy_metadata(self, saved=None):
@@ -443,7 +445,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Raises:
             ValueError: if the weights do not fit the model.
         """
-        restored = self._kept.restore(self, callbacks)
+        restored = self._resumption.restore(self, callbacks)
         if restored:
             self.session.leave(self.optimizer)
             self.refresh_public_statistics()
@@ -508,9 +510,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
-    def look_at_weights(self):
+    def check_weights(self):
         """Checks, before weights are used or stated, whether they are counted and of this run."""
-        self.session.look(int(self.update_count))
+        self.session.check_weights(int(self.update_count))
 
     # Details
 

@@ -6,7 +6,7 @@ import warnings
 
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.training.accounted_steps import BatchesInUse
+from tfdpnorm.training.announced_updates import BatchesInUse
 from tfdpnorm.training.checks.models import check_ready
 from tfdpnorm.training.checks.settings import check_same_variables, variable_names
 from tfdpnorm.training.errors import without_private_values
@@ -105,7 +105,7 @@ class Session:
         """Ends a `fit`, or an update by hand: weights and optimizer are those that the run left."""
         self.provenance.note(optimizer)
 
-    def look(self, made):
+    def check_weights(self, made):
         """Checks, before weights are used or stated, whether they are counted and of this run.
 
         Args:

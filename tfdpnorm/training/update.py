@@ -12,7 +12,7 @@
     -> regularisers, optimizer  functions of weights and noisy gradients
 
 All that leaves an update is in one `Outputs`. A ledger that has the update written down before this
-runs is `tfdpnorm.training.accounted_steps`'s part.
+runs is `tfdpnorm.training.announced_updates`'s part.
 """
 
 from typing import NamedTuple
@@ -113,20 +113,20 @@ class Update:
         self._optimizer = None
         self._physical = None
 
-    def compile(self, optimizer, loss, conclude):
+    def compile(self, optimizer, loss, judge):
         """Sets what the updates are for.
 
         Args:
             optimizer: The optimizer.
             loss: `PerExampleLoss`, or a function (y, predictions) -> [rows].
-            conclude: The hook of the verification, see `PhysicalBatches`.
+            judge: The hook of the verification, see `PhysicalBatches`.
 
         Raises:
             ValueError: for an optimizer that the engine cannot work for.
         """
         self._loss, self._optimizer = loss, optimizer
         self._engine_sum()  # which may refuse the optimizer
-        self._physical = PhysicalBatches(conclude)
+        self._physical = PhysicalBatches(judge)
 
     def __call__(self, lot, noise, optimizer):
         """Makes an update, and returns its `Outputs`.
@@ -142,7 +142,7 @@ class Update:
         penalty = regularization_loss(self._model)
         number = noise.next_number()
         clipped = self.clipped(lot)
-        gradients = self.private(clipped, noise, number)
+        gradients = self.noised(clipped, noise, number)
         if regularization is not None:
             gradients = added_gradients(gradients, regularization)
         optimizer.apply_gradients(
@@ -193,7 +193,7 @@ class Update:
             total, sums, sensitivity, measured, weights, tape, statistics, unreached
         )
 
-    def private(self, clipped, noise, update):
+    def noised(self, clipped, noise, update):
         """Returns the `private_gradients` of a `ClippedBatch`."""
         return private_gradients(
             clipped,

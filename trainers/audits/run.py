@@ -26,7 +26,7 @@ from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import PrivacyBudget, make_plan
 from trainers.audits.data import load_audit_data
 from trainers.records.fields import fields_of
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 from trainers.runs.build import build_network, build_private, make_private_as, public_statistics
 
 _CANARIES_RATE = 0.1  # of the SGD that trains with canaries
@@ -299,5 +299,5 @@ def _record(spec, private, found, *, check, seconds, details, samples=None, sens
         "details": details,
         "seed": spec.seed,
         "seconds": round(seconds, 1),
-        **provenance(dataclasses.asdict(spec)),
+        **made_with(dataclasses.asdict(spec)),
     }

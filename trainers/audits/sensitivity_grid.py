@@ -6,7 +6,7 @@ import time
 from tfdpnorm.gradients.engines.registry import available_engines
 from trainers.audits.run import run_sensitivity
 from trainers.records.fields import fields_of
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 from trainers.specs import AuditSpec
 
 # Small enough to be measured in every way.
@@ -81,7 +81,7 @@ def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
         "rows": rows,
         "seed": specs[0].seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance(settings),
+        **made_with(settings),
     }
 
 

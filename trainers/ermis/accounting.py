@@ -13,7 +13,7 @@ from trainers.ermis.readings import (
     quoted_settings,
     sigmas,
 )
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
@@ -49,7 +49,7 @@ def accounting_record(epsilons=EPSILONS):
         "curves": [_curve(dataset, epsilons) for dataset in paper.DATASETS],
         "seed": 0,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance({"delta": paper.DELTA, "epsilons": list(epsilons)}),
+        **made_with({"delta": paper.DELTA, "epsilons": list(epsilons)}),
     }
 
 

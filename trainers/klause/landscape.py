@@ -17,7 +17,7 @@ from tfdpnorm.analysis import (
 )
 from tfdpnorm.keras_compat.exchange import without_mixed_precision
 from tfdpnorm.layers import ScaleNorm
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 
 _SECONDS_BETWEEN_LINES = 60
 
@@ -105,7 +105,7 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "products": hessian.products,
         "seed": settings.seed,
         "seconds": time.monotonic() - begin,
-        **provenance({**dataclasses.asdict(settings), **source}),
+        **made_with({**dataclasses.asdict(settings), **source}),
     }
 
 

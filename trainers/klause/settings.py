@@ -1,4 +1,6 @@
-"""The settings of private training for Klause et al. (2022).
+"""The settings of private training for Klause et al. (2022), Tables 1 and 2 and Appendix B.
+
+The printed figures are in `published`, and which network is in which table in `cells`.
 
 `PAPER` has the paper's own. We train less than that: `OURS` replaces them, and `_reduced` in
 `cells` says of each cell in what it differs. No epsilon covers how ours were found.

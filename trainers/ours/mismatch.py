@@ -10,7 +10,7 @@ from tensorflow import keras
 from tfdpnorm.analysis import moment_mismatch, noise_through_statistics
 from tfdpnorm.data import match_images, synthetic_rows, take_public_batch
 from trainers.data.sources import load_examples
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 from trainers.runs.private import PrivateRun
 from trainers.runs.skeleton import run
 
@@ -53,7 +53,7 @@ def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print
         "rows": rows,
         "seed": spec.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **provenance(dataclasses.asdict(spec)),
+        **made_with(dataclasses.asdict(spec)),
     }
 
 

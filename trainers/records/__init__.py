@@ -1,1 +1,1 @@
-"""The records of runs: their fields, files, provenance, and what older versions wrote."""
+"""The records of runs: their fields, files, what they were made with, and older versions."""

@@ -13,7 +13,7 @@ from tfdpnorm import files
 from tfdpnorm.keras_compat.devices_and_precision import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
 from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
-from trainers.records.provenance import provenance
+from trainers.records.made_with import made_with
 from trainers.records.store import write_record
 from trainers.runs.data import CACHE_DIR, load_experiment_data
 from trainers.runs.kept import average_file, check_model_file, claim_run_dir, save_model
@@ -192,7 +192,7 @@ def make_record(training, seconds, examples):
         "search": cell.search,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
-        **provenance(spec.settings),
+        **made_with(spec.settings),
     }
 
 

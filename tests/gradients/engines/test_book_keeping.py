@@ -197,7 +197,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.quick_cases("recurrent", "dense", "dense_over_positions")
+@pytest.mark.quick_cases("recurrent", "dense", "dense_over_positions", "siamese", "normalizations")
 @pytest.mark.parametrize("build", MODELS)
 def test_equals_the_loop_over_single_examples(build):
     keras.utils.set_random_seed(3)

@@ -5,7 +5,8 @@ from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.engines import registry
-from tfdpnorm.gradients.engines.registry import ENGINES, default_engine, engine_named
+from tfdpnorm.gradients.engines.registry import ENGINES, engine_named
+from tfdpnorm.training.engine_choice import default_engine
 
 PLAIN = dict(rows_mix=False, public_rows_per_example=False, clipping=Clipping(2.0))
 MIXING, PUBLIC_ROWS = {"rows_mix": True}, {"public_rows_per_example": True}

@@ -14,7 +14,7 @@ import tfdpnorm
 import trainers
 from tfdpnorm import files
 from tfdpnorm.files import make_folder
-from trainers.records import provenance
+from trainers.records import made_with
 from trainers.records.fields import FIELDS
 from trainers.records.store import read_records, write_record
 
@@ -203,7 +203,7 @@ def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
 
 
 def test_versions_name_what_results_depend_on():
-    versions = provenance.package_versions()
+    versions = made_with.package_versions()
     assert versions["tensorflow"] == importlib.metadata.version("tensorflow")
     assert versions["numpy"] == np.__version__
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
@@ -216,15 +216,15 @@ def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
         asked.append(command)
         return types.SimpleNamespace(stdout="0123\n" if "rev-parse" in command else " M a.py\n")
 
-    monkeypatch.setattr(provenance.subprocess, "run", run)
-    assert provenance.source_commit() == "0123+changes"
+    monkeypatch.setattr(made_with.subprocess, "run", run)
+    assert made_with.source_commit() == "0123+changes"
     code = [str(pathlib.Path(package.__file__).parent) for package in (trainers, tfdpnorm)]
     assert {command[2] for command in asked} == {code[0]} and asked[1][-2:] == code
 
 
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert provenance.source_commit() is None
+    assert made_with.source_commit() is None
 
 
 def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):

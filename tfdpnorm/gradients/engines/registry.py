@@ -141,8 +141,3 @@ def engine_named(name):
 def available_engines():
     """Returns the list of `Engine`s that run here."""
     return [engine for engine in ENGINES.values() if engine.is_available]
-
-
-def default_engine(*, rows_mix, public_rows_per_example):
-    """Returns the fastest engine that can do what a model's statistics ask for (see `check`)."""
-    return ENGINES["per_example" if rows_mix or public_rows_per_example else "book_keeping"]

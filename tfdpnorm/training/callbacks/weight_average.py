@@ -71,9 +71,9 @@ class WeightAverage(keras.callbacks.Callback):
         """Context in which the model's weights are the averages."""
         if self._averages is None:
             raise RuntimeError("Expected a model that was trained with this callback.")
-        private = self.model if hasattr(self.model, "look_at_weights") else None
+        private = self.model if hasattr(self.model, "check_weights") else None
         if private is not None:
-            private.look_at_weights()  # The averages vouch for none but those that they replace.
+            private.check_weights()  # The averages vouch for none but those that they replace.
         variables = self._variables
         kept = [tf.identity(v) for v in variables]
         for variable, average in zip(variables, self._averages, strict=True):

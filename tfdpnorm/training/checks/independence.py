@@ -1,4 +1,8 @@
-"""Per-example independence of a model, its loss and its augmentation: the one judge of a run."""
+"""Per-example independence of a model, its loss and its augmentation: the one judge of a run.
+
+It judges what is computed. Layers that are rejected by their names are in
+`tfdpnorm.independence.known_layers`; what an engine cannot sum, in `tfdpnorm.gradients`.
+"""
 
 import contextlib
 import warnings

@@ -32,7 +32,8 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
         tail: Where the ledger is, see `tfdpnorm.privacy.journal.Journal.tail`.
         model: The Keras model.
         variables: Dict of groups of variables by name, each a pair: what it is of, anything that
-            JSON can hold, and the list of variables. The weights of the model are a group besides.
+            JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
+            and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
 
     Returns:

@@ -84,7 +84,7 @@ class BatchesInUse:
             self._void(self.BY_HAND)
 
 
-def recorded_in_ledger(train_function, private, epsilon_metric):
+def announced_in_ledger(train_function, private, epsilon_metric):
     """Returns a training function whose updates all go through the ledger.
 
     First the step is traced and verified, then its updates are announced in the ledger, then they
@@ -116,5 +116,5 @@ def recorded_in_ledger(train_function, private, epsilon_metric):
                 made.assign(tf.maximum(made, ledger.updates))
                 raise
 
-    recorded.records_in_ledger = True
+    recorded.announces_updates = True
     return recorded

@@ -10,7 +10,7 @@ from tfdpnorm._version import __version__
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
-def provenance(settings):
+def made_with(settings):
     """Returns the fields of a record that say what a result was made with.
 
     Args:
