@@ -12,6 +12,7 @@ _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
 _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
+_PHASES = "tests/privacy/test_phases.py"
 
 MUTANTS = (
     fault(
@@ -331,14 +332,12 @@ MUTANTS = (
         ("tests/privacy/test_statement.py",),
     ),
     fault(
-        "train-on-batch-guaranteed",
+        "training-function-by-hand-guaranteed",
         "tfdpnorm/training/announced_updates.py",
         "if self.is_training and self._iterator is None",
         "if self._iterator is None",
         "Rows that were not sampled are accounted as Poisson-sampled.",
-        tests_in(
-            "tests/training/test_fit.py", "TestUnknownSampling::test_train_on_batch_voids_it_too"
-        ),
+        tests_in("tests/training/test_what_leaves_a_step.py", "TestStepsByHand"),
     ),
     fault(
         "other-iterator-guaranteed",
@@ -407,5 +406,81 @@ MUTANTS = (
         "if plan.delta > 1:",
         "A guarantee that allows publishing an example reads like any other.",
         ("tests/privacy/test_statement.py",),
+    ),
+    fault(
+        "earlier-phases-free",
+        _COMPOSITION,
+        "queries = [*queries, *plan.earlier_mechanisms]",
+        "queries = [*queries]",
+        "A second phase costs as if there had been no first one.",
+        tests_in(_PHASES, "test_epsilon_is_that_of_the_composition"),
+    ),
+    fault(
+        "validation-of-earlier-phases-free",
+        "tfdpnorm/privacy/epsilons.py",
+        "for part in phase.validation]",
+        "for part in ()]",
+        "What a first phase asked of validation examples is forgotten.",
+        tests_in(_PHASES, "test_queries_of_a_phase_count_as_many_as_were_planned"),
+    ),
+    fault(
+        "phase-that-goes-on",
+        "tfdpnorm/privacy/phases.py",
+        "    if state.remaining_updates:\n",
+        "    if False:\n",
+        "A run that is counted as it was goes on, and nobody counts the rest.",
+        tests_in(_PHASES, "test_a_run_that_may_go_on_is_refused"),
+    ),
+    fault(
+        "phase-without-its-reasons",
+        "tfdpnorm/privacy/phases.py",
+        'reasons=state.sentences("no_guarantee")',
+        "reasons=()",
+        "A second phase makes a guarantee of a first one that has none.",
+        tests_in(_PHASES, "test_what_is_known_against_a_phase_is_known_after_it"),
+    ),
+    fault(
+        "phases-calibrated-alone",
+        _PLAN,
+        "        if checked.earlier_mechanisms:\n",
+        "        if False:\n",
+        "The noise of a second phase spends the whole budget once more.",
+        tests_in(_PHASES, "test_the_budget_is_of_all_phases"),
+    ),
+    fault(
+        "one-run-of-two-ledgers",
+        "tfdpnorm/privacy/command.py",
+        "runs = [phase_of(ledger) for ledger in ledgers]",
+        "runs = list(dict.fromkeys(phase_of(ledger) for ledger in ledgers))",
+        "A copied run that went on by itself counts nothing.",
+        tests_in(_PHASES, "TestCommand"),
+    ),
+    fault(
+        "phase-of-any-run-suppressed",
+        "tfdpnorm/training/provenance.py",
+        'known.fields.get("run") == phase.run and',
+        "True and",
+        "Weights of a run that is counted nowhere look counted.",
+        tests_in("tests/training/test_make_private.py", "test_a_second_phase_counts_the_first"),
+    ),
+    fault(
+        "norm-of-another-plan",
+        "tfdpnorm/gradients/clipping.py",
+        "if self.l2_norm_clip not in (None, plan.l2_norm_clip):",
+        "if False:",
+        "Somebody who names another clipping norm than the plan's is not told.",
+        tests_in("tests/training/test_make_private.py", "test_the_norm_is_that_of_the_plan"),
+    ),
+    fault(
+        "queries-of-the-model-uncounted",
+        _PLAN,
+        "            statistics_queries=statistics_queries,\n"
+        "            statistics_budget_share=share if",
+        "            statistics_queries=0,\n            statistics_budget_share=share if",
+        "Noised statistics are released with no noise of their own in the plan.",
+        tests_in(
+            "tests/training/test_make_private.py",
+            "test_the_plan_learns_what_only_the_model_can_tell",
+        ),
     ),
 )

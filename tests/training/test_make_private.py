@@ -103,6 +103,27 @@ def test_other_things_than_a_plan_are_refused(build, plan):
         make_private(build(), plan(sampling="shuffled"))
 
 
+def test_a_second_phase_counts_the_first(build, plan, data, cross_entropy, tmp_path):
+    model = build()
+    first = make_private(model, plan(steps=4), run_dir=tmp_path / "first")
+    first.compile("sgd", cross_entropy)
+    first.fit(*data, verbose=0)
+    first.ledger.close()
+    both = plan(steps=4, l2_norm_clip=0.1, noise_multiplier=3.0, after=first.ledger)
+    second = make_private(model, both)
+    second.compile("sgd", cross_entropy)
+    assert second.ledger.epsilon() == pytest.approx(first.ledger.epsilon())
+    second.fit(*data, verbose=0)
+    assert second.ledger.epsilon() > first.ledger.epsilon()
+    said = second.privacy_statement()
+    assert f"run {first.ledger.run_id} (4 at q = 0.25 and z = 1)" in said
+    assert not second.ledger.state.has("foreign_weights")
+    # Weights of a run that is counted nowhere are said to be so, as ever.
+    third = make_private(model, plan(steps=4, after=first.ledger))
+    (foreign,) = third.ledger.state.sentences("foreign_weights")
+    assert second.ledger.run_id in foreign or "epsilon" in foreign
+
+
 @pytest.mark.parametrize("call", ["make_private(model, plan)", "convert_model(model)"])
 def test_switched_off_eager_execution_is_named(call, tmp_path):
     """In a process of its own: it cannot be switched on again."""

@@ -24,4 +24,6 @@ def added_to_delta(ledger):
     if ledger.settings.get("noise_grid"):
         _, of_noise = floating_point_loss(GRID_NUMBERS, ledger.epsilon(), plan.delta)
         added["noise rounded to a grid (docs/exact_noise.md)"] = of_noise
+    if plan.earlier:
+        added["the earlier phases"] = sum(phase.added_delta for phase in plan.earlier)
     return added

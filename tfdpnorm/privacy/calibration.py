@@ -11,6 +11,7 @@ from tfdpnorm.privacy.accountants import (
     epsilon_of,
 )
 from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.composition import composed_epsilon
 from tfdpnorm.privacy.rounding import ceil_float
 
 _AIM = 0.999  # The fraction of the target at which the search is content.
@@ -71,6 +72,37 @@ def _calibrated(budget, sampling_rate, updates, accountant):
         rough = _search(roughly_reached, budget.epsilon, guess, 0.9, _MOST_ROUGH_EVALUATIONS)
         guess = 0.93 * rough[0]
     return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess)
+
+
+def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
+    """The noise multiplier with which earlier releases and `updates` updates spend `budget`.
+
+    Args:
+        earlier: List of (sampling rate, noise multiplier, count): what was released before.
+        budget: The target for all together, a `PrivacyBudget`.
+        sampling_rate: See `calibrate_noise_multiplier`, as for the others.
+        updates: See there.
+        accountant: See there.
+
+    Raises:
+        ValueError: if the budget is spent already, and as `calibrate_noise_multiplier` does.
+    """
+    if math.isinf(budget.epsilon):
+        return 0.0
+    spent = composed_epsilon(earlier, budget.delta, accountant)
+    if spent >= _AIM * budget.epsilon:
+        raise ValueError(
+            f"Expected a budget above what the earlier phases have spent, epsilon {spent:.6g} at "
+            f"delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget is of all "
+            "phases together: raise it."
+        )
+
+    def reached(noise_multiplier):
+        own = (sampling_rate, noise_multiplier, updates)
+        return composed_epsilon([*earlier, own], budget.delta, accountant)
+
+    alone = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
+    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess=1.2 * alone)
 
 
 def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):

@@ -51,15 +51,15 @@ def main(argv=None):
     flags = parser.parse_args(argv)
     try:
         lines = _of_ledger(flags) if of_ledger else _of_settings(flags, parser.prog)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         parser.error(
-            f"Expected --ledger to be the file of a run, got {flags.ledger!r}, which is not there. "
-            "A run with a run_dir keeps it as ledger.jsonl in that folder."
+            f"Expected --ledger to be the file of a run, got {error.filename!r}, which is not "
+            "there. A run with a run_dir keeps it as ledger.jsonl in that folder."
         )
-    except IsADirectoryError:
+    except IsADirectoryError as error:
         parser.error(
-            f"Expected --ledger to be the file of a run, got the folder {flags.ledger!r}. Name the "
-            "ledger.jsonl in it."
+            f"Expected --ledger to be the file of a run, got the folder {error.filename!r}. Name "
+            "the ledger.jsonl in it."
         )
     except ArithmeticError as error:
         parser.error(
@@ -80,7 +80,12 @@ def _make_parser(of_ledger):
         allow_abbrev=False,
     )
     needed = not of_ledger
-    parser.add_argument("--ledger", help="a run's ledger file; alone, or with the last two flags")
+    parser.add_argument(
+        "--ledger",
+        action="append",
+        help="a run's ledger file; alone, or with --accountant and --json. Several of them: the "
+        "epsilon of all runs composed, at --delta if their own differ",
+    )
     parser.add_argument("--num_examples", type=int, help="private training examples")
     lot = parser.add_mutually_exclusive_group(required=needed)
     lot.add_argument("--expected_batch_size", type=float, help="expected lot size")
@@ -109,7 +114,7 @@ def _make_parser(of_ledger):
 
 
 def _of_ledger(flags):
-    alone = ("ledger", "accountant", "json")
+    alone = ("ledger", "accountant", "json", *(["delta"] if len(flags.ledger) > 1 else []))
     others = [name for name, value in vars(flags).items() if value is not None]
     others = [f"--{name}" for name in others if name not in alone]
     if flags.accountant in (*CLAIMING_ACCOUNTANTS, "all"):
@@ -124,7 +129,9 @@ def _of_ledger(flags):
         )
     from tfdpnorm.privacy.ledger import read_ledger
 
-    ledger = read_ledger(flags.ledger)
+    if len(flags.ledger) > 1:
+        return _of_ledgers(flags, [read_ledger(path) for path in flags.ledger])
+    ledger = read_ledger(flags.ledger[0])
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
     records, lacking = _of_each(
         names, lambda name: _ledger_record(ledger, name or ledger.plan.accountant)
@@ -133,6 +140,82 @@ def _of_ledger(flags):
         return [json.dumps(record) for record in (*records, *lacking)]
     sentences = [*map(_ledger_sentence, records), *map(_lack, lacking)]
     return [*sentences, *_ledger_remarks(ledger)]
+
+
+def _of_ledgers(flags, ledgers):
+    """The epsilon of several runs composed.
+
+    A run that has a ledger here and is an earlier phase of another one counts once, if both say the
+    same of it. Two ledgers of one run count twice: a copied folder may have gone on by itself.
+    """
+    from tfdpnorm.privacy.composition import composed_epsilon
+    from tfdpnorm.privacy.phases import phase_of
+
+    deltas = sorted({ledger.plan.delta for ledger in ledgers})
+    if flags.delta is None and len(deltas) > 1:
+        raise ValueError(
+            "Expected --delta with ledgers of several, got none, and "
+            f"{', '.join(map(repr, deltas))}. Name the delta of the composed guarantee."
+        )
+    delta = deltas[0] if flags.delta is None else arguments.open_unit("--delta", flags.delta)
+    runs = [phase_of(ledger) for ledger in ledgers]
+    earlier = dict.fromkeys(phase for ledger in ledgers for phase in ledger.plan.earlier)
+    runs += [phase for phase in earlier if phase not in runs]
+    reasons = [f"run {phase.run}: {reason}" for phase in runs for reason in phase.reasons]
+
+    def record_of(accountant):
+        trained, validated = (
+            composed_epsilon([part for p in parts for part in p], delta, accountant)
+            for parts in ([p.mechanisms for p in runs], [p.validation for p in runs])
+        )
+        return {
+            "ledgers": [ledger.file.path for ledger in ledgers],
+            "runs": [phase.run for phase in runs],
+            "accountant": accountant,
+            "guarantee_holds": not reasons,
+            "no_guarantee_because": reasons,
+            "epsilon": _json_number(math.inf if reasons else trained),
+            "claimed_epsilon": _json_number(trained),
+            "validation_epsilon": _json_number(math.inf if reasons else validated),
+            "delta": delta,
+            "added_to_delta": sum(phase.added_delta for phase in runs),
+            "updates": sum(phase.updates for phase in runs),
+            "adjacency": "add_or_remove_one",
+        }
+
+    names = ACCOUNTANTS if flags.accountant in (None, "both") else (flags.accountant,)
+    records, lacking = _of_each(names, record_of)
+    if flags.json:
+        return [json.dumps(record) for record in (*records, *lacking)]
+    return [
+        *map(_composed_sentence, records),
+        *map(_lack, lacking),
+        *(f"- {reason}" for reason in reasons),
+        *(f"- run {phase.run}: {phase.in_words}" for phase in runs),
+        "Holds for an example that every run trained on, add_or_remove_one. It presumes that what "
+        "came out of a run decided neither the noise, the sampling rate and the number of updates "
+        "of another, nor when it ended. What each run leaves out, its own statement says: "
+        "tfdpnorm-epsilon --ledger=FILE.",
+    ]
+
+
+def _composed_sentence(record):
+    of = f"{len(record['runs'])} runs composed, {record['updates']} updates, at delta = "
+    of += f"{record['delta']!r}"
+    if not record["guarantee_holds"]:
+        claimed = ceil_text(float(record["claimed_epsilon"]))
+        return (
+            f"{record['accountant']}: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee) "
+            f"for {of}, because:"
+        )
+    sentence = (
+        f"{record['accountant']}: epsilon = {ceil_text(float(record['epsilon']))} (rounded up) for "
+        f"{of}, to which at most {ceil_text(record['added_to_delta'])} is added"
+    )
+    if record["validation_epsilon"]:
+        validated = ceil_text(float(record["validation_epsilon"]))
+        sentence += f"; for validation examples epsilon = {validated}"
+    return sentence
 
 
 def _of_each(names, record_of):

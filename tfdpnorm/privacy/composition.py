@@ -25,8 +25,9 @@ def run_epsilon(plan, updates, queries):
     Returns:
         Epsilon >= 0, a float. By "pld", before the last update, that of a slightly later one.
     """
+    queries = [*queries, *plan.earlier_mechanisms]
     if not queries:
-        return plan.claimed_epsilon_after(updates)
+        return plan.curve.epsilon_after(updates)
     if plan.noise_multiplier == 0 and updates:
         return math.inf
     if plan.accountant == "pld":

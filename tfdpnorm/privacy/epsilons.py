@@ -47,7 +47,8 @@ def validation_epsilon(state, accountant=None, *, whole_plan=False):
     asked = state.mechanisms(disjoint=True, whole_plan=whole_plan)
     if search is not None:
         return search.score_epsilon(plan.delta, asked)
-    return composed_epsilon(asked, plan.delta, plan.accountant)
+    before = [part for phase in plan.earlier for part in phase.validation]
+    return composed_epsilon([*asked, *before], plan.delta, plan.accountant)
 
 
 def _plan_by(plan, accountant):

@@ -256,6 +256,7 @@ def _ledger_of_header(path, header):
 def _plan_fields(plan):
     """The fields of a plan by name, with "inf" for what JSON has no number for."""
     fields = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
+    fields["earlier"] = [dataclasses.asdict(phase) for phase in plan.earlier]
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
 
 

@@ -10,11 +10,14 @@ import dp_accounting
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, delta_for_pld, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
+from tfdpnorm.privacy.composition import run_epsilon
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+from tfdpnorm.privacy.phases import Phase, phases_after
 
 SAMPLINGS = ("poisson", "shuffled", "fixed_size")
 NO_NOISE = "the noise multiplier is 0"
+_NO_SCHEDULE = "For a schedule, train in phases: make_plan(..., after=ledger)."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +53,8 @@ class PrivacyPlan:
             each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
             1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
+        earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
+            every epsilon includes.
 
     Raises:
         ValueError: if a value is outside of its range, the lot is larger than the data set, or
@@ -68,6 +73,7 @@ class PrivacyPlan:
     no_guarantee_because: tuple[str, ...] = ()
     statistics_queries: int = 0
     statistics_budget_share: float = 0.0
+    earlier: tuple[Phase, ...] = ()
 
     def __post_init__(self):
         values = {
@@ -79,9 +85,12 @@ class PrivacyPlan:
             "noise_multiplier": arguments.noise_multiplier(
                 "noise_multiplier",
                 self.noise_multiplier,
-                remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise.",
+                remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise. "
+                + _NO_SCHEDULE,
             ),
-            "l2_norm_clip": arguments.positive("l2_norm_clip", self.l2_norm_clip, allow_inf=True),
+            "l2_norm_clip": arguments.positive(
+                "l2_norm_clip", self.l2_norm_clip, allow_inf=True, remedy=_NO_SCHEDULE
+            ),
             "delta": arguments.open_unit("delta", self.delta),
             "accountant": arguments.choice("accountant", self.accountant, ACCOUNTANTS),
             "sampling": arguments.choice("sampling", self.sampling, SAMPLINGS),
@@ -89,6 +98,7 @@ class PrivacyPlan:
                 "statistics_queries", self.statistics_queries, at_least=0
             ),
             "statistics_budget_share": 0.0,
+            "earlier": tuple(map(Phase.of, self.earlier)),
         }
         if values["statistics_queries"] or self.statistics_budget_share != 0:
             values["statistics_budget_share"] = arguments.open_unit(
@@ -132,7 +142,8 @@ class PrivacyPlan:
             self.no_guarantee_because,
             "Say in words why no guarantee holds.",
         )
-        values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own)))
+        before = [f"of an earlier phase: {r}" for phase in values["earlier"] for r in phase.reasons]
+        values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own, *before)))
         if values["expected_batch_size"].is_integer():
             values["expected_batch_size"] = int(values["expected_batch_size"])
         for name, value in values.items():
@@ -178,14 +189,22 @@ class PrivacyPlan:
         """Whether nothing is known that would void the guarantee."""
         return not self.no_guarantee_because
 
+    @property
+    def earlier_mechanisms(self):
+        """What earlier phases released about their training examples, for `composed_epsilon`."""
+        return [part for phase in self.earlier for part in phase.mechanisms]
+
     @cached_property
-    def _curve(self):
+    def curve(self):
+        """The `EpsilonCurve` of the plan's own updates."""
         return EpsilonCurve(
             self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
         )
 
     def event(self, updates):
         """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
+
+        Without earlier phases.
 
         It has an update with statistics queries as the one Gaussian mechanism that it composes to:
         dp_accounting's PLD accountant takes no composed event inside a sampled one.
@@ -208,7 +227,7 @@ class PrivacyPlan:
         **A claim, not a guarantee**: whoever prints it must say so. It serves to compare with
         papers whose scheme does not keep its promise.
         """
-        return self._curve.epsilon_after(updates)
+        return run_epsilon(self, updates, ())
 
 
 def make_plan(
@@ -225,6 +244,7 @@ def make_plan(
     no_guarantee_because=(),
     statistics_queries=0,
     statistics_budget_share=0.0,
+    after=None,
 ):
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -243,6 +263,9 @@ def make_plan(
             sentences.
         statistics_queries: As in `PrivacyPlan`.
         statistics_budget_share: As in `PrivacyPlan`.
+        after: `PrivacyLedger` of a run on the same data that has ended, or the path of its file:
+            the plan is of a second phase, with noise, clipping norm and sampling rate of its own.
+            The budget, and every epsilon, are then of all phases together.
 
     Raises:
         ValueError: if both or neither of `budget` and `noise_multiplier` are given, `delta` is
@@ -285,15 +308,18 @@ def make_plan(
         "no_guarantee_because": no_guarantee_because,
         "statistics_queries": statistics_queries,
         "statistics_budget_share": statistics_budget_share,
+        "earlier": () if after is None else phases_after(after),
     }
     if budget is not None:
         # Check all values before the calibration, whose own errors would speak of a sampling rate
         # that the caller never gave. Any noise will do for these checks.
         noise_multiplier = 0.0 if math.isinf(budget.epsilon) else 1.0
         checked = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
-        noise_multiplier = calibrate_noise_multiplier(
-            budget, checked.sampling_rate, checked.steps, accountant
-        )
+        settings_of_noise = (budget, checked.sampling_rate, checked.steps, accountant)
+        if checked.earlier_mechanisms:
+            noise_multiplier = noise_beside(checked.earlier_mechanisms, *settings_of_noise)
+        else:
+            noise_multiplier = calibrate_noise_multiplier(*settings_of_noise)
     plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
     if plan.accountant == "pld" and plan.noise_multiplier:
         delta_for_pld(plan.delta, plan.steps)  # Refused now, and not amid the training.

@@ -206,6 +206,11 @@ def _search(state, entry):
                 "its settings, or name another folder."
             )
         return {}
+    if plan.earlier:
+        raise ValueError(
+            "Expected runs without earlier phases in a search, got one: what a choice costs does "
+            "not compose as updates do. Search the settings of each phase by itself."
+        )
     if plan.accountant != "rdp":
         raise ValueError(
             f'Expected accountant="rdp" in a search, got {plan.accountant!r}: what a search costs '

@@ -98,21 +98,23 @@ def privacy_statement(ledger):
 
 
 def _left_out(ledger):
-    generator = ledger.settings.get("noise_generator")
+    generators = [ledger.settings.get("noise_generator")]
+    generators += [phase.noise_generator for phase in ledger.plan.earlier]
     first = _LEFT_OUT[0] if ledger.state.search is None else _OTHER_SEARCHES
     return [
         first,
         *_LEFT_OUT[1:],
         _OTHER_VALIDATION_LEFT_OUT if ledger.state.queries() else _VALIDATION_LEFT_OUT,
         *_floating_point(ledger),
-        _GENERATORS.get(generator, _GENERATORS[None]),
+        *dict.fromkeys(_GENERATORS.get(each, _GENERATORS[None]) for each in generators),
         _SECRETS,
     ]
 
 
 def _floating_point(ledger):
-    of_sums = _KERNELS if _sum_rounding(ledger) else _ROUNDED_SUM
-    if not ledger.settings.get("noise_grid"):
+    are_exact = all(phase.is_exact for phase in ledger.plan.earlier)
+    of_sums = _KERNELS if _sum_rounding(ledger) and are_exact else _ROUNDED_SUM
+    if not ledger.settings.get("noise_grid") or not are_exact:
         return [_FLOATING_POINT, of_sums]
     more, _ = floating_point_loss(GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
     return [
@@ -131,7 +133,7 @@ def _sum_rounding(ledger):
 def _guaranteed(ledger, foreign):
     plan, epsilon = ledger.plan, ledger.epsilon()
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
-    if ledger.updates == 0 and epsilon == 0:
+    if ledger.updates == 0 and epsilon == 0 and not plan.earlier:
         first = "No update has been made: this run has used no private data so far. "
         if foreign:
             first += "But what its weights have seen is not known, and no epsilon can be stated."
@@ -159,6 +161,7 @@ def _guaranteed(ledger, foreign):
             "examples, the sampling rate, the expected batch size and all settings below are "
             "public constants (docs/guarantee.md)."
         ),
+        *map(_item, _earlier(plan)),
         _item(_ATTACKER),
         _item(
             "Covers: the weights after every update, the released ones included, and every "
@@ -189,6 +192,20 @@ def _added(ledger):
     parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
     return [
         f"To this delta, at most {ceil_text(sum(added.values()))} is added: {', '.join(parts)}."
+    ]
+
+
+def _earlier(plan):
+    """What the epsilon counts of earlier phases, and for whom."""
+    if not plan.earlier:
+        return []
+    listed = [f"run {phase.run} ({phase.in_words})" for phase in plan.earlier]
+    return [
+        "Includes: earlier phases of the training on the same data, releases at sampling rate q, "
+        f"noise multiplier z: {'; '.join(listed)}. The epsilon is that of all phases composed. It "
+        "presumes that what came out of a phase decided neither the noise, the sampling rate and "
+        "the number of updates of a later one nor when it ended, and that no validation example is "
+        "a training example of any phase."
     ]
 
 

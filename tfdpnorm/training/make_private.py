@@ -175,6 +175,9 @@ def make_private(
     private.conversion = conversion
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
+    for phase in plan.earlier:
+        for sentence in phase.not_covered:
+            ledger.record(caveat("not_covered", sentence=f"of the phase {phase.run}: {sentence}"))
     if parts.synthetic_rows is not None:
         ledger.record(caveat("synthetic_public_rows", kinds=parts.synthetic_rows))
     if parts.engine.said is not None:

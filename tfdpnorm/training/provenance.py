@@ -54,7 +54,8 @@ class Provenance:
             loaded_early: Whether weights waited in the model, to be put in as soon as it was built.
         """
         for known in _earlier_training(self._model if model is None else model):
-            self._record(known)
+            if not self._is_counted(known):
+                self._record(known)
         if loaded_early:
             self._record(caveat("loaded_before_built"))
 
@@ -129,6 +130,13 @@ class Provenance:
                 state.update(f"{value.dtype.str}{value.shape}".encode())
                 state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
         return state.digest()
+
+    def _is_counted(self, known):
+        """Whether a caveat is of a run that the plan counts as an earlier phase."""
+        return any(
+            known.fields.get("run") == phase.run and known.fields.get("updates", 0) <= phase.updates
+            for phase in self._ledger.plan.earlier
+        )
 
     def _trained(self):
         """Digests of the weights that were trained or may be: no layers that were always frozen."""

@@ -1,0 +1,259 @@
+"""Phases of a training: what a later one counts of those before, against dp_accounting itself."""
+
+import dataclasses
+import json
+import math
+
+import dp_accounting
+import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from tfdpnorm.privacy import (
+    PrivacyBudget,
+    create_ledger,
+    dp_sgd_event,
+    make_plan,
+    privacy_statement,
+    read_ledger,
+    reopen_ledger,
+)
+from tfdpnorm.privacy.accountants import RDP_ORDERS
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.entries import Finish, Query, Search, Updates
+from tfdpnorm.privacy.phases import Phase, phase_of, phases_after
+from tfdpnorm.privacy.search import SearchPlan
+
+FIRST, SECOND = (0.05, 1.2, 100), (0.1, 2.0, 50)  # sampling rate, noise multiplier, updates
+DELTA = 1e-5
+
+
+def plan_of(part, **settings):
+    rate, noise, steps = part
+    given = dict(num_examples=1000, expected_batch_size=1000 * rate, steps=steps, l2_norm_clip=1.0)
+    if "budget" not in settings:
+        given |= dict(noise_multiplier=noise, delta=DELTA)
+    return make_plan(**{**given, **settings})
+
+
+@pytest.fixture
+def ended(tmp_path):
+    """Returns a function that makes the ledger of a run that made all of its updates."""
+
+    def made(part, name="first", *more, **settings):
+        ledger = create_ledger(tmp_path / f"{name}.jsonl", plan_of(part, **settings), GRID)
+        for entry in more:
+            ledger.record(entry)
+        ledger.record(Updates(part[2]))
+        ledger.close()
+        return ledger
+
+    return made
+
+
+GRID = {"noise_generator": "philox", "noise_grid": "stddev / 32", "sum_rounding": 0.001}
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_epsilon_is_that_of_the_composition(ended, accountant):
+    plan = plan_of(SECOND, after=ended(FIRST), accountant=accountant)
+    for updates in (0, 50):
+        reference = (RdpAccountant(RDP_ORDERS) if accountant == "rdp" else PLDAccountant()).compose(
+            dp_sgd_event(*FIRST)
+        )
+        if updates:
+            reference.compose(dp_sgd_event(SECOND[0], SECOND[1], updates))
+        expected = reference.get_epsilon(DELTA)
+        assert plan.epsilon_after(updates) == pytest.approx(expected, rel=5e-3)
+    assert plan.epsilon_after(50) > plan_of(SECOND, accountant=accountant).epsilon_after(50)
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_the_budget_is_of_all_phases(ended, accountant):
+    budget = PrivacyBudget(4.0, DELTA)
+    plan = plan_of(SECOND, after=ended(FIRST), budget=budget, accountant=accountant)
+    assert 0.98 * 4 <= plan.epsilon_after(50) <= 4
+    alone = plan_of(SECOND, budget=budget, accountant=accountant)
+    assert plan.noise_multiplier > alone.noise_multiplier
+    assert plan_of(SECOND, after=ended(FIRST, "b"), budget=PrivacyBudget(math.inf, DELTA))
+
+
+def test_a_budget_that_is_spent_is_refused(ended):
+    with pytest.raises(ValueError, match="earlier phases have spent, epsilon 2.78.* got epsilon=2"):
+        plan_of(SECOND, after=ended(FIRST), budget=PrivacyBudget(2.0, DELTA))
+
+
+def test_phases_are_a_chain(ended, tmp_path):
+    ended(FIRST)
+    ended(SECOND, "second", after=tmp_path / "first.jsonl")
+    plan = plan_of(FIRST, after=tmp_path / "second.jsonl")
+    assert [phase.mechanisms for phase in plan.earlier] == [(FIRST,), (SECOND,)]
+    twice = plan_of((FIRST[0], FIRST[1], 2 * FIRST[2]), after=ended(SECOND, "third"))
+    assert plan.epsilon_after(FIRST[2]) == pytest.approx(twice.epsilon_after(2 * FIRST[2]))
+
+
+def test_a_ledger_file_has_the_phases(ended, tmp_path):
+    plan = plan_of(SECOND, after=ended(FIRST))
+    ledger = create_ledger(tmp_path / "second.jsonl", plan)
+    ledger.record(Updates(20))
+    ledger.close()
+    found = read_ledger(tmp_path / "second.jsonl")
+    assert found.plan == plan and found.epsilon() == ledger.epsilon() == plan.epsilon_after(20)
+    with pytest.raises(ValueError, match=r"earlier is \[.*'updates': 100.* there and \[\] here"):
+        reopen_ledger(tmp_path / "second.jsonl", plan_of(SECOND))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"run": "a", "updates": 1, "mechanisms": [[0.1, 1.0]]},
+        {"run": "a", "updates": 1, "mechanisms": [[2.0, 1.0, 1]]},
+        {"run": "a", "updates": 1, "mechanisms": [[0.1, -1.0, 1]]},
+        {"run": "a", "updates": -1, "mechanisms": []},
+        {"run": "a", "updates": 1, "mechanisms": [], "added_delta": -1.0},
+        {"run": "a"},
+        {"run": "a", "updates": 1, "mechanisms": [], "other": 1},
+    ],
+)
+def test_no_phase_is_made_of_anything_else(fields):
+    with pytest.raises((ValueError, TypeError)):
+        dataclasses.replace(plan_of(SECOND), earlier=(fields,))
+
+
+def test_a_run_that_may_go_on_is_refused(tmp_path):
+    ledger = create_ledger(tmp_path / "first.jsonl", plan_of(FIRST))
+    ledger.record(Updates(60))
+    with pytest.raises(ValueError, match="a run that has ended, got one with 60 of 100"):
+        plan_of(SECOND, after=ledger)
+    ledger.record(Finish())
+    assert plan_of(SECOND, after=ledger).earlier_mechanisms == [(0.05, 1.2, 60)]
+    held = create_ledger(tmp_path / "held.jsonl", plan_of(FIRST))
+    held.record(caveat("held_to_plan", sentence="its answers decide when it stops"))
+    held.record(Updates(60))
+    held.record(Finish())
+    assert plan_of(SECOND, after=held).earlier_mechanisms == [FIRST]
+
+
+def test_what_is_known_against_a_phase_is_known_after_it(ended):
+    first = ended(
+        FIRST,
+        "first",
+        caveat("no_guarantee", sentence="rows were drawn by hand"),
+        caveat("not_covered", sentence="A vocabulary."),
+    )
+    plan = plan_of(SECOND, after=first)
+    assert plan.no_guarantee_because == ("of an earlier phase: rows were drawn by hand",)
+    assert plan.epsilon_after(50) == math.inf
+    (phase,) = plan.earlier
+    assert phase.not_covered == ("A vocabulary.",) and phase.reasons
+
+
+def test_queries_of_a_phase_count_as_many_as_were_planned(ended):
+    asked = [
+        Query("accuracy", 5.0, 40, disjoint=False, queries_planned=3),
+        Query("other", 7.0, 40, disjoint=True, queries_planned=2),
+    ]
+    (phase,) = phases_after(ended(FIRST, "first", *asked))
+    assert phase.mechanisms == (FIRST, (1.0, 5.0, 3)) and phase.validation == ((1.0, 7.0, 2),)
+    ledger = ended(SECOND, "second", after=ended(FIRST, "again", *asked))
+    reference = RdpAccountant(RDP_ORDERS).compose(dp_accounting.GaussianDpEvent(7.0), 2)
+    assert ledger.validation_epsilon() == pytest.approx(reference.get_epsilon(DELTA), rel=1e-6)
+
+
+def test_a_search_is_no_phase_and_has_none(ended, tmp_path):
+    search = SearchPlan(8, math.inf, (FIRST,))
+    first = create_ledger(tmp_path / "trial.jsonl", plan_of(FIRST))
+    first.record(Search(search))
+    first.record(Updates(100))
+    with pytest.raises(ValueError, match="a search or of its trial, whose cost does not compose"):
+        plan_of(SECOND, after=first)
+    second = create_ledger(tmp_path / "later.jsonl", plan_of(FIRST, after=ended(FIRST)))
+    with pytest.raises(ValueError, match="Expected runs without earlier phases in a search"):
+        second.record(Search(search))
+
+
+def test_the_statement_names_the_phases_and_adds_up_delta(ended):
+    first = ended(FIRST)
+    second = ended(SECOND, "second", after=first)
+    (phase,) = second.plan.earlier
+    said = privacy_statement(second)
+    assert f"run {first.run_id} (100 at q = 0.05 and z = 1.2)" in said
+    assert "The epsilon is that of all phases composed" in said
+    assert "for the earlier phases" in said and phase.added_delta > 0
+    assert "Includes: earlier phases" not in privacy_statement(first)
+    before = privacy_statement(create_ledger_in_memory(second.plan))
+    assert "epsilon = 2.790 (rounded up)" in before and "no private data so far" not in before
+
+
+def create_ledger_in_memory(plan):
+    from tfdpnorm.privacy import PrivacyLedger
+
+    return PrivacyLedger(plan, GRID)
+
+
+def test_noise_that_is_less_exact_in_a_phase_is_said(ended, tmp_path):
+    coarse = create_ledger(
+        tmp_path / "fast.jsonl", plan_of(FIRST), {"noise_generator": "fast", "noise_grid": None}
+    )
+    coarse.record(Updates(100))
+    said = privacy_statement(ended(SECOND, "second", after=coarse))
+    alone = privacy_statement(ended(SECOND, "alone"))
+    assert "rounded to a grid and have the distribution" in alone
+    assert "rounded to a grid and have the distribution" not in said
+
+
+class TestCommand:
+    def run(self, capsys, *paths, delta=None):
+        given = [f"--ledger={path}" for path in paths]
+        given += [] if delta is None else [f"--delta={delta}"]
+        assert main([*given, "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    def test_several_ledgers_compose(self, ended, tmp_path, capsys):
+        first, second = ended(FIRST), ended(SECOND, "second")
+        rdp, pld = self.run(capsys, first.file.path, second.file.path)
+        expected = plan_of(SECOND, after=first).epsilon_after(50)
+        assert rdp["epsilon"] == pytest.approx(expected) and pld["epsilon"] < rdp["epsilon"]
+        assert rdp["updates"] == 150 and rdp["runs"] == [first.run_id, second.run_id]
+        more = self.run(capsys, first.file.path, second.file.path, delta=1e-7)[0]
+        assert more["epsilon"] > rdp["epsilon"] and more["delta"] == 1e-7
+        assert main([f"--ledger={first.file.path}", f"--ledger={second.file.path}"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("rdp: epsilon = ") and "2 runs composed, 150 updates" in lines[0]
+        assert lines[-1].startswith("Holds for an example that every run trained on")
+
+    def test_a_phase_and_the_one_after_it_count_once(self, ended, capsys):
+        first = ended(FIRST)
+        second = ended(SECOND, "second", after=first)
+        rdp, _ = self.run(capsys, first.file.path, second.file.path)
+        assert rdp["epsilon"] == pytest.approx(second.epsilon())
+
+    def test_two_ledgers_of_one_run_count_twice(self, ended, capsys):
+        path = ended(FIRST).file.path
+        rdp, _ = self.run(capsys, path, path)
+        twice = plan_of((FIRST[0], FIRST[1], 200)).epsilon_after(200)
+        assert rdp["epsilon"] == pytest.approx(twice)
+
+    def test_without_a_guarantee_of_one_there_is_none(self, ended, capsys):
+        first = ended(FIRST, "first", caveat("no_guarantee", sentence="rows were drawn by hand"))
+        paths = [f"--ledger={x.file.path}" for x in (first, ended(SECOND, "second"))]
+        assert main(paths) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("rdp: NO GUARANTEE; claimed epsilon = ")
+        assert f"- run {first.run_id}: rows were drawn by hand" in lines
+
+    def test_deltas_that_differ_want_one(self, ended, capsys):
+        paths = [ended(FIRST).file.path, ended(SECOND, "second", delta=1e-6).file.path]
+        with pytest.raises(SystemExit):
+            main([f"--ledger={path}" for path in paths])
+        assert "Expected --delta with ledgers of several, got none, and 1e-06, 1e-05" in (
+            capsys.readouterr().err
+        )
+        assert self.run(capsys, *paths, delta=1e-5)[0]["epsilon"] > 0
+
+
+def test_the_phase_of_a_ledger_is_that_of_its_state(ended):
+    phase = phase_of(ended(FIRST))
+    assert isinstance(phase, Phase) and phase.updates == 100 and phase.is_exact
+    assert phase.in_words == "100 at q = 0.05 and z = 1.2"
