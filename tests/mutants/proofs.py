@@ -389,8 +389,8 @@ MUTANTS = (
     fault(
         "engines-of-others-are-verified",
         _ROWS,
-        '        if self._validate != "probe":\n            self._void(',
-        "        if False:\n            self._void(",
+        "            self._rest_on_probe(_FOREIGN.format(engine=engine.name))\n",
+        "            pass\n",
         "Sums that nobody looked into have a guarantee.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),

@@ -208,6 +208,35 @@ def test_a_sequence_that_changes_voids_the_guarantee(private):
     assert not trained.ledger.guarantee_holds
 
 
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_a_sequence_of_other_rows_than_planned_is_named(private, count):
+    class Some(Batches):
+        def __len__(self):
+            return max(1, count)
+
+        def __getitem__(self, i):
+            return (X[:0], NUMBERS[:0]) if count == 0 else (X[:10], NUMBERS[:10])
+
+    trained = private(one_output(), steps=4)
+    trained.compile("sgd", "mse")
+    with pytest.raises(
+        ValueError, match=f"the 40 rows of the plan, got {10 * count}. If it leaves"
+    ):
+        trained.fit(Some(), epochs=1, verbose=0)
+    assert trained.ledger.updates == 0 and trained.ledger.guarantee_holds
+
+
+def test_a_sequence_of_rows_of_several_shapes_is_named(private):
+    class Ragged(Batches):
+        def __getitem__(self, i):
+            return X[:10, : 5 - i], NUMBERS[:10]
+
+    trained = private(one_output(), steps=4)
+    trained.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="items of Ragged that differ in the number of their rows"):
+        trained.fit(Ragged(), epochs=1, verbose=0)
+
+
 def test_texts_are_compared_by_what_they_say():
     rows = [["a", "bc"], ["ab", "c"], ["a", "bc"]]
     as_text, as_bytes = np.array(rows), np.array(rows, object)

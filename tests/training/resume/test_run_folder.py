@@ -511,3 +511,25 @@ def test_a_cryptographic_generator_cannot_be_compiled(private, build, cross_entr
     trained = private(build(), noise_generator="shake256")
     with pytest.raises(ValueError, match='Expected jit_compile=False with noise_generator="shake'):
         trained.compile("sgd", cross_entropy, jit_compile=True)
+
+
+def test_a_run_that_is_read_after_its_end_was_not_resumed(start, data, tmp_path):
+    first = start(tmp_path)
+    first.fit(*data, verbose=0)
+    first.ledger.close()
+    read = start(tmp_path, resume=True)
+    assert read.restore_run()
+    np.testing.assert_array_equal(weights(read), weights(first))
+    assert read.ledger.state.resumes == 0 and "resumed" not in read.privacy_statement()
+    with pytest.raises(BudgetExhaustedError):
+        read.fit(*data, verbose=0)
+
+
+def test_a_run_that_lost_its_last_updates_was_resumed(start, data, tmp_path):
+    first = start(tmp_path, checkpoint_every=5)
+    crash(first, data, 11)
+    first = start(tmp_path, resume=True, checkpoint_every=5)
+    first.ledger.record(Updates(first.ledger.state.remaining_updates))  # lost with the process
+    first.ledger.close()
+    read = start(tmp_path, resume=True)
+    assert read.ledger.state.resumes == 2 and read.ledger.state.lost_updates == 2
