@@ -380,7 +380,7 @@ def make(model, rows, **settings):
     return private
 
 
-@pytest.mark.slow_cases("layer", "group", "frozen")
+@pytest.mark.slow_cases("layer", "group")
 @pytest.mark.parametrize("batch_norm", BATCH_NORMS)
 def test_make_private_converts(batch_norm):
     model = randomized(convolutional())
