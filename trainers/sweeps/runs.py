@@ -34,8 +34,7 @@ def select(specs, seeds, patterns=()):
 def is_done(spec, records):
     """Whether one of `records` is of this experiment, cell and seed, with these settings."""
     return any(
-        record["experiment"] == spec.experiment
-        and record["cell"] == spec.cell
+        _is_of_cell(record, spec)
         and record["seed"] == spec.seed
         and not differences(spec, record["flags"])
         for record in records
@@ -50,6 +49,10 @@ def run_name(spec):
 def run_folder(runs_dir, spec):
     """Path of the folder of a run."""
     return pathlib.Path(runs_dir) / spec.experiment / f"{file_name(spec.cell)}-seed{spec.seed}"
+
+
+def _is_of_cell(record, spec):
+    return record["experiment"] == spec.experiment and record["cell"] == spec.cell
 
 
 def _matches(cell, pattern):
@@ -72,13 +75,16 @@ def listing(runs, records, workers=1):
         line = f"  {cell:<{width}}  done: {_list(done)}  left: {_list(todo)}"
         if todo:
             line += f"  each: {duration(estimate(specs[0], records))}"
-        others = sum(r["cell"] == cell and bool(differences(specs[0], r["flags"])) for r in records)
+        others = sum(
+            _is_of_cell(r, specs[0]) and bool(differences(specs[0], r["flags"])) for r in records
+        )
         if others:
             line += f"  ({others} record{'s' * (others > 1)} with other settings)"
         lines.append(line)
     return "\n".join(
         [
-            f"{runs[0].experiment}: {len(runs) - len(left)} of {len(runs)} runs done, "
+            f"{', '.join(dict.fromkeys(spec.experiment for spec in runs))}: "
+            f"{len(runs) - len(left)} of {len(runs)} runs done, "
             f"{len(left)} left; seeds of each cell:",
             *lines,
             f"Estimated time with {workers} worker{'s' * (workers > 1)}: "
@@ -90,14 +96,14 @@ def listing(runs, records, workers=1):
 def estimate(spec, records):
     """Returns the seconds that a run will take, or None if no record tells.
 
-    The mean of the same cell's runs with the same settings; without one, that of the experiment's
+    The mean of the same cell's runs with the same settings; without one, that of the table's
     runs of the same network, or else of all its runs, each scaled by the rows that went through it.
 
     Args:
         spec: The run.
-        records: Records of its experiment.
+        records: Records of its table.
     """
-    same = [r for r in records if r["cell"] == spec.cell and not differences(spec, r["flags"])]
+    same = [r for r in records if _is_of_cell(r, spec) and not differences(spec, r["flags"])]
     network = [r for r in records if r["flags"].get("model") == spec.run.model]
     for known, factor in ((same, lambda _: 1.0), (network, _scale(spec)), (records, _scale(spec))):
         times = [(_whole_seconds(record), factor(record)) for record in known]
@@ -112,7 +118,7 @@ def time_left(left, records, workers, elapsed=None):
 
     Args:
         left: List of specs.
-        records: Records of their experiment.
+        records: Records of their table.
         workers: How many are trained at once.
         elapsed: Dict from `run_name` to the seconds that a run has been training for.
     """

@@ -45,7 +45,7 @@ def sweep(
     """Trains those runs of an experiment that have no record yet, and says how it goes.
 
     Args:
-        specs: The cells of one experiment.
+        specs: The cells of a table, which may be trained for several experiments.
         run_cell: See `Job`.
         seeds: How many seeds each cell is trained with.
         patterns: Which cells, see `select`.
@@ -68,7 +68,9 @@ def sweep(
     """
     runs = select(specs, seeds, patterns)
     arguments.whole("workers", workers, at_least=1)
-    records = read_records(output_dir, runs[0].experiment)
+    # A table may be made of another one's runs, which are not trained twice.
+    experiments = dict.fromkeys(spec.experiment for spec in runs)
+    records = [r for name in experiments for r in read_records(output_dir, name)]
     show(listing(runs, records, workers))
     if dry_run:
         show("Nothing was trained.")

@@ -57,6 +57,19 @@ def test_each_finished_run_is_one_line(place):
         assert line in log
 
 
+def test_runs_of_another_tables_experiment_are_not_trained_again(place):
+    """The cells of a table may be trained for another one, as those that two tables share."""
+    cells = [TABLE[0], changed(TABLE[1], experiment="another_table"), TABLE[2]]
+    write(place.results, cells[1])
+    write(place.results, changed(TABLE[2], experiment="another_table"))
+    trainer = Trainer()
+    assert place.sweep(trainer, cells) == 0
+    assert trainer.trained == names([TABLE[0], TABLE[2]])
+    title, *lines = place.shown[0].splitlines()
+    assert title.startswith("a_table, another_table: 1 of 3 runs done, 2 left")
+    assert "done: 0  left: -" in lines[1] and "with other settings" not in place.shown[0]
+
+
 def test_models_are_kept_where_the_sweep_is_told_to(place, tmp_path):
     trainer, files = Trainer(), []
 
