@@ -89,6 +89,7 @@ def train(spec):
     spec_flags.check_effect(spec)
     if FLAGS.resume and FLAGS.run_dir is None:
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
+    private = _of_private_runs(spec)
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
     if "dry_run" in FLAGS and FLAGS.dry_run:
         from trainers.runs.dry_run import dry_run
@@ -97,9 +98,6 @@ def train(spec):
         return None
     from trainers.registry import run_cell
 
-    private = {}
-    if "checkpoint_every" in FLAGS:
-        private["checkpoint_every"] = FLAGS.checkpoint_every
     return run_cell(
         spec,
         output_dir=FLAGS.output_dir,
@@ -109,6 +107,22 @@ def train(spec):
         **places,
         **private,
     )
+
+
+def _of_private_runs(spec):
+    """The arguments that only private runs take, a dict."""
+    if "checkpoint_every" not in FLAGS or FLAGS.checkpoint_every is None:
+        return {}
+    if spec.run.kind != "private" or spec.run.reading != "sound":
+        raise ValueError(
+            "Expected a private training with --checkpoint_every, got "
+            f"--checkpoint_every={FLAGS.checkpoint_every} where it has no effect. Leave it out."
+        )
+    if spec.kind == "private" and FLAGS.run_dir is None:
+        raise ValueError(
+            "Expected --run_dir with --checkpoint_every, got none. Name the folder of the run."
+        )
+    return {"checkpoint_every": FLAGS.checkpoint_every}
 
 
 def run_app(main):

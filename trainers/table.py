@@ -41,9 +41,12 @@ def main():
     records = _records(folder)
     if not records:
         others = sorted({record["experiment"] for record in read_records(folder)})
+        remedy = "Choose one of these."
+        if FLAGS.experiment in cells.EXPERIMENTS:
+            remedy = f"Train its cells: python -m trainers.sweep --experiment={FLAGS.experiment}"
         raise ValueError(
             f"Expected records of --experiment={FLAGS.experiment} in {folder}, got none; there are "
-            f"some of {', '.join(others) or 'no experiment'}. Train a cell first."
+            f"some of {', '.join(others) or 'no experiment'}. {remedy}"
         )
     networks = cells.networks(FLAGS.experiment)
     more = sensitivity_column(records, _audited(folder / "audits"))

@@ -7,7 +7,9 @@ import matplotlib.figure
 import numpy as np
 import pytest
 
+from tests.trainers import toy_sets as toys
 from tests.trainers.sweeps.sweep_doubles import Place
+from trainers.data import tfds
 from trainers.runs.data import ExperimentData
 from trainers.specs import PrivateSpec
 
@@ -158,6 +160,14 @@ def tfds_dir():
         pytest.skip(f"{names} are neither in TFDS_DATA_DIR nor in ../shared/data/tfds")
 
     return find
+
+
+@pytest.fixture
+def toy_sets(monkeypatch):
+    """Small random data instead of the prepared folders of all data sets."""
+    monkeypatch.setattr(tfds, "prepared_folder", lambda name, *_, **__: name.split("/")[-1])
+    monkeypatch.setattr(tfds, "read", toys.read)
+    monkeypatch.setattr(tfds, "origin", lambda folder: "")
 
 
 @pytest.fixture

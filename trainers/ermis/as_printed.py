@@ -22,18 +22,23 @@ class PrintedRun(Run):
     Args:
         spec: `PrivateSpec`.
         data: `ExperimentData`.
-        checkpoint_every: Taken as other runs do, and without effect.
         **more: See `Run`.
     """
 
-    def __init__(self, spec, data, *, checkpoint_every=None, **more):
+    def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
-        del checkpoint_every
         self.model = build_network(spec, data)
         # l2_norm_clip is that of all layers together, as `make_private` takes it.
         self._root_of_layers = total_l2_norm_clip(self.model, 1.0)
         self._rate = spec.expected_batch_size / data.num_examples
         self._updates = spec.updates(data.num_examples)
+        self._passes = round(self._updates * self._rate)
+        if self._passes < 1:
+            raise ValueError(
+                "Expected a pass over the data or more with Algorithm 1 as printed, got "
+                f"{self._updates} updates on {spec.expected_batch_size} of {data.num_examples} "
+                "examples. Raise epochs or steps."
+            )
         self._sigma = NEAREST.sigma(
             spec.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
         )
@@ -64,7 +69,7 @@ class PrintedRun(Run):
     def train(self):
         """Trains to the end; returns how many examples went through the model."""
         spec, data = self.spec, self.data
-        epochs = round(self._updates * self._rate)
+        epochs = self._passes
         every = max(1, epochs // spec.evaluations)
 
         def evaluate(epoch):

@@ -104,6 +104,26 @@ def test_as_printed_cannot_be_planned(main):
             "no --accountant=ac or zcdp with --method=none",
         ),
         (("--method=none", "--epsilon=1"), "epsilon=inf with method='none'"),
+        (
+            (
+                "--method=dpvd",
+                "--epsilon=1",
+                "--accountant=ac",
+                "--reading=as_printed",
+                "--checkpoint_every=9",
+            ),
+            "Expected a private training with --checkpoint_every",
+        ),
+        (
+            (
+                "--method=dpvd",
+                "--epsilon=1",
+                "--accountant=ac",
+                "--reading=as_printed",
+                "--steps=3",
+            ),
+            "Expected a pass over the data or more with Algorithm 1 as printed, got 3 updates",
+        ),
         (("--epsilon=0",), "epsilon > 0, got 0"),
         (("--epsilon=1", "--held_out=1437"), "held_out below 1437"),
         (("--epsilon=1", "--model=random_features", "--hidden_units=5"), "hidden_units with model"),

@@ -67,6 +67,17 @@ def test_batch_normalisation_is_trained_without_privacy(spec_of):
     assert spec.column == f"eps={math.inf:g}" and spec.kind == "non_private"
 
 
+def test_appendix_b_ends_in_its_record_and_table(main, toy_sets, tmp_path):
+    empty = main("table", "--experiment=klause_appendix_b", f"--results_dir={tmp_path}")
+    assert empty.code == 2
+    assert "Train its cells: python -m trainers.sweep --experiment=klause_appendix_b" in empty.err
+    flags = ("--norm=batch", "--epsilon=inf", "--max_examples=16", "--steps=1")
+    result = main("klause_scalenorm", *flags, f"--output_dir={tmp_path}")
+    assert result.code == 0, result.err
+    shown = main("table", "--experiment=klause_appendix_b", f"--results_dir={tmp_path}")
+    assert shown.code == 0 and "| cifar10-resnet9-batch |" in shown.out
+
+
 @pytest.mark.parametrize(
     "flags, precision",
     [
@@ -76,7 +87,7 @@ def test_batch_normalisation_is_trained_without_privacy(spec_of):
         (("--precision=float32",), "float32"),
     ],
 )
-def test_precision(main, monkeypatch, flags, precision):
+def test_precision(main, toy_sets, monkeypatch, flags, precision):
     """The record says of the precision what was trained: in the flags and in the scale."""
     seen = []
     monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec))
@@ -98,7 +109,11 @@ def test_a_precision_given_twice_is_refused(main, flag):
         (["--norm=batch", "--epsilon=1"], "which cannot be trained privately, got --epsilon=1."),
         (["--norm=batch", "--noise_multiplier=1"], "cannot be trained privately, got none."),
         (["--norm=batch", "--epsilon=inf", "--l2_norm_clip=1"], "got --l2_norm_clip"),
-        (["--norm=batch", "--epsilon=inf", "--dry_run"], "--dry_run"),
+        (
+            ["--norm=batch", "--epsilon=inf", "--checkpoint_every=9"],
+            "Expected a private training with --checkpoint_every, got --checkpoint_every=9",
+        ),
+        (["--epsilon=1", "--checkpoint_every=9"], "Expected --run_dir with --checkpoint_every"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
         (["--epsilon=1", "--augmentation_multiplicity=3"], "With views="),
         (["--epsilon=1", "--groups=7"], "Expected groups of -1 (one to each channel) or a power"),
@@ -149,10 +164,10 @@ def test_mistakes_end_in_a_line(main, flags, part):
         ("--norm=public_batch", "--pull_back=shrunk"),
         ("--plateau=test", "--plateau_patience=2"),
         ("--norm=none", "--scale_norm", "--groups=16"),
-        ("--plateau=public", "--plateau_dataset=a_folder", "--plateau_examples=9"),
+        ("--plateau=public", "--plateau_dataset=.", "--plateau_examples=9"),
     ],
 )
-def test_flags_with_an_effect_are_not_refused(main, monkeypatch, flags):
+def test_flags_with_an_effect_are_not_refused(main, toy_sets, monkeypatch, flags):
     seen = []
     monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec))
     result = main("klause_scalenorm", "--epsilon=7.42", *flags)

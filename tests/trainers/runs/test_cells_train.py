@@ -1,0 +1,97 @@
+"""The cells of all experiments, trained at toy size to their records, and the tables of these."""
+
+import gc
+
+import pytest
+from tensorflow import keras
+from tensorflow.keras import layers
+
+from trainers import registry
+from trainers.records.store import read_records
+from trainers.report import tables
+from trainers.sweeps.runs import is_done
+
+_SMALL = dict(
+    max_examples=48,
+    expected_batch_size=8,
+    physical_batch_size=8,
+    batch_size=8,
+    public_batch_size=8,
+    validation_examples=8,
+    pretraining_epochs=1,
+    evaluations=1,
+    delta=1e-3,
+    # Of searches.
+    over="learning_rate=0.1:0.3",
+    expected_trials=2.0,
+    score_examples=8,
+)
+
+
+def of_each_kind(specs):
+    """One of the specs that differ in epsilon, noise in the weights or seed alone; the last."""
+    found = {}
+    for spec in specs:
+        run = spec.run
+        method, is_unclipped = (getattr(run, n, None) for n in ("method", "is_unclipped"))
+        key = (spec.kind, run.network, run.norm, method, is_unclipped, run.model_options)
+        found[key] = spec
+    return list(found.values())
+
+
+def at_toy_size(spec, model_file):
+    """The spec with less of everything; imported models are replaced by one of few weights."""
+    fields = {**spec.settings, **vars(spec)}
+    small = {name: value for name, value in _SMALL.items() if name in fields}
+    if "score_examples" in small:
+        small["run"] = at_toy_size(spec.run, model_file)
+        return spec.replaced(**{n: v for n, v in small.items() if n not in vars(spec.run)})
+    if fields.get("trainable"):
+        small |= dict(model=model_file, image_size=8)
+    # Algorithm 1 as printed is trained in whole passes.
+    length = dict(epochs=1) if fields.get("reading") == "as_printed" else dict(steps=2)
+    return spec.replaced(**{**small, "epochs": None, "steps": None, **length})
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Folders that the tests share: a cell of two tables is trained once."""
+    folder = tmp_path_factory.mktemp("toy")
+    inputs = x = keras.Input((8, 8, 3))
+    for _ in range(8):
+        x = layers.Conv2D(4, 3, padding="same", activation="relu")(x)
+    keras.Model(inputs, layers.GlobalAveragePooling2D()(x), name="imported").save(
+        folder / "imported.keras"
+    )
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", registry.EXPERIMENTS)
+def test_every_cell_ends_in_a_record_and_in_a_table(experiment, places, toy_sets):
+    form, results = registry.table_form(experiment), places / "results"
+    cells = [
+        at_toy_size(spec, str(places / "imported.keras"))
+        for spec in of_each_kind(registry.cells(experiment))
+    ]
+    results.mkdir(exist_ok=True)
+    failed = []
+    for spec in cells:
+        if is_done(spec, read_records(results, spec.experiment)):
+            continue
+        lines = []
+        options = dict(cache_dir=places / "cache", echo=lines.append)
+        try:
+            registry.run_cell(spec, output_dir=results, **options)
+        except Exception as error:
+            failed.append(f"{spec.experiment} {spec.cell}: {type(error).__name__}: {error}")
+        keras.backend.clear_session()
+        gc.collect()
+    assert not failed, "\n".join(failed)
+    names = {spec.cell for spec in cells}
+    sources = registry.sources(experiment)
+    records = [r for source in sources for r in read_records(results, source)]
+    records = [record for record in records if record["cell"] in names]
+    assert {record["cell"] for record in records} == names
+    text = tables.experiment_table(records, registry.networks(experiment), None, form)
+    assert all(f"| {spec.network} |" in text for spec in cells)
