@@ -8,6 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 from absl import app, flags, logging
 
 from trainers import spec_flags
+from trainers.data.catalogue import check_there
 from trainers.specs.training import CACHE_DIR
 
 FLAGS = flags.FLAGS
@@ -90,6 +91,7 @@ def train(spec):
     if FLAGS.resume and FLAGS.run_dir is None:
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     private = _of_private_runs(spec)
+    check_datasets(spec)
     places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
     if "dry_run" in FLAGS and FLAGS.dry_run:
         from trainers.runs.dry_run import dry_run
@@ -107,6 +109,12 @@ def train(spec):
         **places,
         **private,
     )
+
+
+def check_datasets(spec):
+    """Raises unless the data sets that a spec's run reads are there; they are not read."""
+    for name in spec.run.datasets:
+        check_there(name, FLAGS.data_dir)
 
 
 def _of_private_runs(spec):

@@ -57,6 +57,7 @@ def main():
     spec = cells.spec(FLAGS.dataset, **settings)
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
         from trainers.runs.export import check_export
+        common.check_datasets(spec)  # at once, and not after TensorFlow is loaded
 
         check_export(spec, FLAGS.export_dir, FLAGS.data_dir)
     result = common.train(spec)

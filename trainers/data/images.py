@@ -10,7 +10,8 @@ import tensorflow as tf
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.public import match_images
-from trainers.data.sources import known_names, load_examples
+from trainers.data.catalogue import files_at, known_names
+from trainers.data.sources import load_examples
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 _COLUMNS = ("image", "label", "split")
@@ -40,16 +41,43 @@ def load_labelled(name, split, data_dir=None, *, image_size=None):
     """
     if name in known_names():
         return load_examples(name, split, data_dir)
-    path = pathlib.Path(name)
-    if path.is_dir():
-        listed = _in_folder(path)
-    elif path.suffix.lower() == ".csv" and path.is_file():
-        listed = _in_csv(path)
-    else:
-        raise ValueError(
-            f"Expected dataset to be one of {', '.join(known_names())}, a folder of images or a "
-            f".csv file, got {name!r}."
-        )
+    chosen, classes = _listed(files_at(name), split)
+    x = _read([file for file, _ in chosen], image_size)
+    y = np.array([classes.index(label) for _, label in chosen], np.int32)
+    return Examples(
+        pathlib.Path(name).stem,
+        split,
+        x,
+        y,
+        len(classes),
+        is_complete=True,
+        class_names=tuple(classes),
+    )
+
+
+def sizes_of(name, split, *, image_size=None):
+    """Returns how many images a split of a folder or CSV file has, and of what size.
+
+    Only the first image is read.
+
+    Args:
+        name: Path.
+        split: "train" or "test".
+        image_size: See `load_labelled`.
+
+    Returns:
+        Triple (N, (height, width, channels), number of classes).
+
+    Raises:
+        ValueError: as `load_labelled`.
+    """
+    chosen, classes = _listed(files_at(name), split)
+    return len(chosen), _image(chosen[0][0], image_size).shape, len(classes)
+
+
+def _listed(path, split):
+    """Pair: pairs (file, class) of a split, and the names of all classes, sorted."""
+    listed = _in_folder(path) if path.is_dir() else _in_csv(path)
     classes = sorted({label for _, _, label in listed})
     chosen = [(file, label) for part, file, label in listed if part == split]
     if not chosen or len(classes) < 2:
@@ -58,11 +86,7 @@ def load_labelled(name, split, data_dir=None, *, image_size=None):
             f"{len(chosen)} for {split} and {len(classes)} classes. A folder holds "
             "train/<class>/*.png and test/<class>/*.png."
         )
-    x = _read([file for file, _ in chosen], image_size)
-    y = np.array([classes.index(label) for _, label in chosen], np.int32)
-    return Examples(
-        path.stem, split, x, y, len(classes), is_complete=True, class_names=tuple(classes)
-    )
+    return chosen, classes
 
 
 def _in_folder(folder):

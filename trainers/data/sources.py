@@ -1,53 +1,11 @@
-"""The data sets of the experiments, by name."""
-
-import dataclasses
+"""Loads the data sets of the experiments, by name."""
 
 import numpy as np
 
 from tfdpnorm import arguments
 from tfdpnorm.data.examples import Examples
 from trainers.data import digits, tfds
-
-
-@dataclasses.dataclass(frozen=True)
-class _TfdsSource:
-    """A set that TensorFlow Datasets prepares: its official sizes, and the host to load it from."""
-
-    train: int
-    test: int
-    host: str
-    num_classes: int
-    is_text: bool = False
-    tfds_name: str | None = None  # None: its name here
-    test_split: str = "test"
-    side: int | None = None  # Images of any size are brought to this height and width.
-
-
-_TFDS_SOURCES = {
-    "mnist": _TfdsSource(60_000, 10_000, "storage.googleapis.com", 10),
-    "kmnist": _TfdsSource(60_000, 10_000, "codh.rois.ac.jp", 10),
-    "cifar10": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 10),
-    "cifar100": _TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 100),
-    "imagenette": _TfdsSource(
-        9_469,
-        3_925,
-        "s3.amazonaws.com",
-        10,
-        tfds_name="imagenette/160px-v2",
-        test_split="validation",
-        side=160,
-    ),
-    "tiny_imagenet": _TfdsSource(
-        100_000, 10_000, "cs231n.stanford.edu", 200, test_split="validation"
-    ),
-    "ag_news_subset": _TfdsSource(120_000, 7_600, "drive.google.com", 4, is_text=True),
-}
-_SPLITS = ("train", "test")
-
-
-def known_names():
-    """Returns the names that `load_examples` takes, sorted."""
-    return sorted([*_TFDS_SOURCES, "digits"])
+from trainers.data.catalogue import SPLITS, TFDS_SOURCES, known_names, official_size, prepared
 
 
 def load_examples(name, split, data_dir=None, *, download=False):
@@ -81,7 +39,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
     split = arguments.choice(
         "split",
         split,
-        _SPLITS,
+        SPLITS,
         remedy="For a part of a split, load it and use `Examples.take`.",
     )
     if name == "digits":
@@ -90,17 +48,16 @@ def load_examples(name, split, data_dir=None, *, download=False):
             name, split, x, y, num_classes=10, is_complete=True, class_names=tuple("0123456789")
         )
 
-    source = _TFDS_SOURCES[name]
-    folder = tfds.prepared_folder(
-        source.tfds_name or name, data_dir, download_from=source.host if download else None
-    )
+    source = TFDS_SOURCES[name]
+    folder = prepared(name, data_dir, download=download)
     kinds = {
         "label": "i",
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
-    tfds_split = source.test_split if split == "test" else split
+    # Of imagenette alone the images differ in size.
+    side = source.shape[0] if name == "imagenette" else None
     columns, class_names = tfds.read(
-        folder, tfds_split, kinds, source.num_classes, side=source.side
+        folder, source.split(split), kinds, source.num_classes, side=side
     )
     x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
     y = columns["label"].astype(np.int32)
@@ -110,7 +67,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         x,
         y,
         num_classes=source.num_classes,
-        is_complete=len(y) == getattr(source, split),
+        is_complete=len(y) == official_size(name, split),
         origin=tfds.origin(folder),
         class_names=class_names,
     )

@@ -37,7 +37,7 @@ def prepared_folder(name, data_dir=None, *, download_from=None):
     folder = _newest_version(root / name)
     if folder is None:
         if download_from is None:
-            raise _not_found(name, root, "Nothing was downloaded, since download=False.")
+            raise _not_found(name, root)
         folder = _download(name, root, download_from)
     return folder
 
@@ -84,6 +84,20 @@ def read(folder, split, kinds, num_classes, side=None):
     except Exception as error:  # TFDS, TensorFlow, JSON and the file system each raise their own.
         raise _corrupt(folder, split, _first_line(error)) from None
     return columns, class_names
+
+
+def count(folder, split):
+    """Returns how many examples a split has by its metadata, without reading them.
+
+    Raises:
+        DatasetCorruptError: if there are none that can be read.
+    """
+    path = pathlib.Path(folder) / "dataset_info.json"
+    try:
+        splits = {found["name"]: found for found in json.loads(path.read_text("utf-8"))["splits"]}
+        return sum(map(int, splits[split]["shardLengths"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _corrupt(folder, split, _first_line(error)) from None
 
 
 def origin(folder):
@@ -245,7 +259,7 @@ def _first_line(error):
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
 
 
-def _not_found(name, root, reason):
+def _not_found(name, root, reason=""):
     command = (
         f'python -c "import tensorflow_datasets as tfds; tfds.load({name!r}, '
         f'data_dir={str(root)!r})"'
@@ -254,9 +268,9 @@ def _not_found(name, root, reason):
         command = f"python -m trainers.prepare_tiny_imagenet --data_dir={root}"
     return DatasetNotFoundError(
         f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, found none. "
-        f"{reason} With a network, run\n"
+        f"{reason}{' ' if reason else ''}With a network, run\n"
         f"  {command}\n"
-        f"or pass download=True. If the set is elsewhere, pass data_dir or set TFDS_DATA_DIR."
+        f"If the set is elsewhere, name its folder by --data_dir or TFDS_DATA_DIR."
     )
 
 

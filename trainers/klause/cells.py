@@ -135,9 +135,15 @@ def _all_cells(table):
 
 def _options(model, norm, scale_norm, options):
     """The options of the model; what it has not, or what has no effect, is refused."""
+    chosen = {name: value for name, value in dict(options).items() if value is not None}
+    if chosen:
+        _check_options(model, norm, scale_norm, chosen)
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
+
+
+def _check_options(model, norm, scale_norm, chosen):
     from tfdpnorm import models  # loads TensorFlow
 
-    chosen = {name: value for name, value in dict(options).items() if value is not None}
     for name, value in chosen.items():
         with_it = [other for other in MODELS if name in models.options(other)]
         if model not in with_it:
@@ -153,7 +159,6 @@ def _options(model, norm, scale_norm, options):
             "where it has no effect. Leave it out."
         )
     models.check_groups(chosen.get("groups", -1))
-    return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
 
 
 def _reduced(dataset, model, settings):
@@ -249,7 +254,7 @@ EXPERIMENTS = {
 
 
 def forms():
-    """Returns how the tables sum up their runs, a dict of `TableForm`; loads TensorFlow."""
+    """Returns how the tables sum up their runs, a dict of `TableForm`."""
     best = _by_cell(paper.TABLE4)
     return {
         **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),

@@ -3,7 +3,8 @@
 import pathlib
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import SYNTHETIC_KINDS
+from tfdpnorm.choices import MODELS, SYNTHETIC_KINDS
+from trainers.data.catalogue import known_names
 
 # Other numbers of moved views would favour a direction (`runs.build`).
 MULTIPLICITIES = (1, 5, 9)
@@ -34,15 +35,15 @@ def check_vocabulary(spec):
 
 
 def check_model(name):
-    from tfdpnorm.models import names  # loads TensorFlow
+    if name in MODELS:
+        return
+    from tfdpnorm.models import names  # More can be registered; loads TensorFlow.
 
     arguments.choice("model", name, names())
 
 
 def check_public_dataset(name):
     """Raises ValueError for public rows that are neither a known set nor synthetic."""
-    from trainers.data.sources import known_names  # loads TensorFlow
-
     synthetic = (f"synthetic:{kind}" for kind in SYNTHETIC_KINDS)
     choices = (*known_names(), "split", "synthetic", *synthetic)
     arguments.choice("public_dataset", name, choices)

@@ -358,6 +358,14 @@ class PrivateSpec(TrainingSpec):
         return has_public_statistics(vars(self))
 
     @property
+    def datasets(self):
+        """As `TrainingSpec`."""
+        public = self.public_dataset if _has_public_rows(vars(self)) else "split"
+        is_real = public != "split" and not public.startswith("synthetic")
+        others = (self.pretraining_dataset, self.plateau_dataset, public if is_real else None)
+        return (self.dataset, *filter(None, others))
+
+    @property
     def is_unclipped(self):
         """Whether this is the baseline without privacy (epsilon infinite)."""
         return self.epsilon is not None and math.isinf(self.epsilon)

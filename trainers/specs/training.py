@@ -121,6 +121,11 @@ class TrainingSpec:
         """All settings, a flat dict, as records have them."""
         return dataclasses.asdict(self)
 
+    @property
+    def datasets(self):
+        """Names, or paths, of the data sets that the run reads, a tuple."""
+        return (self.dataset,)
+
     def replaced(self, **changes):
         """Returns a spec in which some fields differ."""
         return dataclasses.replace(self, **changes)

@@ -12,8 +12,9 @@ import pytest
 
 from tfdpnorm.data import Examples
 from trainers.data import tfds
+from trainers.data.catalogue import known_names
 from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
-from trainers.data.sources import known_names, load_examples
+from trainers.data.sources import load_examples
 
 OFFICIAL = {
     "mnist": (60_000, 10_000),
@@ -115,7 +116,8 @@ def test_a_missing_set_without_download(tmp_path):
     with pytest.raises(DatasetNotFoundError) as caught:
         load_examples("mnist", "train", folder)
     message = str(caught.value)
-    assert "'mnist'" in message and str(folder) in message and "download=False" in message
+    assert "'mnist'" in message and str(folder) in message and "--data_dir" in message
+    assert "download" not in message.replace("download_and_prepare", "")
     assert f"tfds.load('mnist', data_dir={str(folder)!r})" in message
     assert list(tmp_path.iterdir()) == []
 

@@ -1,8 +1,12 @@
 """What a user gets wrong ends in one clear line on stderr, before anything is trained."""
 
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 
+from tests.programs import ROOT
 from trainers import common
 
 DIGITS = ("--dataset=digits", "--norm=none")
@@ -85,6 +89,49 @@ def test_a_missing_dataset_says_where_it_was_looked_for(main, tmp_path):
     assert result.code == 2 and result.out == ""
     first = result.err.splitlines()[0]
     assert first.startswith("Error: ") and "'mnist'" in first and str(tmp_path) in first
+
+
+# A program in a process of its own that says at the end whether it has loaded TensorFlow.
+_APART = """
+import sys
+from trainers import common, {0} as program
+program.define_flags()
+try:
+    common.run_app(program.main)
+except SystemExit as end:
+    print(end.code, "tensorflow" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("wrong", ["epsilon", "data"])
+@pytest.mark.parametrize(
+    "program, flags",
+    [
+        ("davody_dp", ["--epsilon=1"]),
+        ("davody_weight_noise", ["--stddev=1"]),
+        ("klause_scalenorm", ["--epsilon=8", "--model=wrn_16_4"]),
+        ("ermis_variational_dropout", ["--dataset=mnist", "--epsilon=1"]),
+        ("finetune", ["--epsilon=1", "--model=a.keras", "--export_dir=out"]),
+        (
+            "search",
+            ["--experiment=davody_table5", "--cell=layer/eps=1", "--over=norm=none", "--epsilon=2"],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_mistakes_are_found_before_tensorflow_is_loaded(tmp_path, program, flags, wrong):
+    name = "stddev" if program == "davody_weight_noise" else "epsilon"
+    flags = [*flags, f"--{name}=-1"] if wrong == "epsilon" else [*flags, f"--data_dir={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-c", _APART.format(program), *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout.split() == ["2", "False"], done.stderr
+    expected = f"{name} >" if wrong == "epsilon" else f"in {tmp_path}, found none"
+    assert expected in done.stderr
 
 
 def test_resume_without_a_folder_is_refused_before_the_data_are_loaded(main, tmp_path):
