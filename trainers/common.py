@@ -24,8 +24,14 @@ def define_data_dir():
     )
 
 
+def define_dry_run():
+    """Defines the flag of programs that train, to have them say what they would do."""
+    flags.DEFINE_bool("dry_run", False, "Print noise, updates and time; load and train nothing.")
+
+
 def define_run_flags():
     """Defines the flags of all training programs that are no fields of a spec."""
+    define_dry_run()
     flags.DEFINE_bool(
         "mixed_precision",
         None,
@@ -61,7 +67,6 @@ def define_private_run_flags():
         None,
         "Updates between checkpoints; default: a fiftieth of all updates.",
     )
-    flags.DEFINE_bool("dry_run", False, "Print noise, updates and cost; train nothing.")
     define_run_flags()
 
 
@@ -92,21 +97,18 @@ def train(spec):
         raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
     private = _of_private_runs(spec)
     check_datasets(spec)
-    places = {"data_dir": FLAGS.data_dir, "cache_dir": FLAGS.cache_dir}
-    if "dry_run" in FLAGS and FLAGS.dry_run:
-        from trainers.runs.dry_run import dry_run
-
-        print(dry_run(spec, **places))
-        return None
+    if FLAGS.dry_run:
+        return show_dry_run(spec)
     from trainers.registry import run_cell
 
     return run_cell(
         spec,
+        data_dir=FLAGS.data_dir,
+        cache_dir=FLAGS.cache_dir,
         output_dir=FLAGS.output_dir,
         run_dir=FLAGS.run_dir,
         resume=FLAGS.resume,
         model_file=FLAGS.save_model,
-        **places,
         **private,
     )
 
@@ -115,6 +117,16 @@ def check_datasets(spec):
     """Raises unless the data sets that a spec's run reads are there; they are not read."""
     for name in spec.run.datasets:
         check_there(name, FLAGS.data_dir)
+
+
+def show_dry_run(spec):
+    """Prints what a spec's run would be, by the flags for data (if there are any) and records."""
+    from trainers.registry import run_class
+    from trainers.runs.dry_run import KEPT, dry_run
+
+    folders = (KEPT, FLAGS.output_dir)
+    data_dir = FLAGS.data_dir if "data_dir" in FLAGS else None
+    print(dry_run(run_class(spec), spec, data_dir=data_dir, folders=folders))
 
 
 def _of_private_runs(spec):

@@ -22,18 +22,25 @@ def define_flags():
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and the public images.")
     flags.DEFINE_integer("steps", None, "Updates; default: the experiment's own.")
     flags.DEFINE_string("output_dir", "outputs/demo", "Folder for records and plot.")
+    common.define_dry_run()
 
 
 def main():
     """Trains the three networks and shows what they reached."""
+    specs = [
+        digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps) for name in DIGITS
+    ]
+    if FLAGS.dry_run:
+        for spec in specs:
+            common.show_dry_run(spec)
+        return
     from trainers.registry import run_cell
     from trainers.report import plots, tables
     from trainers.runs.data import load_experiment_data
 
     folder = pathlib.Path(FLAGS.output_dir)
     records, curves = [], {}
-    for name in DIGITS:
-        spec = digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    for name, spec in zip(DIGITS, specs, strict=True):
         data = load_experiment_data(spec)
         if not records:
             print(

@@ -104,10 +104,6 @@ def main():
         settings["calibrated_by"] = FLAGS.accountant
     else:
         settings["accountant"] = FLAGS.accountant
-    if FLAGS.dry_run and FLAGS.reading == "as_printed":
-        raise ValueError(
-            "Expected --dry_run with --reading=sound, got as_printed, which plans no privacy."
-        )
     common.train(
         ermis.spec(
             FLAGS.dataset,

@@ -70,11 +70,10 @@ def _without_privacy(settings, cell):
             "group or layer."
         )
     unknown = sorted(set(settings) - set(options(NonPrivateSpec)))
-    if unknown or FLAGS.dry_run:
-        flags_given = [f"--{name}" for name in unknown] or ["--dry_run"]
+    if unknown:
         raise ValueError(
             "Expected flags of training without privacy with --norm=batch, got "
-            f"{', '.join(flags_given)}. Leave them out."
+            f"{', '.join(f'--{name}' for name in unknown)}. Leave them out."
         )
     return klause.non_private_spec(FLAGS.dataset, **cell, **settings)
 

@@ -28,11 +28,16 @@ def define_flags():
     flags.DEFINE_list("rows", [], "Names of sets of public rows; default: all.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
     common.define_data_dir()
+    common.define_dry_run()
     flags.DEFINE_string("output_dir", "outputs/mismatch", "Folder of record and table.")
 
 
 def main():
     """Trains and measures, or reads the records, and shows the table."""
+    if FLAGS.dry_run:
+        common.show_dry_run(_spec())
+        print("  That is one of the trainings: there is one for each set of public rows.")
+        return
     from trainers.ours.mismatch_report import mismatch_text
 
     folder = make_folder(FLAGS.output_dir, "output_dir")
@@ -46,11 +51,15 @@ def main():
     print(f"{text}\n\nTable: {folder / 'method_mismatch.md'}")
 
 
+def _spec():
+    return mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+
+
 def _measured():
     from trainers.ours.mismatch import altered_rows, mismatch_record
     from trainers.runs.data import load_experiment_data
 
-    spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    spec = _spec()
     data = load_experiment_data(spec, FLAGS.data_dir)
     rows = altered_rows(data.public_x, seed=FLAGS.seed, data_dir=FLAGS.data_dir)
     unknown = sorted(set(FLAGS.rows) - set(rows))

@@ -60,13 +60,12 @@ def main():
     settings = {**common.parsed(PrivateSpec), **spec_flags.parsed(SearchSpec)}
     spec = search_spec(known[FLAGS.cell], **settings)
     if FLAGS.dry_run:
-        print(_loaded(spec).describe())
-        print("  Nothing was trained.")
+        common.train(spec)
         return
     from tfdpnorm.tuning.distributed import is_worker
 
     if is_worker():
-        _loaded(spec, run_dir=FLAGS.run_dir, checkpoint_every=FLAGS.checkpoint_every).search()
+        _search(spec)
         print("No trial is left; the record is the chief's.")
         return
     record = common.train(spec).record
@@ -79,12 +78,13 @@ def main():
     print(f"{table}\nWritten: {path}.md, {plot}")
 
 
-def _loaded(spec, **run):
-    """The search of a spec, ready to begin."""
+def _search(spec):
+    """Has this process train trials of a search that others see to, too."""
     from trainers.runs.data import load_experiment_data
 
     data = load_experiment_data(spec.run, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
-    return registry.run_class(spec)(spec, data, **run)
+    run = dict(run_dir=FLAGS.run_dir, checkpoint_every=FLAGS.checkpoint_every)
+    registry.run_class(spec)(spec, data, **run).search()
 
 
 if __name__ == "__main__":

@@ -167,6 +167,7 @@ def toy_sets(monkeypatch):
     """Small random data instead of the prepared folders of all data sets."""
     monkeypatch.setattr(tfds, "prepared_folder", lambda name, *_, **__: name.split("/")[-1])
     monkeypatch.setattr(tfds, "read", toys.read)
+    monkeypatch.setattr(tfds, "count", toys.count)
     monkeypatch.setattr(tfds, "origin", lambda folder: "")
 
 

@@ -54,14 +54,7 @@ def build_private(spec, data, *, steps, augmentation=None, accountant=None, **mo
         accountant: None for that of the spec.
         **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
     """
-    plan = make_plan(
-        num_examples=data.num_examples,
-        expected_batch_size=spec.expected_batch_size,
-        steps=steps,
-        accountant=spec.accountant if accountant is None else accountant,
-        statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
-        **{"l2_norm_clip": spec.l2_norm_clip, **_amount_of_privacy(spec, data, steps)},
-    )
+    plan = plan_of(spec, data.num_examples, steps=steps, accountant=accountant)
     private = make_private_as(
         spec,
         build_network(spec, data, **public_statistics(spec)),
@@ -75,6 +68,29 @@ def build_private(spec, data, *, steps, augmentation=None, accountant=None, **mo
     for known in data.foreign:
         private.ledger.record(known)
     return private
+
+
+def plan_of(spec, num_examples, *, steps=None, accountant=None):
+    """Returns the `PrivacyPlan` of a spec.
+
+    Args:
+        spec: `PrivateSpec` or `AuditSpec`.
+        num_examples: N.
+        steps: T; None for that of the spec.
+        accountant: None for that of the spec.
+
+    Raises:
+        ValueError: for a lot that is larger than N, or a budget that cannot be met.
+    """
+    steps = spec.updates(num_examples) if steps is None else steps
+    return make_plan(
+        num_examples=num_examples,
+        expected_batch_size=spec.expected_batch_size,
+        steps=steps,
+        accountant=spec.accountant if accountant is None else accountant,
+        statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
+        **{"l2_norm_clip": spec.l2_norm_clip, **_amount_of_privacy(spec, num_examples, steps)},
+    )
 
 
 def make_private_as(spec, network, plan, *, public_rows=None, augmentation=None, **more):
@@ -113,12 +129,12 @@ def _fields(spec, *names, **renamed):
     return {new: getattr(spec, old) for new, old in arguments.items() if hasattr(spec, old)}
 
 
-def _amount_of_privacy(spec, data, steps):
+def _amount_of_privacy(spec, num_examples, steps):
     claimed_by = getattr(spec, "calibrated_by", None)
     if claimed_by is not None:
         # The noise of the paper's row, in the reading that comes nearest to it; the ledger then
         # counts what that costs, by an accountant that holds.
-        rate = spec.expected_batch_size / data.num_examples
+        rate = spec.expected_batch_size / num_examples
         sigma = NEAREST.sigma(claimed_by, spec.epsilon, rate, steps, spec.delta)
         return dict(noise_multiplier=2 * sigma, delta=spec.delta)
     if spec.epsilon is None:

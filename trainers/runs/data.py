@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from tfdpnorm.data import (
     unlike_public,
     word_ids,
 )
+from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.synthetic import is_synthetic
+from trainers.data.catalogue import known_names
 from trainers.data.images import load_labelled
-from trainers.data.sources import known_names, load_examples
+from trainers.data.sources import load_examples
+from trainers.runs.build import plan_of
 from trainers.runs.pretraining import frozen_features
 from trainers.specs.training import CACHE_DIR
 
@@ -95,44 +99,32 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         ValueError: if there are too few public rows, or too few to hold any out, or for a model or
             images that do not fit.
     """
-    is_private = spec.kind == "private"
-    is_imported = is_private and spec.trainable is not None
+    is_imported = trains_imported(spec)
     load, load_public = load_examples, load_labelled
     if is_imported:
         load = load_public = functools.partial(load_labelled, image_size=spec.image_size)
-    train = load(spec.dataset, "train", data_dir)
-    if not is_imported:
-        _check_fits(spec, is_text=train.x.dtype == object)
-    notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
-    notes += [f"from {train.origin}"] if train.origin else []
-    public = public_source = synthetic = None
-    if is_private and is_synthetic(spec.public_dataset):
-        synthetic, public_source = synthetic_rows(spec)
-    elif is_private:
-        public, train, public_source = _public_rows(spec, train, data_dir)
-    if spec.max_examples is not None and spec.max_examples < len(train.x):
-        notes.append(f"first {spec.max_examples} of {len(train.x)} training examples")
-        train = train.take(np.arange(spec.max_examples))
-    looked_at, train, note = validation_rows(spec, train, load_public, data_dir)
-    test, train, note_on_test = _tested(spec, train, load, data_dir)
-    notes += filter(None, [note, note_on_test, spec.reduced])
+    chosen = choose(spec, load, load_public, data_dir)
+    train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
+    if is_imported or is_pretrained(spec):
+        # Before hours of features are computed.
+        plan_of(spec, len(train))
     raw = {
         "train_x": train.x,
         "test_x": test.x,
-        "public_x": public,
-        "validation_x": None if looked_at is None else looked_at.x,
+        "public_x": chosen.public,
+        "validation_x": None if looked_at is None else _like(looked_at.x, train.x),
     }
     places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
     if is_imported:
         from trainers.runs.finetune import prepared
 
-        if synthetic is not None:
-            raw["public_x"] = synthetic.rows(train.x.shape[1:])
-        arrays, more = prepared(spec, raw, **places)
+        if chosen.synthetic is not None:
+            raw["public_x"] = chosen.synthetic.rows(train.x.shape[1:])
+        (arrays, more), left_out = prepared(spec, raw, **places), None
     else:
-        arrays, more = _prepared(spec, train, raw, synthetic, test.y, places)
+        arrays, more, left_out = _prepared(spec, train, raw, chosen.synthetic, test.y, places)
     labels = train.y
-    if public is not None and spec.public_dataset == "split":
+    if chosen.public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
         arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
     return ExperimentData(
@@ -142,9 +134,84 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         test_y=test.y,
         validation_y=None if looked_at is None else looked_at.y,
         num_classes=train.num_classes,
-        scale="; ".join(notes) or "full",
-        public_source=public_source,
+        scale=scale_of(spec, chosen.notes, left_out),
+        public_source=chosen.public_source,
     )
+
+
+def scale_of(spec, notes, pretraining=None):
+    """Returns in words what of a run is smaller than in the paper, or another; "full" for nothing.
+
+    Args:
+        spec: Spec of the run, which says so of its settings.
+        notes: What is said of its examples, see `Chosen`.
+        pretraining: What is said of those of a pre-training, or None.
+    """
+    return "; ".join(filter(None, [*notes, pretraining, spec.reduced])) or "full"
+
+
+class Chosen(NamedTuple):
+    """What is taken of the data sets of a run, as it was loaded.
+
+    Attributes:
+        train: `Examples` to train on.
+        test: `Examples` to test on.
+        looked_at: `Examples` to look at during training, or None.
+        public: [M, ...] public rows, or None.
+        synthetic: `SyntheticRows` in their place, or None.
+        public_source: See `ExperimentData`.
+        notes: What was left out of them, a tuple of texts.
+    """
+
+    train: Examples
+    test: Examples
+    looked_at: Examples | None
+    public: np.ndarray | None
+    synthetic: SyntheticRows | None
+    public_source: str | None
+    notes: tuple
+
+
+def choose(spec, load, load_public, data_dir=None):
+    """Chooses the examples of a run by their numbers and the seed.
+
+    Args:
+        spec: Spec of the run.
+        load: Function from the name of a set, its split and `data_dir` to `Examples`.
+        load_public: The same, for examples to look at that are public.
+        data_dir: TFDS directory.
+
+    Returns:
+        `Chosen`.
+    """
+    is_private = spec.kind == "private"
+    train = load(spec.dataset, "train", data_dir)
+    if not trains_imported(spec):
+        _check_fits(spec, is_text=train.x.dtype == object)
+    notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
+    notes += [f"from {train.origin}"] if train.origin else []
+    public = public_source = synthetic = None
+    if is_private and is_synthetic(spec.public_dataset):
+        synthetic, public_source = synthetic_rows(spec)
+    elif is_private:
+        public, train, public_source = _public_rows(spec, train, load, data_dir)
+    if spec.max_examples is not None and spec.max_examples < len(train.x):
+        notes.append(f"first {spec.max_examples} of {len(train.x)} training examples")
+        train = train.take(np.arange(spec.max_examples))
+    looked_at, train, note = validation_rows(spec, train, load_public, data_dir)
+    test, train, note_on_test = _tested(spec, train, load, data_dir)
+    notes = tuple(filter(None, [*notes, note, note_on_test]))
+    return Chosen(train, test, looked_at, public, synthetic, public_source, notes)
+
+
+def trains_imported(spec):
+    """Whether an imported model is trained further."""
+    return getattr(spec, "trainable", None) is not None
+
+
+def is_pretrained(spec):
+    """Whether a part of the network is trained on a public set first, and then frozen."""
+    return getattr(spec, "pretraining_dataset", None) is not None
 
 
 def _tested(spec, train, load, data_dir):
@@ -162,15 +229,15 @@ def _tested(spec, train, load, data_dir):
 
 
 def _prepared(spec, train, raw, synthetic, tested_y, places):
-    """Arrays that the spec's network takes, and what `ExperimentData` holds besides."""
-    rows, more = _row_maker(spec, train)
+    """Arrays for the network, what `ExperimentData` holds besides, what pre-training lacked."""
+    rows, more = row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if not _is_pretrained(spec):
-        return arrays if synthetic is None else arrays | {"public_x": synthetic}, more
+    if not is_pretrained(spec):
+        return (arrays if synthetic is None else arrays | {"public_x": synthetic}), more, None
     if synthetic is not None:
         arrays["public_x"] = synthetic.rows(arrays["train_x"].shape[1:])
-    arrays, what = frozen_features(spec, arrays, tested_y=tested_y, **places)
-    return arrays, {"model_options": {"part": "head"}, "pretrained": what}
+    arrays, what, left_out = frozen_features(spec, arrays, tested_y=tested_y, **places)
+    return arrays, {"model_options": {"part": "head"}, "pretrained": what}, left_out
 
 
 def _check_fits(spec, *, is_text):
@@ -184,18 +251,14 @@ def _check_fits(spec, *, is_text):
             f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
             f"{spec.dataset}. Leave it out."
         )
-    if _is_pretrained(spec) and "part" not in takes:
+    if is_pretrained(spec) and "part" not in takes:
         raise ValueError(
             "Expected a network with parts to freeze (small_cnn, tf_tutorial, vgg) with "
             f"pretraining_dataset={spec.pretraining_dataset!r}, got model {spec.model!r}."
         )
 
 
-def _is_pretrained(spec):
-    return getattr(spec, "pretraining_dataset", None) is not None
-
-
-def _public_rows(spec, train, data_dir):
+def _public_rows(spec, train, load, data_dir):
     """Triple (public rows or None, private `Examples`, where the public rows come from)."""
     kind = "texts" if train.x.dtype == object else "images"
     if spec.public_dataset == "split":
@@ -208,7 +271,7 @@ def _public_rows(spec, train, data_dir):
         return (public.x if spec.needs_public_rows else None), train, source
     if not spec.needs_public_rows:
         return None, train, None
-    public = load_examples(spec.public_dataset, "train", data_dir)
+    public = load(spec.public_dataset, "train", data_dir)
     x = take_public_batch(public, spec.public_batch_size, seed=spec.seed)
     return x, train, f"{len(x)} {kind} of {spec.public_dataset}"
 
@@ -221,21 +284,36 @@ def synthetic_rows(spec):
     return rows, str(rows)
 
 
-def _row_maker(spec, train):
-    """Pair (function from raw rows to the model's, what `ExperimentData` holds besides)."""
+def row_maker(spec, train):
+    """Returns how rows are made for a spec's network, which is not imported.
+
+    Args:
+        spec: Spec of the run.
+        train: `Examples` to train on.
+
+    Returns:
+        Pair: function from raw rows to the network's, and a dict of what `ExperimentData` holds
+        besides.
+    """
     if train.x.dtype != object:
-        own = train.x.shape[1:]
-        shape = own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
-        return (lambda x: match_images(x, shape)), {}
+        return (lambda x: match_images(x, image_shape(spec, train.x.shape[1:]))), {}
     more = {"model_options": {"vocabulary_size": spec.vocabulary_size}}
     if spec.vocabulary == "hashed":
         return (lambda x: hash_tokens(x, spec.vocabulary_size, spec.sequence_length)), more
-    if spec.vocabulary == "public":
-        texts = _lines(spec.vocabulary_file)
-    else:
-        texts, more["no_guarantee_because"] = train.x, (PRIVATE_VOCABULARY,)
-    words = common_words(texts, spec.vocabulary_size)
-    return (lambda x: word_ids(x, words, spec.sequence_length)), more
+    if spec.vocabulary == "private":
+        more["no_guarantee_because"] = (PRIVATE_VOCABULARY,)
+
+    @functools.cache
+    def words():
+        texts = train.x if spec.vocabulary == "private" else _lines(spec.vocabulary_file)
+        return common_words(texts, spec.vocabulary_size)
+
+    return (lambda x: word_ids(x, words(), spec.sequence_length)), more
+
+
+def image_shape(spec, own):
+    """The shape that the images of a set, of shape `own`, have for a spec's network."""
+    return own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
 
 
 def _lines(path):
@@ -246,6 +324,11 @@ def _lines(path):
             f"Expected vocabulary_file to be a text file, got {path}: "
             f"{files.reason(error)}. Name another one."
         ) from error
+
+
+def _like(rows, private):
+    """Public images in the shape of the private ones; texts, and what has it, as they are."""
+    return rows if rows.dtype == object else match_images(rows, private.shape[1:])
 
 
 # --- rows that are looked at during training: held out, or public ---
@@ -316,7 +399,4 @@ def _public(spec, train, public):
         public = public.labelled_as(train)
     except ValueError as error:
         raise ValueError(f"{error} Name the folders of plateau_dataset as the classes.") from None
-    rows = take_public_examples(public, spec.plateau_examples, seed=spec.seed)
-    if is_text:
-        return rows
-    return dataclasses.replace(rows, x=match_images(rows.x, train.x.shape[1:]))
+    return take_public_examples(public, spec.plateau_examples, seed=spec.seed)

@@ -54,11 +54,10 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
     """
     part = imported_parts(spec)
     # Before hours of features are computed.
-    _check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
-    _check_lot(spec.expected_batch_size, len(raw["train_x"]))
+    check_images(part.frozen or part.trained, raw["train_x"], spec.image_size)
+    more = {"pretrained": said_of(spec, part, raw["train_x"].shape[1:]), "foreign": part.foreign}
     if part.frozen is None:
-        said = f"{part.said}, trained further: {spec.trainable}"
-        return raw, {"pretrained": said, "foreign": part.foreign}
+        return raw, more
     made = FeatureExtractor(
         part.frozen,
         pixels=pixels_of(spec, part.frozen),
@@ -67,16 +66,35 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
         echo=echo,
     )
     arrays = {name: None if x is None else made(x) for name, x in raw.items()}
-    if part.trained is not None:
-        shape = list(arrays["train_x"].shape[1:])
-        said = f"trained further: {spec.trainable}, from its frozen outputs {shape}"
-        return arrays, {"pretrained": f"{part.said}, {said}", "foreign": part.foreign}
-    said = f"{part.said}, frozen; its features"
-    more = {"pretrained": said, "foreign": part.foreign}
-    if spec.feature_scaling == "public":
+    if part.trained is None and spec.feature_scaling == "public":
         public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
         more["model_options"] = {"constants": _constants(made(public))}
     return arrays, more
+
+
+def said_of(spec, part, image_shape):
+    """Returns in words what an imported model is, and what is trained of it.
+
+    Args:
+        spec: `PrivateSpec`.
+        part: Its `ImportedParts`.
+        image_shape: Shape of an image as it is loaded.
+    """
+    if part.trained is None:
+        return f"{part.said}, frozen; its features"
+    said = f"{part.said}, trained further: {spec.trainable}"
+    if part.frozen is None:
+        return said
+    return f"{said}, from its frozen outputs {list(rows_shape(spec, part, image_shape))}"
+
+
+def rows_shape(spec, part, image_shape):
+    """Returns the shape of a row that what is trained takes: an image, or frozen outputs of one."""
+    if part.frozen is None:
+        return tuple(image_shape)
+    height, width = image_shape[:2] if spec.image_size is None else 2 * (spec.image_size,)
+    images = (None, height, width, part.frozen.input_shape[-1])
+    return tuple(part.frozen.compute_output_shape(images)[1:])
 
 
 def public_images(spec, private_x, count, data_dir=None):
@@ -101,8 +119,14 @@ def public_images(spec, private_x, count, data_dir=None):
     return rows
 
 
-def _check_images(model, images, image_size):
-    """Refuses what is no image, and images of another size than the model takes."""
+def check_images(model, images, image_size):
+    """Raises ValueError for what is no image, and for another size than the model takes.
+
+    Args:
+        model: That takes the images.
+        images: [N, height, width, channels].
+        image_size: Height and width that they are brought to; None for their own.
+    """
     if images.dtype == object or images.ndim != 4:
         raise ValueError("Expected images to train an imported model on, got texts.")
     if len(model.input_shape) != 4:
@@ -117,14 +141,6 @@ def _check_images(model, images, image_size):
         raise ValueError(
             f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
             f"{size[0]} by {size[1]}. {same}"
-        )
-
-
-def _check_lot(expected_batch_size, there):
-    if expected_batch_size > there:
-        raise ValueError(
-            f"Expected expected_batch_size to be at most the number of training images, {there}, "
-            f"got {expected_batch_size}. A fifth of them is a place to begin."
         )
 
 

@@ -20,6 +20,7 @@ from tensorflow import keras
 
 from tfdpnorm import files, models
 from tfdpnorm.data import match_images
+from trainers.data.catalogue import official_size
 from trainers.data.digits import as_digits
 from trainers.data.sources import load_examples
 from trainers.specs.training import CACHE_DIR
@@ -54,9 +55,9 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
         echo: Function that shows a line.
 
     Returns:
-        Dict from the same names to float32 [N, features], or to None; and a line that says what
+        Triple: dict from the same names to float32 [N, features], or to None; a line that says what
         was pre-trained, and, if the classes of both sets mean the same, what accuracy the public
-        network has on "test_x" by itself.
+        network has on "test_x" by itself; and what of the public set was not there, or None.
 
     Raises:
         DatasetNotFoundError: if the public set is not there.
@@ -73,14 +74,33 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
         name: None if x is None else (public.features(network, x) - mean) / scale
         for name, x in arrays.items()
     }
-    words = f"features of {spec.model}'s convolutions, {public.described()} and frozen"
+    words = said_of(spec, len(public.public))
     if tested_y is not None and (public.public.name, spec.dataset) in _SAME_CLASSES:
         right = public.labels(whole, arrays["test_x"]) == tested_y
         words += (
             f"; its own logits, without any example of {spec.dataset}, have "
             f"{100 * np.mean(right):.2f} % of those tested"
         )
-    return features, words
+    return features, words, left_out(spec, len(public.public))
+
+
+def said_of(spec, count):
+    """Returns in words what is pre-trained for a spec, on `count` public images."""
+    return (
+        f"features of {spec.model}'s convolutions, pre-trained on {count:,} images of "
+        f"{spec.pretraining_dataset} for {spec.pretraining_epochs} epochs and frozen"
+    )
+
+
+def left_out(spec, count):
+    """Returns in words what is missing of a public set with `count` images; None for nothing."""
+    whole = official_size(spec.pretraining_dataset, "train")
+    return None if count == whole else f"{count} of {whole} pre-training images"
+
+
+def features_shape(spec, shape):
+    """Returns the shape of the features of an image; `shape` is the image's for the network."""
+    return _PublicTraining(spec, shape, None, None, None).features_shape()
 
 
 @dataclasses.dataclass
@@ -127,12 +147,6 @@ class _PublicTraining:
     @property
     def norm(self):
         return _NORM_BEFORE.get(self.spec.norm, self.spec.norm)
-
-    def described(self):
-        return (
-            f"pre-trained on {len(self.public):,} images of {self.public.name} for "
-            f"{self.spec.pretraining_epochs} epochs"
-        )
 
     def network(self):
         """The trained network, whole; from the cache if it is there."""
@@ -186,13 +200,17 @@ class _PublicTraining:
                 save(partial, value)
                 os.replace(partial, path)
 
+    def features_shape(self):
+        """The shape of the features of an image."""
+        return self._build("features").output_shape[1:]
+
     def _build(self, part):
+        classes = {"num_classes": self.public.num_classes} if part == "whole" else {}
         return models.build(
             self.spec.model,
             norm=self.norm,
-            num_classes=self.public.num_classes,
             input_shape=self.shape,
-            **{**dict(self.spec.model_options), "part": part},
+            **{**dict(self.spec.model_options), "part": part, **classes},
         )
 
     def _train(self, whole):

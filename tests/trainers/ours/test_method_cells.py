@@ -81,7 +81,7 @@ def test_features_of_synthetic_images(monkeypatch, tmp_path):
 
     def features(spec, arrays, **more):
         seen.update(arrays)
-        return arrays, "nothing"
+        return arrays, "nothing", None
 
     monkeypatch.setattr(datasets, "frozen_features", features)
     monkeypatch.setattr(datasets, "_check_fits", lambda *args, **more: None)

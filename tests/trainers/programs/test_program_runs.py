@@ -120,7 +120,7 @@ def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
         "expected lot 32",
         "delta = 0.01",
         "engine book_keeping",
-        "estimated cost here:",
+        "estimated time:",
         "Nothing was trained.",
     ):
         assert part in result.out

@@ -32,7 +32,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "model", "norm", "norm_placement", "stddev", "data_dir", "output_dir"}
     own |= {"cache_dir", "run_dir", "resume", "mixed_precision", "vocabulary", "vocabulary_file"}
-    own |= {"precision", "save_model"}
+    own |= {"precision", "save_model", "dry_run"}
     assert listed == own | set(VALUES)
     assert "Not private" in result.out
 

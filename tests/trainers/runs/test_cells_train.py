@@ -9,6 +9,7 @@ from tensorflow.keras import layers
 from trainers import registry
 from trainers.records.store import read_records
 from trainers.report import tables
+from trainers.runs.outline import outline
 from trainers.sweeps.runs import is_done
 
 _SMALL = dict(
@@ -82,7 +83,9 @@ def test_every_cell_ends_in_a_record_and_in_a_table(experiment, places, toy_sets
         lines = []
         options = dict(cache_dir=places / "cache", echo=lines.append)
         try:
+            told = registry.run_class(spec)(spec, outline(spec.run), echo=lines.append).describe()
             registry.run_cell(spec, output_dir=results, **options)
+            assert told in lines, f"the dry run says {told}, the run {lines}"
         except Exception as error:
             failed.append(f"{spec.experiment} {spec.cell}: {type(error).__name__}: {error}")
         keras.backend.clear_session()

@@ -9,8 +9,6 @@ from trainers.davody import cells as davody
 from trainers.registry import run_cell
 from trainers.runs import data as datasets
 from trainers.runs.data import PRIVATE_VOCABULARY, load_experiment_data
-from trainers.runs.dry_run import estimate_cost
-from trainers.runs.private import PrivateRun
 
 TEXTS = [f"word{i} story number {i % 3}" for i in range(40)]
 SIZES = dict(vocabulary_size=30, sequence_length=6)
@@ -83,15 +81,6 @@ def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
     assert ("NO GUARANTEE" in text) is private
     assert ("epsilon after all updates" in text) is not private
     assert record["epsilon_claimed"] is None
-
-
-@pytest.mark.slow
-def test_cost_is_estimated_on_made_up_words(texts):
-    spec = davody.spec("ag_news", "none", 3.0, **SIZES, **SMALL)
-    data = load_experiment_data(spec)
-    run = PrivateRun(spec, data)
-    seconds, _ = estimate_cost(run)
-    assert seconds > 0 and run.model.ledger.updates == 0
 
 
 @pytest.mark.slow
