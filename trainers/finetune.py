@@ -2,7 +2,8 @@
 
     python -m trainers.finetune --model=model.keras --dataset=cifar10 --image_size=128 --epsilon=8
     python -m trainers.finetune --model=model.keras --dataset=photos/ --trainable=last:4 \\
-        --batch_norm=public_batch --image_size=96 --epsilon=4 --export_dir=outputs/export
+        --batch_norm=public_batch --public_dataset=synthetic:fractal --image_size=96 --epsilon=4 \\
+        --export_dir=outputs/export
     python -m trainers.finetune --model=model.keras --dataset=photos.csv --epsilon=4 --dry_run
 
 Trains the head on features of the frozen model, or more of it. Writes a record into --output_dir,
@@ -56,8 +57,8 @@ def main():
         )
     spec = cells.spec(FLAGS.dataset, **settings)
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
-        from trainers.runs.export import check_export
         common.check_datasets(spec)  # at once, and not after TensorFlow is loaded
+        from trainers.runs.export import check_export
 
         check_export(spec, FLAGS.export_dir, FLAGS.data_dir)
     result = common.train(spec)

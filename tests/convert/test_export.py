@@ -34,7 +34,9 @@ ROWS = np.random.default_rng(0).random((6, 8, 8, 3)).astype(np.float32)
 @pytest.mark.parametrize("batch_norm", ["public_batch", "group"])
 def test_every_format_predicts_the_same(tmp_path, batch_norm):
     model = model_of(batch_norm)
-    found = export(model, tmp_path, ROWS)
+    lines = []
+    found = export(model, tmp_path, ROWS, echo=lines.append)
+    assert lines == [f"  writing and comparing {entry.path}" for entry in found]
     assert [entry.format for entry in found] == ["keras", "saved_model", "tflite", "tflite_int8"]
     assert all(entry.largest < 1e-5 for entry in found[:3]) and found[3].relative < 0.2
     assert all(entry.bytes > 500 and len(entry.sha256) == 64 for entry in found)

@@ -46,7 +46,7 @@ class ExportedFile(NamedTuple):
     same_class: float
 
 
-def export(model, folder, public_rows, *, int8=True, trained_by=None):
+def export(model, folder, public_rows, *, int8=True, trained_by=None, echo=lambda line: None):
     """Writes a trained model as `.keras`, SavedModel and TFLite, in float32 and in int8.
 
     Public-batch normalisation is folded into constants where it can be, so that no file needs this
@@ -64,6 +64,7 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
         int8: Whether to write the int8 file too.
         trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
             Keras files bear (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
+        echo: Function that shows a line, of which each file gets one; by default nothing is shown.
 
     Returns:
         List of `ExportedFile`.
@@ -98,12 +99,14 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
         found.append(entry)
 
     path = folder / "model.keras"
+    echo(f"  writing and comparing {path}")
     served.save(path)
     if metadata is not None:
         write_metadata(path, metadata)
     loaded = keras.models.load_model(path, compile=False)
     add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
     path = folder / "saved_model"
+    echo(f"  writing and comparing {path}")
     # With the batch of any size.
     served.save(path, save_format="tf", include_optimizer=False)
     if metadata is not None:
@@ -111,10 +114,14 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None):
     restored = tf.saved_model.load(os.fspath(path))
     (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")
-    path = files.write_whole(folder / "model.tflite", to_tflite(served))
+    path = folder / "model.tflite"
+    echo(f"  writing and comparing {path}")
+    files.write_whole(path, to_tflite(served))
     add("tflite", path, run_tflite(path, rows), FLOAT_TOLERANCE, "largest")
     if int8:
-        path = files.write_whole(folder / "model_int8.tflite", to_tflite(served, rows))
+        path = folder / "model_int8.tflite"
+        echo(f"  writing and comparing {path}")
+        files.write_whole(path, to_tflite(served, rows))
         add("tflite_int8", path, run_tflite(path, rows), INT8_TOLERANCE, "relative")
     return found
 

