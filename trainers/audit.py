@@ -88,7 +88,7 @@ def define_flags():
         lower_bound=1,
     )
     common.define_data_dir()
-    flags.DEFINE_string("output_dir", "results/audits", "Folder of records, table and plot.")
+    flags.DEFINE_string("output_dir", "outputs/audits", "Folder of records, table and plot.")
 
 
 def main():

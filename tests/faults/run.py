@@ -29,7 +29,7 @@ def define_flags():
     flags.DEFINE_integer("steps", 4, "Updates of the training with canaries.", lower_bound=1)
     flags.DEFINE_integer("samples", 2_000, "Runs of one step on each of two batches.")
     common.define_data_dir()
-    flags.DEFINE_string("output_dir", "results/audits", "Folder of record and table.")
+    flags.DEFINE_string("output_dir", "outputs/audits", "Folder of record and table.")
 
 
 def main():

@@ -66,6 +66,7 @@ def make_record():
             "curve": [{"updates": 352, "epsilon": 0.9994, "test_accuracy": 95.25}],
             "seconds": 61.5,
             "examples_per_second": 11_000.0,
+            "device": None,
             "flags": {"norm": "public_batch", "seed": 0, "epsilon": 1.0},
             "versions": {"tfdpnorm": "0.0.1"},
             "commit": None,
@@ -166,8 +167,8 @@ def tfds_dir():
 def toy_sets(monkeypatch):
     """Small random data instead of the prepared folders of all data sets."""
     monkeypatch.setattr(tfds, "prepared_folder", lambda name, *_, **__: name.split("/")[-1])
-    monkeypatch.setattr(tfds, "read", toys.read)
     monkeypatch.setattr(tfds, "count", toys.count)
+    monkeypatch.setattr(tfds, "read", toys.read)
     monkeypatch.setattr(tfds, "origin", lambda folder: "")
 
 

@@ -1,7 +1,8 @@
 """What this runs on, in which numbers a layer computes, and which weights Keras casts to them.
 
 Private part: `tensorflow.python.ops.control_flow_util`, since nothing public says whether a graph
-is compiled by XLA. Version-bound: the switch of TensorFloat-32, `tf.config.experimental`.
+is compiled by XLA. Version-bound: the switch of TensorFloat-32 and the names of GPUs,
+`tf.config.experimental`.
 
 Under a mixed precision policy Keras 2 wraps the weights of a layer in AutoCastVariable, which hands
 out half-precision copies. Version-bound parts: the keyword by which `add_weight` switches that off
@@ -42,6 +43,14 @@ def silent_stderr():
 def has_gpu():
     """Whether TensorFlow computes on a GPU."""
     return bool(tf.config.list_logical_devices("GPU"))
+
+
+def gpu_name():
+    """Returns the name of the first GPU that TensorFlow sees, None without one."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return None
+    return tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
 
 
 _CPUINFO = "/proc/cpuinfo"

@@ -91,7 +91,9 @@ def spec(
         "" if hidden_units == HIDDEN_UNITS else f"{hidden_units}_units",
         "held_out" if settings.get("held_out") else "",
     ]
-    as_in_the_paper = settings["delta"] == paper.DELTA and hidden_units == HIDDEN_UNITS
+    # Other networks, and other examples than its test set, are not the paper's.
+    as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
+    as_in_the_paper &= model == "mlp" and hidden_units == HIDDEN_UNITS
     options = (
         {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
     )

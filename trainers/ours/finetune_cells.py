@@ -87,7 +87,7 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
             made |= OF_EXPORT
     norm = made.get("norm", "none")
     all_images = dataset == "cifar10" and made.get("max_examples") is None
-    as_in_the_paper = all_images and made["delta"] == davody.DELTA
+    as_in_the_paper = all_images and made["delta"] == davody.DELTA and not made.get("held_out")
     published = davody.TABLE6.get(("tf_tutorial", norm), {}).get(epsilon)
     return PrivateSpec(
         **{

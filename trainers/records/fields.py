@@ -3,7 +3,7 @@
 A record says its kind of run, and its cell's network (row of the table) and column.
 """
 
-_FIRST, _LAST = "experiment kind cell", "seed seconds flags versions commit"
+_FIRST, _LAST = "experiment kind cell", "seed seconds device flags versions commit"
 # Of a training run, whatever its kind; None where a field is not for the kind.
 FIELDS = tuple(
     """
@@ -13,7 +13,7 @@ FIELDS = tuple(
     no_guarantee_because not_covered weights_from_elsewhere num_examples expected_batch_size
     sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
     engine noise_generator insecure_seed resumes seed scale search trials curve seconds
-    examples_per_second flags versions commit
+    examples_per_second device flags versions commit
     """.split()
 )
 # What a record says of privacy unless its kind of run knows better.

@@ -1,8 +1,10 @@
-"""What a result was made with: settings, versions of packages, commit of the source."""
+"""What a result was made with: device, settings, versions of packages, commit of the source."""
 
 import importlib.metadata
+import os
 import pathlib
 import subprocess
+import sys
 
 import tfdpnorm
 from tfdpnorm._version import __version__
@@ -17,10 +19,27 @@ def made_with(settings):
         settings: Dict; records have it as "flags".
     """
     return {
+        "device": device(),
         "flags": settings,
         "versions": {"tfdpnorm": __version__, **package_versions()},
         "commit": source_commit(),
     }
+
+
+def device():
+    """Returns what this process computes on, such as "CPU, 2 cores" or "NVIDIA L4, 8 cores"."""
+    allowed = getattr(os, "sched_getaffinity", None)  # not on every system
+    cores = len(allowed(0)) if allowed else os.cpu_count()
+    return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
+
+
+def _processor():
+    # Accounting alone is made without TensorFlow, which takes seconds to load.
+    if "tensorflow" not in sys.modules:
+        return "CPU"
+    from tfdpnorm.keras_compat.devices_and_precision import gpu_name
+
+    return gpu_name() or "CPU"
 
 
 def package_versions():

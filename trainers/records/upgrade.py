@@ -21,6 +21,7 @@ _BEFORE = {
     "weights_from_elsewhere": None,  # likewise
     "test_top5": None,
     "test_top5_ema": None,
+    "device": None,  # likewise
 }
 
 # Kinds of run that there were: the kind now, and settings that the old one implied.

@@ -5,6 +5,7 @@ import pathlib
 import statistics
 
 from tfdpnorm import arguments
+from trainers.data.catalogue import image_shape, known_names
 from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
@@ -97,7 +98,8 @@ def estimate(spec, records):
     """Returns the seconds that a run will take, or None if no record tells.
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
-    runs of the same network, or else of all its runs, each scaled by the rows that went through it.
+    runs of the same network, or else of all its runs, each scaled by the rows that went through it
+    and by their pixels.
 
     Args:
         spec: The run.
@@ -152,9 +154,23 @@ def _scale(spec):
         views = getattr(spec.run, "augmentation_multiplicity", 1)
         their_views = record["flags"].get("augmentation_multiplicity", 1)
         updates, batch = spec.run.updates(examples), spec.run.examples_per_update
-        return updates * batch * views / (work * their_views)
+        pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
+        size = pixels / their_pixels if pixels and their_pixels else 1.0
+        return updates * batch * views * size / (work * their_views)
 
     return factor
+
+
+def _pixels(settings):
+    """Pixels of an image that a run trains on, or None: for texts, features and unknown sets."""
+    if settings.get("trainable") == "head" or settings.get("pretraining_dataset"):
+        return None
+    shape = None
+    if settings.get("image_size"):
+        shape = 2 * (settings["image_size"],)
+    elif settings.get("dataset") in known_names():
+        shape = image_shape(settings["dataset"])
+    return shape and shape[0] * shape[1]
 
 
 def _work(record):

@@ -65,8 +65,16 @@ def test_no_cell_of_table_5_is_missing_or_invented():
         dict(dataset="mnist", norm="public_batch", epsilon=2.0),
         dict(dataset="mnist", norm="public_batch", noise_multiplier=1.0),
         dict(dataset="mnist", norm="public_batch", epsilon=1.0, delta=1e-3),
+        dict(dataset="mnist", norm="public_batch", epsilon=1.0, held_out=5_000),
     ],
-    ids=["another set", "another norm", "another epsilon", "no epsilon", "another delta"],
+    ids=[
+        "another set",
+        "another norm",
+        "another epsilon",
+        "no epsilon",
+        "another delta",
+        "held out",
+    ],
 )
 def test_no_paper_value_where_the_paper_has_none(fields):
     assert davody.spec(**fields).paper_value is None

@@ -95,6 +95,8 @@ def test_the_cells_are_listed_with_the_papers_figures():
     assert specs["efficientnet_lite0-layer-128px-2_views/eps=8"].paper_value == 73.3
     assert specs["efficientnet_lite0-public_batch-128px-2_views/eps=2"].paper_value == 69.8
     assert specs["efficientnet_lite0-none-128px-2_views/eps=1"].paper_value is None
+    held_out = cells.spec("cifar10", 8.0, model="a.keras", held_out=5_000)
+    assert held_out.paper_value is None
 
 
 @pytest.mark.slow

@@ -25,6 +25,11 @@ def program(main, tmp_path):
     return run
 
 
+def test_nothing_lands_among_the_kept_records_unless_told_to(main):
+    shown = main("audit", "--helpfull")
+    assert "default: 'outputs/audits'" in " ".join((shown.out + shown.err).split())
+
+
 @pytest.mark.slow
 def test_every_mode_by_default(program):
     result = program(*SMALL)

@@ -29,6 +29,13 @@ def test_kept_records_have_the_settings_of_their_cells(experiment):
 
 
 @pytest.mark.parametrize("experiment", KEPT)
+def test_kept_records_have_the_papers_figures_of_their_cells(experiment):
+    figures = {spec.cell: spec.run.paper_value for spec in cells.cells(experiment)}
+    for record in read_records(RESULTS, experiment):
+        assert record["paper_value"] == figures[record["cell"]]
+
+
+@pytest.mark.parametrize("experiment", KEPT)
 def test_kept_records_spent_no_more_than_their_budget(experiment):
     for record in read_records(RESULTS, experiment):
         target = record["epsilon_target"]

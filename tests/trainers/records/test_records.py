@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdpnorm
 import trainers
@@ -209,6 +210,18 @@ def test_versions_name_what_results_depend_on():
     assert {"keras", "tensorflow-privacy", "dp-accounting"} <= set(versions)
 
 
+@pytest.mark.parametrize(
+    "gpus, cores, expected",
+    [((), {0}, "CPU, 1 core"), ((), {0, 1}, "CPU, 2 cores"), (("gpu:0",), {3, 4}, "L4, 2 cores")],
+)
+def test_a_result_says_what_it_was_computed_on(monkeypatch, gpus, cores, expected):
+    monkeypatch.setattr(made_with.os, "sched_getaffinity", lambda _: cores)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: list(gpus))
+    details = {"device_name": "L4"}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+    assert made_with.made_with({})["device"] == expected
+
+
 def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
     asked = []
 
@@ -230,7 +243,7 @@ def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
 def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):
     path = write_record(tmp_path, make_record())
     record = json.loads(path.read_text())
-    for name in ("noise_generator", "insecure_seed", "resumes"):
+    for name in ("noise_generator", "insecure_seed", "resumes", "device"):
         del record[name]
     path.write_text(json.dumps(record))
     (found,) = read_records(tmp_path)

@@ -144,6 +144,21 @@ def test_a_search_is_estimated_by_its_run():
     assert listing([search], records).count("left: 0") == 1
 
 
+def test_larger_images_take_their_time():
+    small = changed(TABLE[1], dataset="cifar10", column="small")
+    large = changed(TABLE[1], dataset="imagenette", column="large")
+    assert estimate(large, [record_of(small, seconds=10.0)]) == pytest.approx(250.0)
+    assert estimate(small, [record_of(large, seconds=250.0)]) == pytest.approx(10.0)
+    resized = dict(model="a.keras", trainable="all")
+    first, second = (changed(small, image_size=size, **resized) for size in (96, 192))
+    assert estimate(second, [record_of(first, seconds=10.0)]) == pytest.approx(40.0)
+    # Of a frozen part the features are computed before.
+    head = changed(second, trainable="head")
+    assert estimate(head, [record_of(first, seconds=10.0)]) == pytest.approx(10.0)
+    words = changed(TABLE[1], dataset="ag_news_subset", model="bilstm", column="words")
+    assert estimate(words, [record_of(small, seconds=10.0)]) == pytest.approx(10.0)
+
+
 def test_views_take_their_time():
     views = changed(TABLE[1], column="views", augmentation_multiplicity=5)
     assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
