@@ -6,10 +6,12 @@ from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as paper
 from trainers.davody.settings import (
     OWN_NETWORKS,
+    PAPER,
     STATISTICS_TABLE,
     private_settings,
 )
-from trainers.davody.weight_noise_settings import CURVES, weight_noise_settings
+from trainers.davody.weight_noise_settings import CURVES, WEIGHT_NOISE_PAPER, weight_noise_settings
+from trainers.scale import with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 # By what the trainers call a data set: the experiment, its own network, the paper's table.
@@ -50,7 +52,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
     # Epsilon at another delta, or other examples, would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
     variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
-    return PrivateSpec(
+    made = PrivateSpec(
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",
@@ -63,6 +65,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
         norm=norm,
         epsilon=epsilon,
     )
+    return with_scale(made, PAPER[dataset])
 
 
 def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
@@ -83,7 +86,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
-    return NonPrivateSpec(
+    made = NonPrivateSpec(
         **{
             "experiment": experiment,
             "network": network,
@@ -97,6 +100,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model_options=(("norm_placement", norm_placement), *options.items()),
         weight_noise_stddev=float(stddev),
     )
+    return with_scale(made, WEIGHT_NOISE_PAPER[dataset])
 
 
 def private_cells(dataset):

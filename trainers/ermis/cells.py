@@ -14,8 +14,10 @@ from trainers.ermis.settings import (
     HIDDEN_UNITS,
     LAYERS,
     PAPER,
+    paper_settings,
     private_settings,
 )
+from trainers.scale import with_scale
 from trainers.specs import PrivateSpec
 from trainers.specs.private import READINGS
 
@@ -97,7 +99,7 @@ def spec(
     options = (
         {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
     )
-    return PrivateSpec(
+    made = PrivateSpec(
         **{
             "experiment": "ermis_table1",
             "network": "-".join([dataset, method, *(mark for mark in marks if mark)]),
@@ -116,6 +118,7 @@ def spec(
         epsilon=epsilon,
         calibrated_by=calibrated_by,
     )
+    return with_scale(made, paper_settings(dataset, row[0]))
 
 
 def _check(method, epsilon, model, settings):

@@ -10,14 +10,15 @@ from trainers.klause.settings import (
     GROUPS,
     LENGTH_NOT_STATED,
     NON_PRIVATE,
-    NON_PRIVATE_EPOCHS,
+    NON_PRIVATE_PAPER,
     NORMS_TABLE,
     PAPER,
+    WIDE,
     private_settings,
 )
 from trainers.report.tables import TableForm
+from trainers.scale import with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
-from trainers.specs.options import defaults_of
 
 DATASETS = tuple(EPOCHS)
 MODELS = tuple(PAPER)
@@ -47,7 +48,6 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
-    settings.setdefault("reduced", _reduced(dataset, model, settings))
     options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure. The
     # order of layers may be that of the paper's text or that of the authors' code.
@@ -56,7 +56,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
-    return PrivateSpec(
+    made = PrivateSpec(
         **{
             "experiment": experiment,
             "network": _network(dataset, model, norm, options, _marks(settings, ours)),
@@ -70,15 +70,16 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         norm=norm,
         epsilon=epsilon,
     )
+    length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
+    return with_scale(made, {"epochs": length, **PAPER[model]})
 
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
     settings = with_changes(NON_PRIVATE, settings)
-    settings.setdefault("reduced", _reduced_non_private(settings))
     options = _options(model, norm, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
-    return NonPrivateSpec(
+    made = NonPrivateSpec(
         **{
             "experiment": "klause_appendix_b",
             "network": _network(dataset, model, "group", options, [norm]),
@@ -91,6 +92,7 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
         model=model,
         norm=norm,
     )
+    return with_scale(made, NON_PRIVATE_PAPER)
 
 
 def norms_cells():
@@ -159,45 +161,6 @@ def _check_options(model, norm, scale_norm, chosen):
             "where it has no effect. Leave it out."
         )
     models.check_groups(chosen.get("groups", -1))
-
-
-def _reduced(dataset, model, settings):
-    """What is smaller than in the paper, or otherwise another, in words; "" for nothing."""
-    theirs = EPOCHS[dataset]
-    if model in LENGTH_NOT_STATED:
-        parts = [
-            f"{_length(settings)} for the length of De et al., which the paper does not repeat"
-        ]
-    elif settings.get("epochs") == theirs:
-        parts = []
-    else:
-        of_epochs = settings.get("epochs") is not None
-        parts = [f"{_length(settings)} for {theirs}{'' if of_epochs else ' epochs'}"]
-    words = {
-        "expected_batch_size": "expected lot",
-        "augmentation_multiplicity": "views",
-        "views": "kind of views",
-    }
-    ours = {**defaults_of(PrivateSpec), **settings}
-    for name, value in PAPER[model].items():
-        # What the paper does not have changes none of the weights: the average is taken beside.
-        if value is not None and ours[name] != value:
-            parts.append(f"{words.get(name, name.replace('_', ' '))} {ours[name]} for {value}")
-    return "; ".join(parts)
-
-
-def _reduced_non_private(settings):
-    """As `_reduced`; the paper states neither length nor rate, the authors' code does."""
-    parts = []
-    if settings.get("epochs") != NON_PRIVATE_EPOCHS:
-        parts = [f"{_length(settings)} for {NON_PRIVATE_EPOCHS} epochs in the authors' code"]
-    schedule = settings["learning_rate_schedule"]
-    return "; ".join([*parts, f"learning rate schedule {schedule} for halving on plateaus"])
-
-
-def _length(settings):
-    epochs = settings.get("epochs")
-    return f"updates {settings['steps']}" if epochs is None else f"epochs {epochs:g}"
 
 
 def _network(dataset, model, norm, options, more):

@@ -2,9 +2,11 @@
 
 The printed figures are in `published`, and which network is in which table in `cells`.
 
-`PAPER` has the paper's own. We train less than that: `OURS` replaces them, and `_reduced` in
-`cells` says of each cell in what it differs. No epsilon covers how ours were found.
+`PAPER` has the paper's own. We train less than that: `OURS` replaces them, and the `reduced` of
+each cell says in what it differs. No epsilon covers how ours were found.
 """
+
+from trainers.scale import Stated
 
 # Keras halves at the fourth epoch without progress, the paper after more than three.
 _PATIENCE = 4
@@ -23,7 +25,7 @@ _RESNET = dict(
     ema_decay=None,
     precision="float32",
 )
-_WIDE = dict(
+WIDE = dict(
     expected_batch_size=4096,
     l2_norm_clip=1.0,
     optimizer="sgd",
@@ -36,10 +38,10 @@ _WIDE = dict(
     views="random",
     precision="float32",
 )
-PAPER = {"resnet9": _RESNET, "resnet50": _RESNET, "wrn_16_4": _WIDE, "wide_resnet": _WIDE}
+PAPER = {"resnet9": _RESNET, "resnet50": _RESNET, "wrn_16_4": WIDE, "wide_resnet": WIDE}
 EPOCHS = {"cifar10": 50, "imagenette": 50, "tiny_imagenet": 90}
-# Of these the paper says no more than that they are trained as by De et al.
-LENGTH_NOT_STATED = ("wrn_16_4", "wide_resnet")
+# Of wide networks the paper says no more than that they are trained as by De et al.
+LENGTH_NOT_STATED = Stated(None, "the length of De et al., which the paper does not repeat")
 PHYSICAL_BATCH_SIZES = {"cifar10": 64, "imagenette": 8, "tiny_imagenet": 32}
 # Groups of group normalisation, for those of the options that are not given.
 GROUPS = {"resnet9": 32, "resnet50": 32, "wrn_16_4": 16, "wide_resnet": 16}
@@ -87,7 +89,10 @@ PUBLIC_ROWS = dict(public_dataset="cifar100", public_batch_size=128)
 
 # Without privacy; the paper says batch normalisation and nothing else. The authors' code has
 # lots and optimizer as here, more epochs, and halves the rate on plateaus.
-NON_PRIVATE_EPOCHS = 25
+NON_PRIVATE_PAPER = dict(
+    epochs=Stated(25, "25 epochs in the authors' code"),
+    learning_rate_schedule=Stated(None, "halving on plateaus"),
+)
 NON_PRIVATE = dict(
     epochs=8,
     batch_size=128,

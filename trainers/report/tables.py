@@ -177,7 +177,7 @@ def _entry(records, form):
     if any(record["flags"].get("plateau") == "test" for record in records):
         text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
-        text += "; reduced scale"
+        text += "; not as in the paper"
     if any(record["weights_from_elsewhere"] for record in records):
         text += "; the epsilon of an earlier run adds to it"
     if any(record["epsilon_claimed"] is not None for record in records):

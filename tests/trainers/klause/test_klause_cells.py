@@ -232,7 +232,7 @@ def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
     assert reduced(plateau_patience=1) == "plateau patience 1 for 4"
     assert reduced(accountant="pld") == "accountant pld for rdp"
     assert reduced(optimizer="sgd", learning_rate=3.0, l2_norm_clip=1.0) == (
-        "l2 norm clip 1.0 for 1.5; optimizer sgd for nadam; learning rate 3.0 for 0.001"
+        "l2 norm clip 1 for 1.5; optimizer sgd for nadam; learning rate 3 for 0.001"
     )
     assert reduced(expected_batch_size=2048) == "expected lot 2048 for 1024"
     assert reduced(augmentation_multiplicity=4, views="random") == (

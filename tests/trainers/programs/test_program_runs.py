@@ -169,7 +169,7 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
     assert shown.code == 0
     row = (
         f"| public_batch | {record['test_accuracy']:.2f} [{record['test_accuracy_ema']:.2f}] "
-        "(1 run); reduced scale |"
+        "(1 run); not as in the paper |"
     )
     assert row in shown.out and row in (tmp_path / "davody_digits.md").read_text()
     assert (tmp_path / "davody_digits.png").read_bytes().startswith(b"\x89PNG")

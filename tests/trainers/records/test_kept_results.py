@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import re
 
 import pytest
 
@@ -26,6 +27,18 @@ def test_kept_records_have_the_settings_of_their_cells(experiment):
     }
     assert {run: names for run, names in others.items() if names} == {}
     assert len(others) == len(records)  # no run is kept twice
+
+
+@pytest.mark.parametrize("experiment", KEPT)
+def test_kept_records_say_of_their_scale_what_their_cells_say(experiment):
+    specs = {spec.cell: spec.run for spec in cells.cells(experiment)}
+    for record in read_records(RESULTS, experiment):
+        said = record["scale"].split("; ")
+        of_settings = list(filter(None, specs[record["cell"]].reduced.split("; ")))
+        assert [part for part in said if part in of_settings] == of_settings, record["cell"]
+        others = [part for part in said if part not in of_settings]
+        examples = all(re.search(" (pre-)?training (examples|images)", part) for part in others)
+        assert examples or (others, of_settings) == (["full"], []), record["cell"]
 
 
 @pytest.mark.parametrize("experiment", KEPT)

@@ -112,13 +112,15 @@ def test_experiment_table_marks_what_does_not_compare(make_record, unprotected_r
     ]
     entries = cells_of(tables.experiment_table(records))
     marks = {
-        network: [m for m in ("reduced scale", "NO GUARANTEE", "settings differ") if m in entry]
+        network: [
+            m for m in ("not as in the paper", "NO GUARANTEE", "settings differ") if m in entry
+        ]
         for (network, column), entry in entries.items()
         if column.startswith("eps") and entry
     }
     assert marks == {
         "whole": [],
-        "part": ["reduced scale"],
+        "part": ["not as in the paper"],
         "mixed": ["NO GUARANTEE"],
         "open": ["NO GUARANTEE"],
         "other": ["settings differ"],

@@ -38,7 +38,9 @@ def test_hashed_rows_depend_on_their_own_text(texts):
     assert sorted(map(tuple, all_rows)) == sorted(map(tuple, expected))
     assert len(data.validation_x) == 5 and data.num_examples == 35
     assert data.model_options == {"vocabulary_size": 30} and data.no_guarantee_because == ()
-    assert data.scale == "40 training examples at hand; 4 epochs for 25"
+    assert data.scale == (
+        "40 training examples at hand; epochs 4 for 25; validation examples 5 for 24000"
+    )
 
 
 def test_public_words_come_from_the_file_alone(texts, tmp_path):
