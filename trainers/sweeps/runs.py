@@ -1,11 +1,12 @@
 """The runs of a sweep: which they are, which are done, where each is kept, how long they take."""
 
 import fnmatch
+import math
 import pathlib
 import statistics
 
 from tfdpnorm import arguments
-from trainers.data.catalogue import image_shape, known_names
+from trainers.data.catalogue import image_shape, known_names, official_size
 from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
@@ -153,12 +154,20 @@ def _scale(spec):
             return 1.0
         views = getattr(spec.run, "augmentation_multiplicity", 1)
         their_views = record["flags"].get("augmentation_multiplicity", 1)
-        updates, batch = spec.run.updates(examples), spec.run.examples_per_update
+        batch = spec.run.examples_per_update
+        updates = spec.run.updates(_examples(spec.run, record))
         pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
         size = pixels / their_pixels if pixels and their_pixels else 1.0
         return updates * batch * views * size / (work * their_views)
 
     return factor
+
+
+def _examples(run, record):
+    """N of a run, by another one's record: the same on the same data set."""
+    if record["flags"].get("dataset") == run.dataset or run.dataset not in known_names():
+        return record["num_examples"]
+    return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
 
 
 def _pixels(settings):
