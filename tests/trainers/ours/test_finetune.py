@@ -54,6 +54,7 @@ def public_set(monkeypatch):
 
     for module in (data, finetune, export):
         monkeypatch.setattr(module, "load_labelled", load)
+    monkeypatch.setattr(export, "check_there", lambda name, data_dir=None: None)
     return leaked
 
 
