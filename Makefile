@@ -3,7 +3,7 @@
 # environment of its own, .venv-py312 or .venv-py313, for the stack of those Pythons.
 #
 # Variables:
-#   PYTHON=...         Python that creates .venv (3.10 to 3.13)
+#   PYTHON=...         Python that creates .venv (3.10 to 3.13), and decides the stack
 #   PYTEST_ARGS=...    extra arguments for pytest, for example PYTEST_ARGS="-k privacy"
 #   WORKERS=...        number of test processes
 #   VENV=...           the environment, .venv unless told
@@ -27,16 +27,6 @@ UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
 
-# A few minutes: what another TensorFlow, Keras, NumPy or accountant would change first.
-SECOND_STACK_TESTS := \
-    tests/test_imports.py \
-    tests/keras_compat \
-    tests/privacy/test_accountants.py tests/privacy/test_published_values.py \
-    tests/gradients/engines tests/gradients/rules \
-    tests/training/test_fit.py tests/training/test_saving.py \
-    tests/training/step/test_exact_noise.py tests/training/step/test_engines_agree.py \
-    tests/training/step/test_noise.py tests/training/step/test_sensitivity.py
-
 VENV ?= .venv
 VENV_PYTHON := $(VENV)/bin/python
 
@@ -46,6 +36,8 @@ given='$(PYTHON)'
 locked='$(LOCKED)'
 venv='$(VENV)'
 show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
+show_stack='import platform; from importlib.metadata import version
+print("Python %s, TensorFlow %s, Keras %s" % (platform.python_version(), version("tensorflow"), version("keras")))'
 
 # pick_python VERSIONS: set py and version to a Python of these versions that runs here, the first
 # versions first; else say what was found instead. 3.10 and 3.11 come before 3.12 and 3.13,
@@ -120,6 +112,7 @@ prepare() {
         pip install --no-deps --no-build-isolation -e . || return 1
         checkout_stamp >"$$venv"/checkout.stamp
     fi
+    "$$venv"/bin/python -c "$$show_stack"
 }
 
 pip() { subcommand=$$1; shift; "$$venv"/bin/python -m pip "$$subcommand" -q --disable-pip-version-check --no-input "$$@"; }
@@ -165,9 +158,9 @@ env-second: ## create or update the environment of the second stack
 	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
 	venv=.venv-$$(tag "$$version"); given=$$py; prepare
 
-test-second: env-second ## run the short tests of the second stack on a Python 3.12 or 3.13
+test-second: env-second ## run the tests that are not slow on a Python 3.12 or 3.13
 	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
-	".venv-$$(tag "$$version")/bin/python" -m pytest -n $(WORKERS) -m "not slow" $(SECOND_STACK_TESTS) $(PYTEST_ARGS)
+	".venv-$$(tag "$$version")/bin/python" -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
 
 test-all: env ## run all tests
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)

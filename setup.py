@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 
 # Two stacks. Up to Python 3.11: TensorFlow 2.15 with its own Keras 2.15, and tensorflow-privacy,
 # which cannot be imported with TensorFlow 2.16 or later. From Python 3.12 on, for which there is no
-# TensorFlow 2.15: TensorFlow 2.21 with the legacy Keras package, tf_keras.
+# TensorFlow 2.15: TensorFlow 2.21 with Keras 3, of which the library uses private parts.
 FIRST_STACK = 'python_version < "3.12"'
 SECOND_STACK = 'python_version >= "3.12"'
 
@@ -32,7 +32,7 @@ STACKS = {
     ],
     SECOND_STACK: [
         f"tensorflow{TENSORFLOWS[SECOND_STACK]}",
-        "tf_keras>=2.21,<2.22",
+        "keras>=3.15,<3.16",
         "dp-accounting>=0.6,<0.7",
         "absl-py>=2,<3",
         "numpy>=2,<3",
@@ -56,6 +56,7 @@ TEST_REQUIRES = [
     "pytest-xdist>=3.3",
     "hypothesis>=6.80",
     "packaging>=22",
+    "tensorboard>=2.15",  # of which TensorFlow 2.15 brings its own
 ]
 
 DEV_REQUIRES = TEST_REQUIRES + [

@@ -13,6 +13,18 @@ def reset_keras():
         reset_policy()
 
 
+def reset_names():
+    """Has Keras number the names that it gives from the first on."""
+    from tensorflow import keras
+
+    if hasattr(keras.backend, "reset_uids"):
+        keras.backend.reset_uids()
+    else:
+        from keras.src.utils import naming
+
+        naming.reset_uids()
+
+
 def reset_policy():
     """Sets the global dtype policy to float32."""
     if "tensorflow" in sys.modules:

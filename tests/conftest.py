@@ -15,7 +15,6 @@ import tempfile
 
 import pytest
 
-import tfdpnorm  # noqa: F401 - sees to it that TensorFlow takes the legacy Keras
 from tests.clean_keras import reset_keras, reset_policy
 
 # Before TensorFlow is loaded, here and in the programs that tests start.
@@ -57,9 +56,9 @@ def pytest_collection_finish():
 @pytest.fixture
 def set_policy():
     """Function that sets the global dtype policy; `clean_keras` puts it back."""
-    from tensorflow import keras
+    from tfdpnorm.keras_compat.devices_and_precision import set_global_policy
 
-    return keras.mixed_precision.set_global_policy
+    return set_global_policy
 
 
 def pytest_configure(config):
@@ -67,6 +66,9 @@ def pytest_configure(config):
         "markers",
         "needs_tensorflow_privacy: skipped where tensorflow-privacy cannot be imported, as are the "
         "cases of its engines",
+    )
+    config.addinivalue_line(
+        "markers", "keras_2_only(reason): of what Keras 3 does not have; skipped with it"
     )
     config.addinivalue_line(
         "markers",
@@ -95,6 +97,13 @@ def has_tensorflow_privacy():
     return True
 
 
+def is_keras_3():
+    """Whether TensorFlow has Keras 3; loads it."""
+    from tfdpnorm.keras_compat.variables import KERAS_3
+
+    return KERAS_3
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(config, items):
     named, matched = set(), set()
@@ -103,6 +112,9 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(
                 pytest.mark.skip(reason="tensorflow-privacy does not work with this TensorFlow")
             )
+        for mark in item.iter_markers("keras_2_only"):
+            if is_keras_3():
+                item.add_marker(pytest.mark.skip(reason=f"Keras 3: {mark.args[0]}"))
         for mark in (*item.iter_markers("slow_cases"), *item.iter_markers("quick_cases")):
             fits = [p for p in mark.args if fnmatch.fnmatchcase(item.callspec.id, p)]
             named.update((item.function, pattern) for pattern in mark.args)

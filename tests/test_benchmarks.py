@@ -1,6 +1,7 @@
 """The benchmark of training steps: its rows, its turns and what it makes of failures."""
 
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from absl import app, flags
 
 from benchmarks import first_step, lots, padding, report, step_time, turns, worker
@@ -330,9 +332,10 @@ def test_rows_are_what_the_model_takes(name):
     if workload.private_norm is not None:
         trained.append(build_model(name, workload.private_norm).trainable_weights)
     for weights in trained:
-        assert sum(w.shape.num_elements() for w in weights) == workload.parameters
+        assert sum(math.prod(w.shape) for w in weights) == workload.parameters
     x, y = random_rows(name, 3)
-    assert x.shape == (3, *model.input_shape[1:]) and x.dtype == model.input.dtype.as_numpy_dtype
+    assert x.shape == (3, *model.input_shape[1:])
+    assert x.dtype == tf.as_dtype(model.inputs[0].dtype).as_numpy_dtype
     assert model.output_shape[1] == workload.num_classes
     assert y.shape == (3,) and 0 <= y.min() <= y.max() < workload.num_classes
     if workload.vocabulary_size:

@@ -138,15 +138,10 @@ def test_lock_has_the_parts_of_its_stack_and_of_no_other(python):
     locked = pins(LOCKS[python].read_text("utf-8"))
     second = python in ("3.12", "3.13")
     assert locked["tensorflow"].release[:2] == ((2, 21) if second else (2, 15))
-    assert ("tf-keras" in locked) == second
     assert locked["keras"].major == (3 if second else 2)
+    assert "tf-keras" not in locked
     assert ("tensorflow-privacy" in locked) != second
     assert locked["numpy"].major == (2 if second else 1)
-
-
-def test_second_stack_has_the_legacy_keras_of_its_tensorflow():
-    locked = pins(LOCKS["3.12"].read_text("utf-8"))
-    assert locked["tf-keras"].release[:2] == locked["tensorflow"].release[:2]
 
 
 def test_gpu_extra_is_the_same_tensorflow(setup_arguments):

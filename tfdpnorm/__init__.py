@@ -8,9 +8,9 @@ library can be loaded all the same.
 import importlib
 
 from tfdpnorm._version import __version__
-from tfdpnorm.keras_compat.importing import register_when_keras_is_imported, use_legacy_keras
+from tfdpnorm.keras_compat.importing import choose_keras, register_when_keras_is_imported
 
-use_legacy_keras()
+choose_keras()
 
 _NAMES = {
     "Clipping": "tfdpnorm.gradients",

@@ -151,7 +151,7 @@ def test_layers_of_networks():
     layers = [
         keras.layers.MaxPooling2D(dtype="float64"),
         keras.layers.Activation(mish, dtype="float64"),
-        keras.layers.AveragePooling2D(dtype="float64"),
+        keras.layers.AveragePooling2D(2, dtype="float64"),
     ]
     model = images_model(convolution(), *layers)
     assert_equals_the_dense_one(model, *images())

@@ -157,9 +157,9 @@ def outcome_of(architecture, folder):
         folded.save(Path(folder) / "folded.keras")
         folded = keras.models.load_model(Path(folder) / "folded.keras")
     else:
-        private.save_weights(Path(folder) / "weights.h5")
+        private.save_weights(Path(folder) / "of.weights.h5")
         loaded = tfdpnorm.convert_model(original, architecture.batch_norm).model
-        loaded.load_weights(Path(folder) / "weights.h5")
+        loaded.load_weights(Path(folder) / "of.weights.h5")
     np.testing.assert_allclose(loaded(x, training=False), expected, atol=1e-5, rtol=1e-4)
     size = np.abs(expected).max() + 1e-6
     np.testing.assert_allclose(folded(x, training=False) / size, expected / size, atol=1e-3)

@@ -7,7 +7,10 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import convert_model
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import FrozenBatchNormalization
+
+of_keras_2 = pytest.mark.skipif(KERAS_3, reason="Keras 3 writes no SavedModel that it could load")
 
 
 class Doubling(tf.Module):
@@ -18,7 +21,7 @@ class Doubling(tf.Module):
 
 class Scaling(layers.Layer):
     def build(self, shape):
-        self.scale = self.add_weight("scale", (int(shape[-1]),))
+        self.scale = self.add_weight(name="scale", shape=(int(shape[-1]),))
 
     def call(self, x):
         return x * self.scale
@@ -33,6 +36,7 @@ def network():
     return model
 
 
+@of_keras_2
 def test_a_folder_of_keras_converts_as_the_model_itself(tmp_path):
     model = network()
     model.save(tmp_path / "saved", save_format="tf")
@@ -45,13 +49,13 @@ def test_a_folder_of_keras_converts_as_the_model_itself(tmp_path):
 
 def test_a_folder_of_a_module_is_refused(tmp_path):
     tf.saved_model.save(Doubling(), str(tmp_path / "module"))
-    with pytest.raises(ValueError, match="SavedModel that Keras did not write.*model.save"):
+    with pytest.raises(ValueError, match=r"SavedModel that Keras .*model\.save"):
         convert_model(tmp_path / "module", "frozen")
 
 
 def test_an_exported_folder_is_refused(tmp_path):
     network().export(str(tmp_path / "exported"))
-    with pytest.raises(ValueError, match="SavedModel that Keras did not write.*model.save"):
+    with pytest.raises(ValueError, match=r"SavedModel that Keras .*model\.save"):
         convert_model(tmp_path / "exported", "frozen")
 
 
@@ -60,6 +64,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         convert_model(tmp_path, "frozen")
 
 
+@of_keras_2
 def test_classes_that_keras_does_not_know_are_asked_for(tmp_path):
     model = keras.Sequential([layers.Input((4,)), Scaling(), layers.BatchNormalization()])
     model.save(tmp_path / "own", save_format="tf")

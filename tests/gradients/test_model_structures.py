@@ -129,7 +129,7 @@ def test_weight_regularizers_have_no_part_in_the_sum():
         keras.utils.set_random_seed(3)
         inputs = keras.Input((5, 4))
         x = layers.SeparableConv1D(3, 2, depthwise_regularizer=regularizer)(inputs)
-        x = layers.EinsumDense("abc,cd->abd", (None, 3), kernel_regularizer=regularizer)(x)
+        x = layers.EinsumDense("abc,cd->abd", (4, 3), kernel_regularizer=regularizer)(x)
         return keras.Model(inputs, head(x))
 
     found = []
@@ -163,7 +163,8 @@ def test_a_siamese_layer_is_clipped_by_its_whole_norm(shape, build):
     shared = build()
     left, right = keras.Input(shape), keras.Input(shape)
     features = [layers.Flatten()(shared(x)) for x in (-left, -2.0 * right)]
-    model = keras.Model([left, right], tf.reduce_sum(features[0] * features[1], 1, keepdims=True))
+    summed = layers.Lambda(lambda x: tf.reduce_sum(x, 1, keepdims=True))
+    model = keras.Model([left, right], summed(features[0] * features[1]))
     loss_fn = loss_function(model)
     rows = example_rows(model, 1)
     gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 1e-3).gradients

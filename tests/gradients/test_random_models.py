@@ -3,6 +3,8 @@
 In float64: in float32 the noise of the reference itself exceeds the tolerance in deep networks.
 """
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
@@ -193,7 +195,7 @@ def random_models(draw):
     else:
         x = inputs = keras.Input(shape)
     for _ in range(draw(st.integers(1, 5))):
-        if x.shape[1:].num_elements() < _MOST_NUMBERS:
+        if math.prod(x.shape[1:]) < _MOST_NUMBERS:
             x = one_of(draw, *STEPS[len(x.shape)])(draw, x)
     return keras.Model(inputs, layers.Dense(2)(layers.Flatten()(x)))
 

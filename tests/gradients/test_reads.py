@@ -20,7 +20,7 @@ class Leaves(layers.Layer):
         self.leave, self.left = leave, None
 
     def build(self, shape):
-        self.w = self.add_weight("w", (shape[-1], 3))
+        self.w = self.add_weight(name="w", shape=(shape[-1], 3))
 
     def call(self, x):
         outputs = tf.tanh(x @ self.w)
@@ -46,7 +46,7 @@ class PositionTable(layers.Layer):
     left = None
 
     def build(self, shape):
-        self.table = self.add_weight("table", shape[1:])
+        self.table = self.add_weight(name="table", shape=shape[1:])
 
     def call(self, x):
         self.left = self.table[:, :1] * 2.0
@@ -148,7 +148,9 @@ def by_its_inputs(layer):
                 tape.watch(x)
                 outputs = self.inner(x)
             slopes = tape.gradient(outputs, x)
-            return self.last(outputs) + tf.reduce_sum(tf.reshape(slopes, [len(x), -1]), 1, True)
+            return self.last(outputs) + tf.reduce_sum(
+                tf.reshape(slopes, [tf.shape(x)[0], -1]), 1, True
+            )
 
     return Differentiates()
 

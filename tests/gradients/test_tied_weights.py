@@ -13,6 +13,7 @@ from tests.gradients.looped_reference import (
     looped_sum,
     loss_function,
 )
+from tests.tied import share_kernel
 from tfdpnorm.gradients import OuterSum, Rule, book_keeping, register_rule
 
 layers = keras.layers
@@ -64,9 +65,9 @@ def dense_layers():
     """Two layers of one kernel; the biases are their own."""
     first, second = layers.Dense(3, "tanh"), layers.Dense(3)
     inputs = keras.Input((3,))
-    model = keras.Model(inputs, second(first(inputs)))
-    second.kernel = first.kernel
-    return keras.Model(model.inputs, second(first(inputs)))
+    second(first(inputs))
+    share_kernel(first, second)
+    return keras.Model(inputs, second(first(inputs)))
 
 
 class Pointwise(TiedHead):
@@ -79,7 +80,7 @@ class Pointwise(TiedHead):
 def convolution_and_its_kernel():
     convolution = layers.Conv1D(4, 2, padding="same")
     inputs = keras.Input((5, 4))
-    x = tf.tanh(convolution(inputs))
+    x = layers.Activation("tanh")(convolution(inputs))
     x = Pointwise(convolution.kernel)(x)
     return keras.Model(inputs, layers.Dense(2)(layers.Flatten()(x)))
 
@@ -88,7 +89,7 @@ def inside_and_outside_of_steps():
     first, second = layers.Dense(3), layers.Dense(3, use_bias=False)
     inputs = keras.Input((4, 3))
     outputs = second(layers.Flatten()(layers.TimeDistributed(first)(inputs))[:, :3])
-    second.kernel = first.kernel
+    share_kernel(first, second)
     return keras.Model(inputs, outputs)
 
 
@@ -203,7 +204,7 @@ def test_reads_of_frozen_weights_are_free():
     """They have no gradient that could be missing."""
     model = borrowing(own=True)
     model.get_layer("words").trainable = False
-    assert [v.name for v in model.trainable_variables] == ["offset:0"]
+    assert [v.name.split(":")[0] for v in model.trainable_variables] == ["offset"]
     assert_equals_the_loop(model, counts=(2,))
 
 
@@ -219,7 +220,7 @@ def test_a_weight_of_no_layer_is_refused():
 
     model = Bare()
     model.build((None, 3))
-    with pytest.raises(ValueError, match="Expected a layer to own variable 'scale.*got none"):
+    with pytest.raises(ValueError, match="Expected a layer to own variable '.*scale.*got none"):
         rows = (tf.ones([2, 3]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
         book_keeping(model, None, rows, model.trainable_variables, 1.0)
 
@@ -241,7 +242,7 @@ def test_convolutions_of_one_kernel_with_other_windows(options):
         inputs = keras.Input((9, 2))
         second.build(inputs.shape)
         one = first(inputs)
-        second.kernel = first.kernel
+        share_kernel(first, second)
         flat = [layers.Flatten()(x) for x in (one, second(inputs))]
         model = keras.Model(inputs, layers.Dense(2)(layers.Concatenate()(flat)))
         assert_equals_the_loop(model, counts=(3,))

@@ -20,6 +20,7 @@ from tfdpnorm import independence
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.known_layers import known_faults
 from tfdpnorm.independence.verification.outputs import prove
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 P = 8
 
@@ -61,6 +62,8 @@ def stopped(fault):
         if named:
             return named[0]
     spec = input_specs(model)
+    if spec is None:  # of a subclassed model, which Keras 3 keeps no dtypes of
+        spec = tf.TensorSpec([None, FEATURES])
     try:
         proof = independence.prove_training(
             model, loss, tf.TensorSpec([P, *spec.shape[1:]], spec.dtype), y
@@ -171,7 +174,8 @@ def activity_regularizer():
 def stateful_recurrent_layer():
     return keras.Sequential(
         [
-            keras.layers.LSTM(4, stateful=True, batch_input_shape=(4, 7, 2)),
+            keras.Input((7, 2), batch_size=4),
+            keras.layers.LSTM(4, stateful=True),
             keras.layers.Dense(CLASSES),
         ]
     )
@@ -278,7 +282,7 @@ def difference_from_the_last_row():
 def outputs_for_pairs_of_rows():
     inputs = keras.Input((FEATURES,))
     x = keras.layers.Dense(CLASSES)(inputs)
-    return keras.Model(inputs, tf.matmul(x, x, transpose_b=True))
+    return keras.Model(inputs, _layer(lambda x: tf.matmul(x, x, transpose_b=True))(x))
 
 
 @_in_a_model()
@@ -368,7 +372,6 @@ def memory_queue_outside_of_weights():
     return Queue(name="faulty")
 
 
-@_in_a_model()
 def add_metric():
     class Metric(keras.layers.Layer):
         def call(self, inputs):
@@ -410,13 +413,17 @@ def add_loss_in_a_call():
     return model
 
 
-@_as_a_model()
 def add_loss_to_a_functional_model():
     inputs = keras.Input((FEATURES,))
     outputs = keras.layers.Dense(CLASSES)(inputs)
     model = keras.Model(inputs, outputs)
     model.add_loss(tf.reduce_mean(outputs**2))
     return model
+
+
+if not KERAS_3:  # which has neither
+    _in_a_model()(add_metric)
+    _as_a_model()(add_loss_to_a_functional_model)
 
 
 @_in_a_model()
@@ -429,7 +436,7 @@ def batch_mean_beside_dropout():
 def outputs_without_rows():
     inputs = keras.Input((FEATURES,))
     outputs = keras.layers.Dense(CLASSES)(inputs)
-    return keras.Model(inputs, tf.reduce_mean(outputs, 0))
+    return keras.Model(inputs, _layer(lambda x: tf.reduce_mean(x, 0))(outputs))
 
 
 # Losses

@@ -31,20 +31,20 @@ def built_dense():
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_attribute_is_exchanged_and_put_back(fails):
     layer = built_dense()
-    own, activation = layer.kernel, layer.activation
-    kernel = tf.zeros([3, 4])
+    own, activation = layer.bias, layer.activation
+    bias = tf.fill([4], 1e6)
     try:
-        with exchanged(layer, activation=keras.activations.linear, kernel=kernel):
-            assert layer.activation is keras.activations.linear and layer.kernel is kernel
+        with exchanged(layer, activation=keras.activations.linear, bias=bias):
+            assert layer.activation is keras.activations.linear and layer.bias is bias
             # Keras' account of the weights does not notice.
-            assert len(layer.weights) == 2 and layer.weights[0] is own
-            np.testing.assert_array_equal(layer(ONES), np.zeros([2, 4]))
+            assert len(layer.weights) == 2 and layer.weights[1] is own
+            np.testing.assert_allclose(layer(ONES), np.full([2, 4], 1e6), rtol=1e-4)
             if fails:
                 raise RuntimeError("halfway")
     except RuntimeError:
         assert fails
-    assert layer.activation is activation and layer.kernel is own
-    assert [id(w) for w in layer.weights] == [id(own), id(layer.bias)]
+    assert layer.activation is activation and layer.bias is own
+    assert [id(w) for w in layer.weights] == [id(layer.kernel), id(own)]
 
 
 @pytest.mark.parametrize("fails", [False, True])

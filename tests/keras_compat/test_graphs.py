@@ -6,6 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat import graphs
 from tfdpnorm.keras_compat.graphs import operation_count, read_since
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 
 def names_read(compute):
@@ -90,24 +91,35 @@ def test_keras_infers_shapes_in_a_graph_of_its_own():
             seen.append(graphs.only_infers_shapes(graphs.current_graph()))
             return x
 
-    Asked().compute_output_shape((None, 3))
+    keras.Model(inputs := keras.Input((3,)), Asked()(inputs))
     assert seen == [True]
     tf.function(Asked().call)(tf.ones([2]))
     assert seen == [True, False]
 
 
+def optimisers_options():
+    """Two options of Grappler as they are now: switched off altogether, and fusing."""
+    options = tf.config.optimizer.get_experimental_options()
+    return options.get("disable_meta_optimizer", False), options.get("remapping", True)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_optimisation_is_switched_on_again(fails):
-    def is_off():
-        options = tf.config.optimizer.get_experimental_options()
-        return options.get("disable_meta_optimizer", False)
-
-    assert not is_off()
+    assert optimisers_options() == (False, True)
     try:
         with graphs.unoptimized():
-            assert is_off()
+            assert optimisers_options() == (True, True)
             if fails:
                 raise RuntimeError("halfway")
     except RuntimeError:
         assert fails
-    assert not is_off()
+    assert optimisers_options() == (False, True)
+
+
+def test_nothing_is_fused_where_that_fails():
+    with graphs.without_remapping():
+        assert optimisers_options() == (False, not KERAS_3)
+        with graphs.unoptimized():
+            assert optimisers_options() == (True, not KERAS_3)
+        assert optimisers_options() == (False, not KERAS_3)
+    assert optimisers_options() == (False, True)

@@ -1,10 +1,12 @@
-"""Which Keras is loaded, and that it finds our layers in files, after `import tfdpnorm` alone."""
+"""Which Keras is refused, and that ours finds our layers in files after `import tfdpnorm`."""
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -21,99 +23,97 @@ second_stack = pytest.mark.skipif(
 )
 
 
-def run_python(*lines, variable=None):
-    environment = {k: v for k, v in os.environ.items() if k != importing.VARIABLE}
-    if variable is not None:
-        environment[importing.VARIABLE] = variable
-    return programs.run([sys.executable, "-c", "\n".join(lines)], environment, timeout=120)
+@pytest.fixture
+def installed(monkeypatch):
+    """Function that has Keras of a version installed, with these variables."""
+
+    def have(keras_3, **variables):
+        monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: keras_3)
+        monkeypatch.setitem(sys.modules, "keras", None)  # not imported
+        for name in (importing.LEGACY, importing.BACKEND):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return have
 
 
-def test_without_keras_3_nothing_is_done(monkeypatch):
-    monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: False)
-    monkeypatch.setenv(importing.VARIABLE, "0")
-    importing.use_legacy_keras()
-    assert os.environ[importing.VARIABLE] == "0"
+@pytest.mark.parametrize("keras_3", [False, True])
+@pytest.mark.parametrize("variables", [{}, {"TF_USE_LEGACY_KERAS": "0"}])
+def test_variables_that_change_nothing_are_taken(keras_3, variables, installed):
+    installed(keras_3, KERAS_BACKEND="tensorflow", **variables)
+    importing.choose_keras()
 
 
 @pytest.mark.parametrize("value", ["1", "true", "True"])
-def test_a_variable_that_says_yes_beside_keras_2_is_named(value, monkeypatch):
-    monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: False)
-    monkeypatch.setattr(importing, "_legacy_package", lambda: None)
-    monkeypatch.setenv(importing.VARIABLE, value)
+def test_the_legacy_keras_is_refused_beside_keras_3(value, installed):
+    installed(True, TF_USE_LEGACY_KERAS=value)
+    with pytest.raises(ImportError, match=f"^Expected Keras 3, got .*={value}.* Unset TF_USE_"):
+        importing.choose_keras()
+
+
+@pytest.mark.parametrize("value", ["1", "true", "True"])
+def test_a_variable_that_says_yes_beside_keras_2_is_named(value, installed, monkeypatch):
+    installed(False, TF_USE_LEGACY_KERAS=value)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=f"got '{value}'.* Unset TF_USE_LEGACY_KERAS"):
-        importing.use_legacy_keras()
-    monkeypatch.setattr(importing, "_legacy_package", lambda: "a/folder")  # which works
-    importing.use_legacy_keras()
+        importing.choose_keras()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)  # which works
+    importing.choose_keras()
 
 
-@pytest.mark.parametrize("value", ["0", "", "no", "yes"])
-def test_a_variable_that_says_no_is_refused(value, monkeypatch):
-    monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: True)
-    monkeypatch.setenv(importing.VARIABLE, value)
-    with pytest.raises(ImportError, match="^Expected TF_USE_LEGACY_KERAS=1 or no such .* got '"):
-        importing.use_legacy_keras()
+@pytest.mark.parametrize("backend", ["jax", "torch", "numpy"])
+def test_other_backends_are_refused(backend, installed):
+    installed(True, KERAS_BACKEND=backend)
+    with pytest.raises(ImportError, match=f"got '{backend}'. Set KERAS_BACKEND=tensorflow"):
+        importing.choose_keras()
 
 
-def test_keras_3_without_the_legacy_package_is_refused(monkeypatch):
-    monkeypatch.setattr(importing, "_keras_3_is_installed", lambda: True)
-    monkeypatch.setattr(importing, "_legacy_package", lambda: None)
-    monkeypatch.setenv(importing.VARIABLE, "1")
-    with pytest.raises(ImportError, match="Install tf_keras in the version of TensorFlow"):
-        importing.use_legacy_keras()
-
-
-SAYS_WHICH = (
-    "from tensorflow import keras",
-    "from tensorflow.keras.layers import Dense",
-    "import tensorflow as tf",
-    "assert Dense is keras.layers.Dense is tf.keras.layers.Dense",
-    "assert tf.optimizers.SGD is keras.optimizers.SGD",
-    "print(Dense.__module__.split('.')[0], keras.saving.get_registered_name(Dense))",
-)
-
-
-@second_stack
-@pytest.mark.parametrize(
-    "before",
-    [
-        ("import tfdpnorm",),
-        ("import tensorflow as tf", "from tensorflow import keras", "import tfdpnorm"),
-    ],
-    ids=["tfdpnorm first", "TensorFlow first"],
-)
-def test_tensorflow_has_the_legacy_keras(before):
-    done = run_python(*before, *SAYS_WHICH)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["tf_keras", "Dense"]
-
-
-@second_stack
-@pytest.mark.parametrize(
-    "before",
-    [
-        "from tensorflow import keras; keras.layers.Dense",
-        pytest.param("from tensorflow.keras import layers", marks=pytest.mark.slow),
-        pytest.param("import tensorflow as tf; tf.losses.Loss", marks=pytest.mark.slow),
-        pytest.param("import tensorflow as tf; dir(tf.keras)", marks=pytest.mark.slow),
-    ],
-)
-def test_a_tensorflow_whose_keras_3_was_used_is_refused(before):
-    done = run_python(before, "import tfdpnorm")
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: Expected TensorFlow with the legacy Keras package, got ")
-    assert last.endswith("Import tfdpnorm first, or set TF_USE_LEGACY_KERAS=1.")
-
-
-@second_stack
-def test_programs_that_are_started_have_it_too():
-    """The variable stays; and tf_keras does not load Keras 3 beside it."""
-    child = "import sys, tensorflow as tf; tf.keras.layers; print(tf.keras.__name__)"
-    done = run_python(
-        "import subprocess, sys, tfdpnorm",
-        f"print(subprocess.run([sys.executable, '-c', {child!r}]).returncode)",
+def run_python(*lines, **variables):
+    given = (importing.LEGACY, importing.BACKEND)
+    environment = {k: v for k, v in os.environ.items() if k not in given}
+    return programs.run(
+        [sys.executable, "-c", "\n".join(lines)], environment | variables, timeout=120
     )
-    assert done.stdout.split() == ["tf_keras.api._v2.keras", "0"], done.stderr
+
+
+def last_line(done):
+    assert done.returncode == 1
+    return done.stderr.strip().splitlines()[-1]
+
+
+@second_stack
+def test_the_keras_of_both_names_is_one():
+    done = run_python(
+        "import keras, tfdpnorm, tensorflow as tf",
+        "assert tf.keras.layers.Dense is keras.layers.Dense",
+        "print(issubclass(tfdpnorm.PrivateModel, keras.Model))",
+    )
+    assert done.stdout.split() == ["True"], done.stderr
+
+
+@second_stack
+def test_a_backend_from_a_file_of_settings_is_not_taken(tmp_path):
+    (tmp_path / "keras.json").write_text('{"backend": "numpy"}')
+    lines = "import tfdpnorm", "import keras", "print(keras.config.backend())"
+    done = run_python(*lines, KERAS_HOME=str(tmp_path))
+    assert done.stdout.split() == ["tensorflow"], done.stderr
+
+
+def test_keras_imported_with_another_backend_is_refused(installed, monkeypatch):
+    installed(True, KERAS_BACKEND="tensorflow")
+    imported = types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: "torch"))
+    monkeypatch.setitem(sys.modules, "keras", imported)
+    with pytest.raises(ImportError, match="got 'torch'. Set .* or import tfdpnorm first"):
+        importing.choose_keras()
+
+
+@second_stack
+def test_programs_end_with_the_sentence_about_a_variable():
+    done = run_python("import tfdpnorm", TF_USE_LEGACY_KERAS="1")
+    assert last_line(done).startswith(
+        "ImportError: Expected Keras 3, got TF_USE_LEGACY_KERAS=1, by"
+    )
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,8 +153,6 @@ def model_of_ours():
 def test_a_saved_model_loads(imported, tmp_path):
     model, x = model_of_ours(), np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     paths = [str(tmp_path / "model.keras"), str(tmp_path / "model.h5")]
-    if "tf_keras" in keras.Sequential.__module__:
-        paths = paths[:1]  # It loads no registered functions from HDF5.
     for path in paths:
         model.save(path)
     np.save(tmp_path / "x.npy", x)

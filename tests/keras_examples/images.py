@@ -79,7 +79,9 @@ class WindowAttention(layers.Layer):
 
     def build(self, shape):
         count = int(self.distances.max()) + 1
-        self.bias = self.add_weight("bias", (count, self.heads), initializer="random_normal")
+        self.bias = self.add_weight(
+            name="bias", shape=(count, self.heads), initializer="random_normal"
+        )
 
     def call(self, x):
         queries, keys, values = tf.split(self.together(x), 3, -1)

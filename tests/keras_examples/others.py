@@ -17,14 +17,17 @@ def _columns():
     }
 
 
+def _pair(ids):
+    return tf.strings.join([tf.as_string(each) for each in ids], "_x_")[:, None]
+
+
 def wide_and_deep():
     """One-hot ids and crossed ones beside embedded ids and numbers."""
     columns = _columns()
     numbers, one, other = columns.values()
     encode = layers.CategoryEncoding(WORDS, output_mode="one_hot")
-    pair = tf.strings.join([tf.as_string(one), tf.as_string(other)], "_x_")
-    crossed = layers.Hashing(7, output_mode="one_hot")(tf.expand_dims(pair, -1))
-    wide = layers.Concatenate()([encode(tf.expand_dims(one, -1)), crossed, numbers])
+    crossed = layers.Hashing(7, output_mode="one_hot")(layers.Lambda(_pair)([one, other]))
+    wide = layers.Concatenate()([encode(layers.Reshape((1,))(one)), crossed, numbers])
     embedded = [layers.Embedding(WORDS, 3)(x) for x in (one, other)]
     deep = layers.Dense(WIDTH, "relu")(layers.Concatenate()([*embedded, numbers]))
     return keras.Model(columns, layers.Dense(CLASSES)(deep) + layers.Dense(CLASSES)(wide))
@@ -98,7 +101,7 @@ def two_heads():
 def _distillation(y, predictions):
     hard, soft, taught = predictions
     taught, soft = tf.nn.softmax(taught / 2), tf.nn.softmax(soft / 2)
-    divergence = keras.losses.kl_divergence(taught, soft)
+    divergence = keras.losses.KLD(taught, soft)
     return keras.losses.sparse_categorical_crossentropy(y, hard, True) + 4 * divergence
 
 

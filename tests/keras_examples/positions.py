@@ -111,7 +111,9 @@ class ClassToken(layers.Layer):
         self.spread = spread
 
     def build(self, shape):
-        self.token = self.add_weight("token", (1, 1, shape[-1]), initializer="random_normal")
+        self.token = self.add_weight(
+            name="token", shape=(1, 1, shape[-1]), initializer="random_normal"
+        )
 
     def call(self, x):
         return tf.concat([self.spread(self.token, tf.shape(x)[0]), x], 1)
@@ -121,7 +123,9 @@ class AddedWeight(layers.Layer):
     """Adds a learned vector to each step: [1, T, D]."""
 
     def build(self, shape):
-        self.places = self.add_weight("places", (1, *shape[1:]), initializer="random_normal")
+        self.places = self.add_weight(
+            name="places", shape=(1, *shape[1:]), initializer="random_normal"
+        )
 
     def call(self, x):
         return x + self.places
@@ -131,7 +135,9 @@ class Queries(layers.Layer):
     """Learned queries [rows, P, D], whatever the input."""
 
     def build(self, shape):
-        self.queries = self.add_weight("queries", (P, WIDTH), initializer="random_normal")
+        self.queries = self.add_weight(
+            name="queries", shape=(P, WIDTH), initializer="random_normal"
+        )
 
     def call(self, x):
         return tf.repeat(self.queries[tf.newaxis], tf.shape(x)[0], axis=0)

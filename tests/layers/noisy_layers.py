@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import KERAS_3, raw
 from tfdpnorm.layers import WeightNoise
 
 SEED, STDDEV = 2020, 0.3
@@ -15,13 +16,17 @@ class Pieces(keras.layers.Layer):
 
     def build(self, input_shape):
         width = input_shape[-1]
-        self.listed = [self.add_weight(f"listed{i}", (width, width)) for i in range(2)]
-        self.named = {"deep": {"scale": self.add_weight("scale", (width,))}}
-        self.pair = (self.add_weight("shift", (width,)), "no weight")
-        self.again = self.also = self.add_weight("again", (width,))
+        self.listed = [self.add_weight(name=f"listed{i}", shape=(width, width)) for i in range(2)]
+        self.named = {"deep": {"scale": self.add_weight(name="scale", shape=(width,))}}
+        self.pair = (self.add_weight(name="shift", shape=(width,)), "no weight")
+        self.again = self.also = self.add_weight(name="again", shape=(width,))
         self.module = tf.Module()
         self.module.inner = tf.Module()
-        self.module.inner.gain = tf.Variable(tf.ones([width]) * 0.7, name="gain")
+        if KERAS_3:  # which does not know weights of modules
+            self.gain = self.add_weight(name="gain", shape=(width,), initializer="ones")
+            self.module.inner.gain = self.gain
+        else:
+            self.module.inner.gain = tf.Variable(tf.ones([width]) * 0.7, name="gain")
         self.dense = [keras.layers.Dense(width), "no layer"]
 
     def call(self, inputs):
@@ -58,11 +63,12 @@ class Branching(keras.layers.Layer):
         return x
 
 
+@keras.utils.register_keras_serializable(package="tests")
 class Drawn(keras.layers.Layer):
     """Gives its kernel for an output, and its kernel times two."""
 
     def build(self, input_shape):
-        self.kernel = self.add_weight("kernel", (40, 50), initializer="ones")
+        self.kernel = self.add_weight(name="kernel", shape=(40, 50), initializer="ones")
 
     def call(self, inputs):
         return [self.kernel * 1.0, self.kernel * 2.0]
@@ -87,7 +93,7 @@ CASES = {
     "depthwise": (lambda: keras.layers.DepthwiseConv2D(2), (2, 4, 4, 2)),
     "separable": (lambda: keras.layers.SeparableConv2D(3, 2), (2, 4, 4, 2)),
     "einsum": (
-        lambda: keras.layers.EinsumDense("abc,cd->abd", (None, 3), bias_axes="d"),
+        lambda: keras.layers.EinsumDense("abc,cd->abd", (4, 3), bias_axes="d"),
         (2, 4, 5),
     ),
     "prelu": (lambda: keras.layers.PReLU(), (2, 4, 5)),
@@ -120,7 +126,7 @@ def case(name, rng):
 
 
 def trainable(layer):
-    return [w for w in layer.weights if w.trainable]
+    return raw([w for w in layer.weights if w.trainable])
 
 
 def fresh_draws(weights, seed=SEED, stddev=STDDEV, calls=1):
@@ -150,4 +156,4 @@ def gradients_of(layer, inputs, weights, **kwargs):
     with tf.GradientTape() as tape:
         outputs = layer(inputs, **kwargs)
         loss = tf.reduce_sum(tf.square(outputs) + 0.3 * outputs)
-    return outputs, [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
+    return outputs, [tf.convert_to_tensor(g) for g in tape.gradient(loss, raw(weights))]

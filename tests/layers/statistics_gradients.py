@@ -3,6 +3,7 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import raw, trainable_variables
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -37,8 +38,8 @@ def streams(model, x, y, public):
 
 def gradients(model, x, y, public):
     """The whole gradient, its direct part (statistics held constant), and the pulled-back part."""
-    variables = model.trainable_variables
-    taps = [v for layer in norms_of(model) for v in (layer.gamma, layer.beta)]
+    variables = trainable_variables(model)
+    taps = raw([v for layer in norms_of(model) for v in (layer.gamma, layer.beta)])
     with tf.GradientTape() as tape:
         loss, _ = streams(model, x, y, public)
     whole = tape.gradient(loss, variables)

@@ -128,11 +128,11 @@ def test_clone_and_weights_transfer(rng):
 
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-@pytest.mark.parametrize("path", ["weights.h5", "model.h5"])
+@pytest.mark.parametrize("path", ["model.weights.h5", "model.h5"])
 def test_h5_round_trip(path, tmp_path, rng):
     model = with_moments(network(), rng)
     x = rng.normal(size=(3, 6, 6, 2)).astype("float32")
-    if path == "weights.h5":
+    if path == "model.weights.h5":
         model.save_weights(tmp_path / path)
         again = network()
         again.load_weights(tmp_path / path)

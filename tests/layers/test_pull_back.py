@@ -7,6 +7,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tests.layers.statistics_gradients import gradients, norms_of, random_norm, streams
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, pull_back, record_pass
 
 
@@ -92,14 +93,14 @@ def test_inside_a_tf_function(rng, set_policy):
     model = network()
     x, y, public = data(rng, "float64")
     _, direct, pulled = gradients(model, x, y, public)
-    released = {v.ref(): g for v, g in zip(model.trainable_variables, direct, strict=True)}
+    released = {v.ref(): g for v, g in zip(trainable_variables(model), direct, strict=True)}
 
     @tf.function
     def compiled():
         statistics = PublicStatistics()
         with tf.GradientTape() as tape, record_pass(statistics):
             model(public, training=True)
-        return pull_back(tape, statistics, lambda v: released[v.ref()], model.trainable_variables)
+        return pull_back(tape, statistics, lambda v: released[v.ref()], trainable_variables(model))
 
     for one, other in zip(pulled, compiled(), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)

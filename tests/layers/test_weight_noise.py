@@ -23,22 +23,36 @@ from tests.layers.noisy_layers import (
     tokens,
     trainable,
 )
+from tfdpnorm.keras_compat.layers import keras_mask
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import WeightNoise
+
+CASE_NAMES = sorted(set(CASES) - ({"branching"} if KERAS_3 else set()))
 
 
 @pytest.mark.slow
-@each("name", sorted(CASES))
+@each("name", CASE_NAMES)
 def test_it_is_the_plain_layer_with_drawn_weights(name, rng):
     check_against_plain_layer(name, gradients_of, rng)
 
 
-QUICK = ("attention", "branching", "conv2d", "dense", "embedding", "pieces")
+QUICK = (
+    "attention",
+    *(() if KERAS_3 else ("branching",)),
+    "conv2d",
+    "dense",
+    "embedding",
+    "pieces",
+)
 
 
 @pytest.mark.slow_cases("attention", "pieces")
 @pytest.mark.parametrize(
     "name",
-    [*QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in sorted(set(CASES) - set(QUICK)))],
+    [
+        *QUICK,
+        *(pytest.param(x, marks=pytest.mark.slow) for x in sorted(set(CASE_NAMES) - set(QUICK))),
+    ],
 )
 def test_it_is_the_plain_layer_with_drawn_weights_in_a_graph(name, rng):
     check_against_plain_layer(name, tf.function(gradients_of), rng)
@@ -65,8 +79,8 @@ def check_against_plain_layer(name, run, rng):
         np.testing.assert_array_equal(variable, mean)
 
 
-@pytest.mark.quick_cases("branching", "conv1d", "conv2d")
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.quick_cases(*(() if KERAS_3 else ("branching",)), "conv1d", "conv2d")
+@pytest.mark.parametrize("name", CASE_NAMES)
 def test_without_noise_it_is_the_plain_layer(name, rng, monkeypatch):
     monkeypatch.setattr(tf.random, "Generator", None)
     make, inputs = case(name, rng)
@@ -90,7 +104,7 @@ def test_attention_to_another_sequence(by_keyword, rng):
     if by_keyword:
         outputs = wrapper(query=query, value=value, attention_mask=allowed)
     else:
-        outputs = wrapper(query, value, None, allowed)
+        outputs = wrapper(query, value, None, *([None] * 3 if KERAS_3 else []), allowed)
     plain = keras.layers.MultiHeadAttention(2, 3)
     plain(query, value)
     plain.set_weights(fresh_draws(wrapper.weights))
@@ -176,7 +190,7 @@ class Block(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dense = keras.layers.Dense(3)
         self.normalization = normalization
-        self.calls = self.add_weight("calls", (), initializer="zeros", trainable=False)
+        self.calls = self.add_weight(name="calls", shape=(), initializer="zeros", trainable=False)
 
     def call(self, inputs, training=None):
         self.calls.assign_add(1.0)
@@ -232,6 +246,7 @@ def test_the_first_call_counts_once(rng):
         assert float(block.calls) == 2.0
 
 
+@pytest.mark.keras_2_only("no AutoGraph")
 def test_a_layer_that_autograph_has_to_convert(rng):
     wrapper = WeightNoise(Branching(), 0.1)
     run = tf.function(wrapper)
@@ -244,7 +259,7 @@ def test_a_stateful_layer_is_run_once_a_call(rng):
     wrapper, plain = both(functools.partial(keras.layers.LSTM, 3, stateful=True), inputs)
     for layer in (wrapper, plain):
         layer.reset_states()
-    assert wrapper.stateful
+    assert KERAS_3 or wrapper.stateful
     for calls in (1, 2):
         for variable, drawn in zip(
             trainable(plain), fresh_draws(trainable(wrapper), calls=calls), strict=True
@@ -295,15 +310,20 @@ def test_mixed_precision_adds_the_noise_in_float32(name, half, rng, set_policy):
     set_policy(f"mixed_{half}")
     make, inputs = case(name, rng)
     wrapper, plain = both(make, inputs)
-    assert wrapper.compute_dtype == half and {w.dtype for w in wrapper.weights} == {tf.float32}
+    assert wrapper.compute_dtype == half and {tf.as_dtype(w.dtype) for w in wrapper.weights} == {
+        tf.float32
+    }
     plain.set_weights(fresh_draws(plain.weights))
     outputs, gradients = gradients_of(wrapper, inputs, wrapper.weights)
     expected, expected_gradients = gradients_of(plain, inputs, plain.weights)
     assert outputs.dtype == half
     np.testing.assert_array_equal(outputs, expected)
+    # Keras 3 casts a variable anew at each step, and adds up the gradients in float32.
+    step_by_step = KERAS_3 and name in ("lstm", "gru")
     for got, wanted in zip(gradients, expected_gradients, strict=True):
         assert got.dtype == tf.float32
-        np.testing.assert_array_equal(got, wanted)
+        atol = 2e-2 * np.abs(wanted).max() if step_by_step else 0
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
 
 
 class MixedParts(keras.layers.Layer):
@@ -373,14 +393,17 @@ def test_masks_pass_through(rng):
 
 def test_attention_takes_the_masks_of_its_inputs(rng):
     words = tokens(rng, (3, 6), highest=3)
-    x = keras.layers.Embedding(3, 4, mask_zero=True)(words)
+    embedding = keras.layers.Embedding(3, 4, mask_zero=True)
     wrapper = WeightNoise(keras.layers.MultiHeadAttention(2, 3), STDDEV, seed=SEED)
+    x = embedding(words)
     outputs = wrapper(x, x)
     plain = keras.layers.MultiHeadAttention(2, 3)
     plain(x, x)
     plain.set_weights(fresh_draws(wrapper.weights))
-    np.testing.assert_array_equal(outputs, plain(x, x))
-    np.testing.assert_array_equal(outputs._keras_mask, words != 0)
+    x = embedding(words)  # Keras 3 takes the mask off what it has been given
+    expected = plain(x, x)
+    np.testing.assert_array_equal(outputs, expected)
+    np.testing.assert_array_equal(keras_mask(outputs), words != 0)
 
 
 def test_training_is_passed_on(rng):
@@ -392,4 +415,5 @@ def test_training_is_passed_on(rng):
     plain.set_weights(wrapper.get_weights())
     np.testing.assert_array_equal(wrapper(inputs, training=False), plain(inputs))
     assert np.abs(wrapper(inputs, training=True) - plain(inputs)).max() > 1e-3
-    assert not WeightNoise(keras.layers.Dense(2), 0.0)._expects_training_arg
+    if not KERAS_3:
+        assert not WeightNoise(keras.layers.Dense(2), 0.0)._expects_training_arg

@@ -10,6 +10,7 @@ from tensorflow import keras
 from tests.each import each
 from tests.layers.noisy_layers import STDDEV, Pieces, normal
 from tfdpnorm import layers
+from tfdpnorm.keras_compat.models import modules_inside
 from tfdpnorm.layers import PublicBatchNormalization, PublicCentering, ScaleNorm, WeightNoise
 from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
@@ -26,7 +27,7 @@ class Failing(Pieces):
 
 
 def attributes(layer):
-    modules = [layer, *layer.submodules]
+    modules = [layer, *modules_inside(layer)]
     return [{k: id(v) for k, v in vars(m).items() if k != "_thread_local"} for m in modules]
 
 
@@ -59,7 +60,7 @@ class Hidden(keras.layers.Layer):
         self.how = how
 
     def build(self, input_shape):
-        kernel = self.add_weight("kernel", (5, 3))
+        kernel = self.add_weight(name="kernel", shape=(5, 3))
         if self.how != "no attribute":
             self.kernel = kernel
         self.read = lambda: kernel
@@ -67,7 +68,7 @@ class Hidden(keras.layers.Layer):
     def call(self, inputs):
         if self.how == "late":
             if not hasattr(self, "bias"):
-                self.bias = self.add_weight("bias", (3,))
+                self.bias = self.add_weight(name="bias", shape=(3,))
             return inputs @ self.kernel + self.bias
         if self.how == "list of weights":
             return inputs @ self.kernel + self.trainable_weights[0][0]
@@ -77,10 +78,13 @@ class Hidden(keras.layers.Layer):
 @each(
     "how,message",
     [
-        ("no attribute", r"hold its weights as attributes, got none for \['weight_noise/kernel:0"),
-        ("closure", r"got a read of the mean of \['weight_noise/kernel:0'\]. Make the weights in"),
-        ("list of weights", r"got a read of the mean of \['weight_noise/kernel:0'\]"),
-        ("late", r"got a call that made \['.*bias:0'\]. Make the weights in build"),
+        ("no attribute", r"hold its weights as attributes, got none for \['.*kernel:0"),
+        ("closure", r"got a read of the mean of \['.*kernel:0'\]. Make the weights in"),
+        ("list of weights", r"got a read of the mean of \['.*kernel:0'\]"),
+        (
+            "late",
+            r"got a call that made \['.*bias:0'\]. Make the weights|cannot add new elements",
+        ),
     ],
 )
 def test_no_weight_is_silently_without_noise(how, message, rng):
@@ -171,7 +175,12 @@ def test_what_is_no_seed_is_refused(seed):
 def test_weights_that_are_no_real_numbers_are_refused():
     class Complex(keras.layers.Layer):
         def build(self, input_shape):
-            self.phase = tf.Variable(tf.ones([2], tf.complex64), name="phase")
+            def ones(shape, dtype=None):
+                return tf.ones(shape, tf.complex64)
+
+            self.phase = self.add_weight(
+                name="phase", shape=(2,), dtype="complex64", initializer=ones
+            )
 
         def call(self, inputs):
             return inputs * tf.math.real(self.phase)

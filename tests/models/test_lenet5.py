@@ -133,7 +133,7 @@ def test_layer_norm_is_over_all_units_of_an_example():
         ({"norm": None}, "Expected norm to be one of .*got None"),
         ({"pooling": "min"}, "Expected pooling to be one of 'max', 'average', got 'min'"),
         ({"norm": "public_batch", "statistics": "mine"}, "Expected statistics to be one of"),
-        ({"kernel_initializer": "he"}, "Unknown initializer: 'he'"),
+        ({"kernel_initializer": "he"}, "nitializer.*: '?he"),
     ],
 )
 def test_settings_out_of_range_are_refused(options, message):

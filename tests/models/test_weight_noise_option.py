@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
+from tests.tied import share_kernel
 from tfdpnorm import models
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
@@ -31,13 +34,13 @@ LONG = [(name, norm) for name in SMALL for norm in ("none", "layer", "batch", "p
 
 def rows_for(model, rows=3):
     rng = np.random.default_rng(1)
-    if model.input.dtype.is_integer:
+    if tf.as_dtype(model.input.dtype).is_integer:
         return rng.integers(0, 20, (rows, *model.input_shape[1:])).astype("int32")
     return rng.normal(size=(rows, *model.input_shape[1:])).astype("float32")
 
 
 def wrappers(model):
-    return [x for x in model._flatten_layers() if isinstance(x, WeightNoise)]
+    return [x for x in sublayers(model) if isinstance(x, WeightNoise)]
 
 
 @pytest.mark.quick_cases("mlp-none")
@@ -187,7 +190,7 @@ def tied():
     first, second = keras.layers.Dense(4), keras.layers.Dense(4)
     first.build((None, 4))
     second.build((None, 4))
-    second.kernel = first.kernel
+    share_kernel(first, second)
     return keras.Sequential([keras.Input((4,)), first, second])
 
 

@@ -228,7 +228,7 @@ MUTANTS = (
     ),
     fault(
         "sign-of-update",
-        "tfdpnorm/training/update.py",
+        "tfdpnorm/keras_compat/training.py",
         "else tf.cast(g, v.dtype), v)",
         "else tf.cast(-g, v.dtype), v)",
         "Training climbs the loss.",

@@ -407,8 +407,8 @@ MUTANTS = (
     fault(
         "eager-calls-may-write",
         _INFERENCE,
-        "model.variables] if eagerly else []",
-        "model.variables][:0]",
+        "for v in weights(model)] if eagerly else []",
+        "for v in weights(model)][:0]",
         "A call by hand keeps a row in a variable that training releases.",
         tests_in("tests/training/checks/test_inference.py", "test_eager_calls_are_put_back"),
     ),

@@ -114,7 +114,7 @@ MUTANTS = (
     fault(
         "variables-of-nadam-forgotten",
         "tfdpnorm/keras_compat/training.py",
-        "            found.setdefault(variable.ref(), variable)\n",
+        "            found.setdefault(id(variable), variable)\n",
         "            continue\n",
         "A resumed run with Nadam goes on with a wrong momentum.",
         tests_in("tests/training/resume/test_all_state.py", "test_every_optimizer"),

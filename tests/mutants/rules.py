@@ -244,7 +244,7 @@ MUTANTS = (
     fault(
         "fallback-shares-rows",
         f"{_RULES}/fallback.py",
-        "output_gradients=[tf.expand_dims(b, 0) for b in row[1]]",
+        "output_gradients=[tf.expand_dims(b, 0) for b in row[2]]",
         "output_gradients=[tf.reduce_mean(b, 0, keepdims=True) for b in gradients]",
         "Every example gets the gradient that comes back to all of them.",
         tests_in(

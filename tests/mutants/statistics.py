@@ -99,7 +99,7 @@ MUTANTS = (
     fault(
         "clip-weight-of-all",
         _STREAMS,
-        "if v.ref() in read else 1.0 for v",
+        "if raw(v).ref() in read else 1.0 for v",
         "if True else 1.0 for v",
         "All gradients are multiplied before the clip.",
         ("tests/training/step/test_pull_back_weight.py",),

@@ -44,7 +44,7 @@ def _norm(kind, **settings):
     return keras.layers.Activation("linear")
 
 
-class _Subclassed(keras.Model):
+class Subclassed(keras.Model):
     def __init__(self, norm):
         super().__init__()
         self.hidden, self.norm = keras.layers.Dense(4), norm
@@ -54,7 +54,7 @@ class _Subclassed(keras.Model):
         return self.head(tf.tanh(self.norm(self.hidden(inputs), training=training)))
 
 
-class _PlainSubclassed(_Subclassed):
+class PlainSubclassed(Subclassed):
     def call(self, inputs):
         return self.head(tf.tanh(self.norm(self.hidden(inputs))))
 
@@ -65,7 +65,7 @@ def build():
 
     def model(kind="sequential", norm="none", **settings):
         if kind == "subclassed":
-            cls = _Subclassed if norm == "public_batch" else _PlainSubclassed
+            cls = Subclassed if norm == "public_batch" else PlainSubclassed
             return cls(_norm(norm, **settings))
         layers = [
             keras.layers.Dense(4),

@@ -26,7 +26,7 @@ def assert_trained(trained, before, updates):
     [
         ("sequential", keras.optimizers.Adam(0.1, clipnorm=1.0)),
         ("functional", "rmsprop"),
-        ("subclassed", keras.optimizers.legacy.Adagrad(0.1)),
+        ("subclassed", keras.optimizers.Adagrad(0.1)),
         pytest.param("sequential", keras.optimizers.AdamW(0.1), marks=pytest.mark.slow),
         pytest.param("subclassed", keras.optimizers.Ftrl(0.1), marks=pytest.mark.slow),
     ],
@@ -74,7 +74,7 @@ class TestPlan:
         trained.compile("sgd", cross_entropy, metrics=["accuracy"], steps_per_execution=4)
         callbacks = [
             keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
-            keras.callbacks.EarlyStopping("epsilon", patience=99),
+            keras.callbacks.EarlyStopping("epsilon", patience=99, mode="min"),
             keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch)),
         ]
         options = {"validation_data": (data[0] + 1, data[1]), "callbacks": callbacks}

@@ -275,7 +275,9 @@ def test_layers_frozen_or_thawed_after_compile_are_named(private, frozen):
     trained = private(model)
     trained.compile("sgd", "mse")
     model.layers[0].trainable = not frozen
-    with pytest.raises(ValueError, match="got others: 'inner/kernel:0', 'inner/bias:0' were froze"):
+    with pytest.raises(
+        ValueError, match="got others: '.*inner/kernel:0', '.*inner/bias:0' were froze"
+    ):
         trained.fit(X, NUMBERS, verbose=0)
     assert trained.ledger.updates == 0
     trained.compile("sgd", "mse")

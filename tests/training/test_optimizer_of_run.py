@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.keras_versions import legacy
 from tests.private_of import private_of
 
 REFUSED = "Expected an optimizer that nothing but this private training uses, got .* after {} steps"
@@ -14,10 +15,12 @@ def made(model, **settings):
     return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
 
 
-@pytest.fixture(params=["Adam", "legacy"])
+@pytest.fixture(
+    params=["Adam", pytest.param("legacy", marks=pytest.mark.keras_2_only("no legacy optimizers"))]
+)
 def new_momentum(request):
     if request.param == "legacy":
-        return lambda: keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+        return lambda: legacy("SGD")(0.1, momentum=0.9)
     return keras.optimizers.Adam
 
 

@@ -4,12 +4,16 @@ import contextlib
 import copy
 import pickle
 
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import PoissonBatches, poisson_batches
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.training import BeginsWithinEpoch
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.training import announced_updates
 
 NO_GUARANTEE = "NO GUARANTEE"
@@ -24,6 +28,22 @@ def trained(build, private, data, cross_entropy):
     return model
 
 
+def arrays_in(path):
+    if path.stat().st_size == 0:
+        return False
+    with h5py.File(path) as file:
+        return len(file) > 0
+
+
+def names_in(path):
+    if not path.endswith(".h5"):
+        return [name for name, _ in tf.train.list_variables(path)]
+    found = []
+    with h5py.File(path) as file:
+        file.visit(found.append)
+    return [f"{name}/kernel" if name.endswith("vars/0") else name for name in found]
+
+
 class TestMetrics:
     def test_weights_are_those_of_the_model(self, trained, data):
         for name in ("weights", "variables", "trainable_weights", "non_trainable_weights"):
@@ -32,7 +52,7 @@ class TestMetrics:
         for a, b in zip(trained.get_weights(), trained.model.get_weights(), strict=True):
             np.testing.assert_array_equal(a, b)
         trained.set_weights([w + 1 for w in trained.get_weights()])
-        assert not any(isinstance(x, keras.metrics.Metric) for x in trained.submodules)
+        assert not any(isinstance(x, keras.metrics.Metric) for x in sublayers(trained))
         # They work all the same.
         history = trained.fit(*data, verbose=0, epochs=1).history
         assert {"loss", "accuracy", "nonfinite_gradients", "epsilon"} <= set(history)
@@ -44,25 +64,26 @@ class TestMetrics:
         tf.train.Checkpoint(trained).write(str(tmp_path / "itself"))
         tf.train.Checkpoint(model=trained).write(str(tmp_path / "within"))
         checkpoint = keras.callbacks.ModelCheckpoint(
-            str(tmp_path / "keras"), save_weights_only=True
+            str(tmp_path / ("a.weights.h5" if KERAS_3 else "keras")), save_weights_only=True
         )
         trained.fit(*data, verbose=0, callbacks=[checkpoint])
         secret = {"total", "count", "latest"}
-        for name in ("itself", "within", "keras"):
-            saved = [n for n, _ in tf.train.list_variables(str(tmp_path / name))]
-            assert any("kernel" in n for n in saved)
+        for name in ("itself", "within", "a.weights.h5" if KERAS_3 else "keras"):
+            saved = names_in(str(tmp_path / name))
+            assert any("kernel" in n or "trainable_variables" in n for n in saved)
             assert not [n for n in saved if secret & set(n.split("/")) or "metric" in n]
 
     def test_no_log_of_tensorboard_has_the_key_of_the_noise(
         self, build, private, data, cross_entropy, tmp_path
     ):
-        """It has the graph of the step."""
+        """Where Keras writes it, it has the graph of the step."""
+        pytest.importorskip("tensorboard")
         model = private(build("functional", "layer"))
         model.compile("sgd", cross_entropy)
         logs = keras.callbacks.TensorBoard(tmp_path, write_graph=True, update_freq="batch")
         model.fit(*data, verbose=0, callbacks=[logs])
         written = b"".join(path.read_bytes() for path in tmp_path.rglob("events*"))
-        assert b"AssignAddVariableOp" in written and b"epoch_loss" in written
+        assert (b"AssignAddVariableOp" in written) == (not KERAS_3) and b"epoch_loss" in written
         words = [word for key in model._noise._words._keys.values() for word in key.numpy()]
         assert words and not any(word.tobytes() in written for word in words)
         assert not any(str(word).encode() in written for word in words)
@@ -71,12 +92,13 @@ class TestMetrics:
         trained.predict(data[0], verbose=0)
         for name, save in (
             ("a.keras", keras.models.save_model),
-            ("keras", keras.models.save_model),
+            ("a.h5" if KERAS_3 else "keras", keras.models.save_model),
             ("tf", tf.saved_model.save),
         ):
             with pytest.raises(TypeError, match=r"Expected private.save\(path\)"):
                 save(trained, str(tmp_path / name))
-        assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+        # Keras 3 opens a file before it asks the model.
+        assert not [p for p in tmp_path.rglob("*") if p.is_file() and arrays_in(p)]
         trained.save(tmp_path / "model.keras")
 
     def test_a_copy_is_refused(self, trained, build, private):
@@ -136,13 +158,13 @@ class TestStepsByHand:
 
     def test_the_function_that_fit_left(self, fresh, lots, data, monkeypatch):
         """Python looks after its updates no more: their number says that they were made."""
-        made, make = [], keras.Model.make_train_function
+        made, make = [], BeginsWithinEpoch.make_train_function
 
         def kept(model, force=False):
             made.append(make(model, force))
             return made[-1]
 
-        monkeypatch.setattr(keras.Model, "make_train_function", kept)
+        monkeypatch.setattr(BeginsWithinEpoch, "make_train_function", kept)
         fresh.fit(*data, epochs=1, verbose=0)
         assert fresh.privacy_statement().startswith("Training satisfies")
         made[-1](iter(lots))
@@ -151,7 +173,7 @@ class TestStepsByHand:
 
     def test_the_function_that_an_interrupted_fit_left(self, fresh, lots, data, monkeypatch):
         """What was announced and not made is not room for updates by hand."""
-        made, make = [], keras.Model.make_train_function
+        made, make = [], BeginsWithinEpoch.make_train_function
 
         def kept(model, force=False):
             made.append(make(model, force))
@@ -163,7 +185,7 @@ class TestStepsByHand:
                 raise KeyboardInterrupt
             yield
 
-        monkeypatch.setattr(keras.Model, "make_train_function", kept)
+        monkeypatch.setattr(BeginsWithinEpoch, "make_train_function", kept)
         monkeypatch.setattr(announced_updates, "exchanged_steps_per_execution", once)
         with pytest.raises(KeyboardInterrupt):
             fresh.fit(*data, epochs=1, verbose=0)

@@ -456,7 +456,7 @@ def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_pat
     [
         lambda path: keras.callbacks.TensorBoard(path),
         lambda path: keras.callbacks.CSVLogger(path / "log.csv"),
-        lambda path: [keras.callbacks.ModelCheckpoint(str(path / "weights"))],
+        lambda path: [keras.callbacks.ModelCheckpoint(str(path / "best.keras"))],
     ],
 )
 def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path, make):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.keras_compat.models import number_of_calls
 from tfdpnorm.layers import ScaleNorm
 
 
@@ -56,7 +57,7 @@ def residual_additions(model):
         layer
         for layer in model.layers
         if isinstance(layer, (keras.layers.Add, ScaleNorm))
-        and len(layer.inbound_nodes) == 1
+        and number_of_calls(layer) == 1
         and isinstance(layer.input, (list, tuple))
         and len(layer.input) == 2
     ]

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.corrections import exact_moments
 from tfdpnorm.keras_compat.graphs import as_written
+from tfdpnorm.keras_compat.variables import raw
 
 
 class Hessian:
@@ -42,7 +43,7 @@ class Hessian:
 
     def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
         self._model, self._loss, self._progress = model, loss, progress
-        self._variables = list(model.trainable_variables if variables is None else variables)
+        self._variables = raw(list(model.trainable_variables if variables is None else variables))
         self._data = x, y
         _check(x, y, loss)
         self._rows = len(tf.nest.flatten(x)[0])

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import path, raw
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -56,7 +57,7 @@ def moment_mismatch(model, public_x, private_x):
         List of `LayerMismatch`, in the model's order.
     """
     layers = [x for x in model.layers if isinstance(x, PublicBatchNormalization)]
-    before = keras.Model(model.inputs, [layer.input for layer in layers] + [model.output])
+    before = keras.Model(model.inputs, [layer.input for layer in layers] + [model.outputs])
     statistics = PublicStatistics()
     with record_pass(statistics):
         *public, _ = before(tf.convert_to_tensor(public_x), training=False)
@@ -84,7 +85,8 @@ def noise_through_statistics(model, public_x, *, draws=4, seed=0):
         Dict from the name of each kernel that public moments depend on to the root mean square of
         the noise that is added to each of its numbers.
     """
-    kernels = [v for v in model.trainable_variables if v.shape.rank > 1]
+    named = {path(v): raw(v) for v in model.trainable_variables if len(v.shape) > 1}
+    kernels = list(named.values())
     statistics = PublicStatistics()
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(kernels)
@@ -95,7 +97,7 @@ def noise_through_statistics(model, public_x, *, draws=4, seed=0):
     for _ in range(draws):
         noise = pull_back(tape, statistics, lambda v: _normal(rng, v), kernels)
         squares += [np.mean(np.square(n)) / draws for n in noise]
-    return {v.name: float(np.sqrt(s)) for v, s in zip(kernels, squares, strict=True) if s}
+    return {name: float(np.sqrt(s)) for name, s in zip(named, squares, strict=True) if s}
 
 
 def _normal(rng, variable):

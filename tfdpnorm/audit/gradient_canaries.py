@@ -125,9 +125,7 @@ class TableScores(keras.callbacks.Callback):
     def __init__(self, private):
         super().__init__()
         plan = private.plan
-        self._table = next(
-            v for v in private.model.trainable_variables if v.name.startswith(f"{TABLE}/")
-        )
+        (self._table,) = private.model.get_layer(TABLE).weights
         self._unit = plan.expected_batch_size / plain_rate(private.optimizer) / plan.l2_norm_clip
         self._rate, self._noise = plan.sampling_rate, plan.gradient_noise_multiplier
         self.released = []

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfdpnorm.audit.lower_bounds import epsilon_from_samples
 from tfdpnorm.audit.sensitivity import ClippedSums
+from tfdpnorm.keras_compat.variables import raw, trainable_variables
 from tfdpnorm.privacy import epsilon_of
 from tfdpnorm.privacy.accountants import dp_sgd_event
 
@@ -133,10 +134,10 @@ def training_step_samples(private, lot, direction, count):
     Returns:
         [count], float64: the weights' decrease along `direction`.
     """
-    trained = private.model.trainable_variables
+    trained = trainable_variables(private.model)
     private.optimizer.build(trained)
     # The others too: running averages are part of what a step releases.
-    others = private.model.non_trainable_variables
+    others = raw(list(private.model.non_trainable_variables))
     restored = [*trained, *others, *private.optimizer.variables]
     kept = [tf.identity(v) for v in restored]
     # Gradients that only the pull-back needs come last in the sum; they belong to no weight.

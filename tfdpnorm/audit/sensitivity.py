@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.audit.neighbours import Frame, Row, frames, unusual_rows
+from tfdpnorm.keras_compat.variables import trainable_variables
 
 _ASCENT_STEP = 0.1
 _FARTHEST = 3
@@ -82,7 +83,7 @@ class ClippedSums:
     def _prepare(self, lot):
         tf.random.set_seed(self._seed)
         traced = self._sum.get_concrete_function(lot)
-        trained = {v.ref() for v in self.private.model.trainable_variables}
+        trained = {v.ref() for v in trainable_variables(self.private.model)}
         self._states = [(v, tf.identity(v)) for v in traced.variables if v.ref() not in trained]
         for self._reseeds in (False, True):
             first, second = self._repeated(lot), self._repeated(lot)

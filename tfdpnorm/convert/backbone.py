@@ -126,7 +126,7 @@ def trunk_of(model):
             "with make_private(..., convert=...)."
         )
     classifier = classifier_of(model)
-    features = model.output if classifier is None else classifier.input
+    features = model.outputs[0] if classifier is None else classifier.input
     pooled = features
     if len(features.shape) == 4:
         pooled = keras.layers.GlobalAveragePooling2D(name="features_pooling")(features)
@@ -135,9 +135,9 @@ def trunk_of(model):
             "Expected features [rows, F] or [rows, height, width, channels], got shape "
             f"{tuple(features.shape)} of model {model.name!r}."
         )
-    if pooled is model.output:
+    if pooled is model.outputs[0]:
         return model
-    return keras.Model(model.input, pooled, name=f"{model.name}_trunk")
+    return keras.Model(model.inputs[0], pooled, name=f"{model.name}_trunk")
 
 
 def classifier_of(model):

@@ -17,7 +17,8 @@ from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
-from tfdpnorm.keras_compat.saving import revived_classes
+from tfdpnorm.keras_compat.saving import CLASSES_OF_KERAS_2, check_keras_of_file, revived_classes
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
 
@@ -29,8 +30,9 @@ def load_model(model, custom_objects=None):
     private run of this library wrote it, statements of runs that train it further name that run.
 
     Args:
-        model: A Keras model; or the path of a `.keras` file, of an HDF5 file that holds a whole
-            model and not weights alone, or of a folder in the SavedModel format that Keras wrote.
+        model: A Keras model; or the path of a `.keras` file (with Keras 3 also one of Keras 2), of
+            an HDF5 file that holds a whole model and not weights alone, or, with Keras 2, of a
+            folder in the SavedModel format that Keras wrote.
         custom_objects: Dict from names to the classes and functions of the file that are not
             Keras' own and not registered.
 
@@ -50,9 +52,16 @@ def load_model(model, custom_objects=None):
         raise FileNotFoundError(
             f"Expected the file of a Keras model, got {path}, which is not there."
         )
+    if KERAS_3 and path.is_dir() and (path / "saved_model.pb").exists():
+        raise ValueError(
+            f"Expected a .keras or HDF5 file, got {path}, a SavedModel that Keras 3 does not load. "
+            'Save the model by model.save("model.keras"), under Keras 2 if Keras 2 wrote it.'
+        )
     try:
-        loaded = keras.models.load_model(path, compile=False, custom_objects=custom_objects)
+        known = {**CLASSES_OF_KERAS_2, **(custom_objects or {})}
+        loaded = keras.models.load_model(path, compile=False, custom_objects=known)
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
+        check_keras_of_file(path)
         raise ValueError(
             f"Expected a whole Keras model in {path}, got what cannot be loaded as one "
             f"({files.reason(error)}). Files of weights hold no model: build it, and load them "
@@ -209,8 +218,8 @@ def _build(copy, model, public_rows):
         specs = input_specs(model)
         if specs is None:
             raise ValueError(
-                f"Expected a model that knows its inputs, got {model.name!r}. Call it on a batch "
-                "first, or pass public_rows."
+                f"Expected a model that knows its inputs, got {model.name!r}. Pass public_rows"
+                f"{'' if KERAS_3 else ', or call it on a batch first'}."
             )
         rows = tf.nest.map_structure(_zeros, specs)
     else:

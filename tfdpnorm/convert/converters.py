@@ -8,7 +8,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.dtypes import at_least_float32
-from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, is_called_with_a_mask
+from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, axes_of, is_called_with_a_mask
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization
 
 _CONVERTERS = {}
@@ -113,9 +113,9 @@ def convert_batch_normalization(layer, settings):
         return None
     if not layer.built:
         raise CannotConvertError("it has no weights yet: call the model on a batch first")
-    (axis, *others) = layer.axis
+    axis, *others = axes_of(layer)
     if others:
-        raise CannotConvertError(f"it normalises over several axes, {list(layer.axis)}")
+        raise CannotConvertError(f"it normalises over several axes, {axes_of(layer)}")
     return _CONVERSIONS[settings.batch_norm](layer, axis, settings)
 
 
@@ -129,7 +129,7 @@ def convert_normalization(layer, settings):
     if not mean.any() and (variance == 1).all():
         return None  # as it was made
     new = keras.layers.Normalization(
-        axis=list(layer.axis) or None,
+        axis=axes_of(layer) or None,
         mean=mean.tolist(),
         variance=variance.tolist(),
         name=layer.name,
@@ -163,8 +163,9 @@ def _public(layer, axis, settings):
 
 def frozen(layer):
     """Returns the `Replacement` of a built batch normalisation by its moving averages."""
+    axes = axes_of(layer)
     new = FrozenBatchNormalization(
-        axis=list(layer.axis),
+        axis=axes if len(axes) > 1 else axes[0],
         momentum=layer.momentum,
         epsilon=layer.epsilon,
         center=layer.center,

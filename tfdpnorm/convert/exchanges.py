@@ -16,7 +16,7 @@ from tfdpnorm.keras_compat.exchange import (
     paired_sublayers,
     set_trainable_alone,
 )
-from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS
+from tfdpnorm.keras_compat.layers import ALL_BATCH_NORMALIZATIONS, BATCH_NORMALIZATIONS, axes_of
 from tfdpnorm.keras_compat.models import (
     direct_sublayers,
     is_always_called_in_training,
@@ -164,8 +164,9 @@ class Exchanges:
         inner = layer.layer
         if type(inner) not in ALL_BATCH_NORMALIZATIONS or not inner.trainable:
             return layer
-        axes = [axis + 1 for axis in inner.axis]
-        config = {**inner.get_config(), "name": layer.name, "axis": axes}
+        axes = [axis + 1 for axis in axes_of(inner)]
+        axis = axes if len(axes) > 1 else axes[0]
+        config = {**inner.get_config(), "name": layer.name, "axis": axis}
         whole = type(inner).from_config(config)
         shape = [None] * (inner.input_spec.ndim + 1)
         for axis, size in inner.input_spec.axes.items():

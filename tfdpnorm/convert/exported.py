@@ -15,6 +15,7 @@ from tfdpnorm import files
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.saving import write_saved_model
 from tfdpnorm.layers import ScaleNorm
 from tfdpnorm.privacy.metadata import write_metadata
 
@@ -78,7 +79,7 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None, echo=lambd
     check_made_by_configs(model, "exported")
     folder = files.make_folder(folder, "export_dir")
     served = _served_model(model)
-    rows = np.asarray(public_rows, served.inputs[0].dtype.as_numpy_dtype)
+    rows = np.asarray(public_rows, tf.as_dtype(served.inputs[0].dtype).as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
     if trained_by is None:
         metadata = model.privacy_metadata() if hasattr(model, "privacy_metadata") else None
@@ -107,8 +108,7 @@ def export(model, folder, public_rows, *, int8=True, trained_by=None, echo=lambd
     add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
     path = folder / "saved_model"
     echo(f"  writing and comparing {path}")
-    # With the batch of any size.
-    served.save(path, save_format="tf", include_optimizer=False)
+    write_saved_model(served, path)
     if metadata is not None:
         write_metadata(path, metadata)
     restored = tf.saved_model.load(os.fspath(path))

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.devices_and_precision import silent_stderr
+from tfdpnorm.keras_compat.saving import owner_of_variables
 
 
 def to_tflite(model, ranges=None):
@@ -29,12 +30,12 @@ def of_function(call, spec, owner, ranges=None):
     Args:
         call: The function.
         spec: `tf.TensorSpec` of the tensor, with one row.
-        owner: What has the function's variables.
+        owner: The Keras model or layer that has the function's variables.
         ranges: [M, ...] rows that are not private, for int8; None for float32.
     """
     function = tf.function(call, autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function.get_concrete_function(spec)], owner
+        [function.get_concrete_function(spec)], owner_of_variables(owner)
     )
     if ranges is not None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]

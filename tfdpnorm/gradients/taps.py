@@ -19,7 +19,9 @@ from tfdpnorm.keras_compat.graphs import (
     read_past,
     users_code,
 )
+from tfdpnorm.keras_compat.layers import is_quantized, is_rematerialized
 from tfdpnorm.keras_compat.models import is_stock, own_weights, sublayers, weight_owners
+from tfdpnorm.keras_compat.variables import raw, weights
 
 
 class Reads:
@@ -124,12 +126,16 @@ class Taps:
         self.calls = []
         self._rows_per_example = rows_per_example
         self._broadcast, self._examples = broadcast, examples
+        variables = raw(list(variables))
         wanted = {variable.ref() for variable in variables}
         owners, self._rules = {}, {}
+        for layer in (model, *sublayers(model)):
+            _check_runs_once(layer, wanted)
         for layer in weight_owners(model):
             owned = [w for w in own_weights(layer) if w.ref() in wanted]
             if not owned:
                 continue
+            _check_is_not_quantized(layer)
             self._rules[layer] = rule_for(layer) or _fallback(layer)
             for variable in owned:
                 owners.setdefault(variable.ref(), []).append(layer)
@@ -221,6 +227,26 @@ class Taps:
                 self._rows_per_example = outside
 
         return wrapped
+
+
+def _check_is_not_quantized(layer):
+    """Refuses a layer with trained weights that Keras runs by another method than `call`."""
+    if is_quantized(layer):
+        raise refusal_of_engine(
+            f"Expected trained layers that are not quantised, got {type(layer).__name__} "
+            f"{layer.name!r} with {layer.quantization_mode!r}",
+            'Freeze it (layer.trainable = False), or use engine="per_example".',
+        )
+
+
+def _check_runs_once(layer, wanted):
+    """Refuses a layer with trained weights, its own or inside it, that Keras runs twice."""
+    if is_rematerialized(layer) and any(w.ref() in wanted for w in weights(layer)):
+        raise refusal_of_engine(
+            f"Expected layers that are run once, got {type(layer).__name__} {layer.name!r} made "
+            "in a RematScope, which runs it again in the backward pass",
+            'Make it outside of the scope, or use engine="per_example".',
+        )
 
 
 def _output(rule, layer, call, inputs, *args, **kwargs):

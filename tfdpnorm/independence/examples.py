@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
+from tfdpnorm.keras_compat.models import specs_of_call, sublayers, symbolic_inputs
 
 OUTLIER = 1000.0
 _UNKNOWN_SIZE = 32
@@ -122,7 +122,7 @@ def input_specs(model):
     inputs = symbolic_inputs(model)
     if inputs is not None:
         return tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, tf.as_dtype(t.dtype)), inputs)
-    spec = model.save_spec() if model.built else None
+    spec = specs_of_call(model) if model.built else None
     return None if spec is None else spec[0][0]
 
 

@@ -14,10 +14,11 @@ from tfdpnorm.keras_compat.layers import (
     BATCH_NORMALIZATIONS,
     has_added_losses,
     has_added_metrics,
+    has_boundaries_from_data,
     has_given_vocabulary,
     inner_lookup,
 )
-from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.models import specs_of_build, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
 
 _EXAMPLES = 4
@@ -73,7 +74,8 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
                 "a lot, so that clipping bounds nothing, and its moving averages are released "
                 f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
-                "(layer.trainable = False), or always call it with training=False."
+                "(layer.trainable = False), or always call it with training=False (for Keras 3 in "
+                "the call() of a layer or model: a functional model passes on the mode of fit)."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
@@ -163,8 +165,7 @@ def _holds_what_adapt_saw(layer):
     if isinstance(layer, _LOOKUPS):
         return not has_given_vocabulary(layer) and int(layer.lookup_table.size()) > 0
     if isinstance(layer, keras.layers.Discretization):
-        summary = getattr(layer, "summary", None)  # layers with constants have none
-        return summary is not None and int(tf.size(summary)) > 0
+        return has_boundaries_from_data(layer)
     if isinstance(layer, keras.layers.Normalization):
         if layer.input_mean is not None or not layer.built:
             return False
@@ -208,7 +209,7 @@ def always_in_inference(model, layers):
         List of layers; empty if the model cannot be traced, since it does not know its inputs, for
         instance.
     """
-    specs = input_specs(model) if model.built and layers else None
+    specs = input_specs(model) or specs_of_build(model) if model.built and layers else None
     if specs is None:
         return []
     seen = {id(layer): [] for layer in layers}

@@ -21,6 +21,8 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python.ops import control_flow_util
 
+from tfdpnorm.keras_compat.variables import KERAS_3, raw
+
 
 @contextlib.contextmanager
 def silent_stderr():
@@ -139,23 +141,40 @@ def no_autocast(add_weight):
 
 def is_cast_by_keras(variable):
     """Whether Keras hands out `variable` in the compute dtype of the layer that reads it."""
+    if KERAS_3:
+        return bool(getattr(variable, "_autocast", False))
     return hasattr(variable, "_variable")
 
 
 def as_stored(variable):
     """Returns the variable behind `variable`, in the dtype in which it is kept."""
-    return getattr(variable, "_variable", variable)
+    return raw(variable) if KERAS_3 else getattr(variable, "_variable", variable)
 
 
 @contextlib.contextmanager
 def made_under(policy):
     """While this lasts, layers are made under a policy, such as "mixed_bfloat16"."""
-    before = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy(policy)
+    before = global_policy()
+    set_global_policy(policy)
     try:
         yield
     finally:
-        keras.mixed_precision.set_global_policy(before)
+        set_global_policy(before)
+
+
+def global_policy():
+    """Returns the policy that new layers get."""
+    if KERAS_3:
+        return keras.config.dtype_policy()
+    return keras.mixed_precision.global_policy()
+
+
+def set_global_policy(policy):
+    """Sets the policy that new layers get, by name or object."""
+    if KERAS_3:
+        keras.config.set_dtype_policy(policy)
+    else:
+        keras.mixed_precision.set_global_policy(policy)
 
 
 def half_precision():

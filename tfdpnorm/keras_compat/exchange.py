@@ -2,7 +2,8 @@
 
 `keras.models.clone_model` makes new layers from the configs of the old ones, so that two things are
 missing: the weights, and what no config holds, such as which part of a layer is frozen. Private
-part of Keras 2: `_trainable`; the public setter of `trainable` also changes all layers inside.
+parts: `_trainable`, and `_trainable_variables` of Keras 3; the public setter of `trainable` also
+changes all layers inside.
 
 Keras has no public way to run a layer with another attribute: `Layer.__setattr__` of Keras 2 tracks
 what is assigned, so that a tensor in the place of a weight would take the weight out of
@@ -10,7 +11,7 @@ what is assigned, so that a tensor in the place of a weight would take the weigh
 public way to run a layer with other weights: `tf.keras` 2.15 has no stateless call. Private parts:
 the lists `_trainable_weights` and `_non_trainable_weights` of a layer, and the names of attributes
 that begin with `_self_` and `_inbound`, which hold what Keras tracks, not what the layer's own code
-calls.
+calls. Of Keras 3: the `_tracker` of a layer, which knows what the lists of layers hold.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from tfdpnorm.keras_compat.models import (
     modules_inside,
     sublayers,
 )
+from tfdpnorm.keras_compat.variables import KERAS_3, raw
 
 # --- attributes and methods, for the time of a call ---
 
@@ -75,7 +77,11 @@ def exchanged_method(layer, name, function):
 # --- tensors in the places of variables, for the time of a call ---
 
 # Where Keras and TensorFlow track the variables: never replaced, and no layer reads them there.
-_TRACKING = {"_trainable_weights", "_non_trainable_weights"}
+_TRACKING = {
+    f"{kind}_{what}"
+    for kind in ("_trainable", "_non_trainable")
+    for what in ("weights", "variables")
+}
 
 
 @contextlib.contextmanager
@@ -111,8 +117,8 @@ def replaced(layer, variables, draws):
         if missing:
             raise ValueError(
                 f"Expected layer {layer.name!r} to hold its weights as attributes, got none for "
-                f"{[v.name for v in missing.values()]}. Set them as self.kernel or the like, or in "
-                "a list, tuple or dict."
+                f"{[v.name for v in raw(list(missing.values()))]}. Set them as self.kernel or the "
+                "like, or in a list, tuple or dict."
             )
         yield
 
@@ -146,6 +152,7 @@ def _with_draws(value, draws, draw, seen):
 # --- layers in attributes, for good ---
 
 _OF_KERAS = ("_self_", "_inbound", "_outbound", "_obj_")
+_OF_KERAS_3 = ("_layers", "_tracker", "_functional") if KERAS_3 else ()
 
 
 def exchange_in_attributes(layer, exchange):
@@ -157,12 +164,27 @@ def exchange_in_attributes(layer, exchange):
         layer: The layer, or a subclassed model.
         exchange: Function from a layer to the one in its place; None leaves it.
     """
+
+    def tracked(old):
+        new = exchange(old)
+        if KERAS_3 and new is not None:
+            _track_in_place(layer._tracker, old, new)
+        return new
+
     for name, value in list(vars(layer).items()):
-        if name.startswith(_OF_KERAS):
+        if name.startswith(_OF_KERAS) or name in _OF_KERAS_3:
             continue
-        other = _exchanged(value, exchange)
+        other = _exchanged(value, tracked)
         if other is not value:
             setattr(layer, name, other)
+
+
+def _track_in_place(tracker, old, new):
+    """Has Keras 3, which forgets no layer by itself, track a layer at the place of another."""
+    if tracker.is_in_store("layers", new):
+        tracker.untrack(old)
+    elif tracker.is_in_store("layers", old):
+        tracker.replace_tracked_value("layers", old, new)
 
 
 def _exchanged(value, exchange):
@@ -204,6 +226,8 @@ def cloned(model, exchange):
     models, copies, in_place, known = [], [], [], {}
 
     def copied(layer):
+        if not isinstance(layer, keras.layers.Layer):  # an operation of `keras.ops`
+            return layer.__class__.from_config(layer.get_config())
         if id(layer) not in known:
             known[id(layer)] = made(layer)
         return known[id(layer)]
@@ -220,7 +244,9 @@ def cloned(model, exchange):
         return other
 
     def clone(part):
-        models.append((part, keras.models.clone_model(part, clone_function=copied)))
+        connects = KERAS_3 and not isinstance(part, keras.Sequential)
+        options = {"call_function": _called} if connects else {}
+        models.append((part, keras.models.clone_model(part, clone_function=copied, **options)))
         return models[-1][1]
 
     copy = clone(model)
@@ -229,6 +255,13 @@ def cloned(model, exchange):
     for layer, other in copies:
         copy_state(layer, other)
     return copy, in_place
+
+
+def _called(layer, *args, **kwargs):
+    """Calls a layer of a copy; Keras 3 passes what the layer in the original was called with."""
+    if "mask" in kwargs and "mask" not in inspect.signature(layer.call).parameters:
+        del kwargs["mask"]  # which came with the tensors
+    return layer(*args, **kwargs)
 
 
 def models_within(model):
@@ -247,7 +280,17 @@ def fresh_copy(layer):
         ValueError: for a layer that holds others than its configuration makes.
     """
     check_made_by_configs(layer, "copied")
-    return layer.__class__.from_config(layer.get_config())
+    config = layer.get_config()
+    return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
+
+
+def _without_builds(config):
+    """A config by which Keras 3 does not build the layers inside of a wrapper at once."""
+    if isinstance(config, (list, tuple)):
+        return type(config)(_without_builds(part) for part in config)
+    if not isinstance(config, dict):
+        return config
+    return {k: _without_builds(part) for k, part in config.items() if k != "build_config"}
 
 
 def paired_sublayers(layer, copy, *, leave=lambda layer: False):
@@ -297,6 +340,9 @@ def copy_state(layer, copy):
 def set_trainable_alone(layer, trainable):
     """Sets `trainable` of a layer, and leaves the layers inside it as they are."""
     layer._trainable = trainable
+    if KERAS_3:  # where a variable itself says whether it is trained
+        for variable in layer._trainable_variables:
+            variable.trainable = trainable
 
 
 def without_mixed_precision(model):
@@ -325,6 +371,7 @@ def _without_policies(config):
         return parts if isinstance(config, list) else tuple(parts)
     if not isinstance(config, dict):
         return config
-    if config.get("class_name") == "Policy":
-        return keras.mixed_precision.Policy(config["config"]["name"]).variable_dtype
+    if config.get("class_name") in ("Policy", "DTypePolicy"):
+        kind = keras.DTypePolicy if KERAS_3 else keras.mixed_precision.Policy
+        return kind(config["config"]["name"]).variable_dtype
     return {name: _without_policies(part) for name, part in config.items()}

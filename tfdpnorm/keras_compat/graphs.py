@@ -15,6 +15,11 @@ import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
 from tensorflow.python.eager import context
 
+from tfdpnorm.keras_compat.variables import KERAS_3
+
+if KERAS_3:
+    from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+
 # Decorator: AutoGraph leaves the function as it is. Converting takes time, and is for user code.
 as_written = tf.autograph.experimental.do_not_convert
 
@@ -49,7 +54,7 @@ def traced(function, specs):
     """
 
     def traced_function(*arguments):
-        with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+        with _users_code():
             return function(*arguments)
 
     with without_op_callbacks():
@@ -74,6 +79,13 @@ def without_op_callbacks():
             now.add_op_callback(callback)
 
 
+def _users_code():
+    """Context in which AutoGraph converts code of users where Keras does: Keras 3 never does."""
+    if KERAS_3:
+        return contextlib.nullcontext()
+    return ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED)
+
+
 def users_code_converted(function):
     """Decorator: AutoGraph leaves the function as it is, and converts code of users that it calls.
 
@@ -82,7 +94,7 @@ def users_code_converted(function):
 
     @functools.wraps(function)
     def as_in_training(*args, **kwargs):
-        with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+        with _users_code():
             return function(*args, **kwargs)
 
     return as_written(as_in_training)
@@ -90,12 +102,14 @@ def users_code_converted(function):
 
 def users_code(call):
     """Returns the `call` of a user's layer as Keras has it in training: converted by AutoGraph."""
-    with ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED):
+    with _users_code():
         return converted(call)
 
 
 def converted(function):
     """Returns a function of users as AutoGraph converts it here, if it does: as Keras has it."""
+    if KERAS_3:
+        return function
     return tf.__internal__.autograph.tf_convert(function, ag_ctx.control_status_ctx())
 
 
@@ -236,7 +250,7 @@ def only_infers_shapes(graph):
 
     A Sequential model, for one, rebuilds itself so within an ordinary call.
     """
-    return graph.name.endswith("_scratch_graph")
+    return in_symbolic_scope() if KERAS_3 else graph.name.endswith("_scratch_graph")
 
 
 def seed_graph(seed):
@@ -264,17 +278,33 @@ def captured_variables(function):
     return list(found.values())
 
 
-@contextlib.contextmanager
 def unoptimized():
     """Context in which graphs are run as they are traced.
 
     For graphs that run a few times, where optimising takes longer than the runs.
     """
-    options = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    return _optimizing(disable_meta_optimizer=True)
+
+
+def without_remapping():
+    """Context in which operations are not fused, if TensorFlow is one that fails at it.
+
+    TensorFlow 2.21 breaks off at some U-Nets, private or not, and may end the process with that.
+    Private steps of LeNet-5 and ResNet-9 take as long without.
+    """
+    return _optimizing(remapping=False) if KERAS_3 else contextlib.nullcontext()
+
+
+# What TensorFlow does unless told otherwise.
+_DEFAULTS = {"disable_meta_optimizer": False, "remapping": True}
+
+
+@contextlib.contextmanager
+def _optimizing(**options):
+    given = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options(options)
     try:
         yield
     finally:
-        tf.config.optimizer.set_experimental_options(
-            {"disable_meta_optimizer": options.get("disable_meta_optimizer", False)}
-        )
+        before = {name: given.get(name, _DEFAULTS[name]) for name in options}
+        tf.config.optimizer.set_experimental_options(before)

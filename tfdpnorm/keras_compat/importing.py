@@ -1,16 +1,14 @@
-"""What happens when Keras is imported: the legacy one is chosen, and our layers are registered.
+"""What happens when Keras is imported: another one than ours is refused, our layers are registered.
 
-TensorFlow from 2.16 on takes Keras 3 unless TF_USE_LEGACY_KERAS is set. It reads the variable when
-it is imported, and once more when its Keras is first used.
+TensorFlow up to 2.15 comes with Keras 2.15, later ones with Keras 3, whose computations TensorFlow
+does unless KERAS_BACKEND names another backend. TF_USE_LEGACY_KERAS has later ones take the package
+tf_keras, a third Keras.
 
 Keras loads a saved model if the classes in it are registered, which happens when their modules are
 imported. `import tfdpnorm` imports none of them, so that it loads no TensorFlow. Instead, once
 Keras is there, stand-ins are registered, which import the classes when a model is loaded that needs
 them.
 
-Private parts: that `tf.keras`, `tf.losses` and so on are loaders with `_tfll_keras_version` until
-they are used and modules in keras/_tf_keras afterwards, and that `tf.__path__` says where
-`import tensorflow.keras` looks. Publicly one cannot ask which Keras it is without using it.
 Version-bound: the module of Keras that holds the registry; its `get_custom_objects` is public. This
 file imports the standard library only.
 """
@@ -20,56 +18,50 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
-from pathlib import Path
 
-# --- legacy Keras ---
+# --- which Keras ---
 
-VARIABLE = "TF_USE_LEGACY_KERAS"
+LEGACY, BACKEND = "TF_USE_LEGACY_KERAS", "KERAS_BACKEND"
 _YES = ("1", "true", "True")  # what TensorFlow takes for yes
-_LOADERS = ("keras", "losses", "metrics", "optimizers", "initializers")
 
 
-def use_legacy_keras():
-    """Makes `tf.keras` the package tf_keras, if Keras 3 is installed.
+def choose_keras():
+    """Has Keras 3 compute with TensorFlow, or refuses what the user has chosen.
 
-    TensorFlow may have been imported, as long as its Keras has not been used. The variable stays
-    set, so that programs started from here have the same Keras.
+    Keras takes another backend by KERAS_BACKEND or, without that variable, by its file of settings.
+    The variable stays set, so that programs started from here have the same backend.
 
     Raises:
-        ImportError: if the variable says no, if tf_keras is missing, or if Keras 3 has been used
-            through TensorFlow; and if the variable says yes where Keras 2 is installed alone.
+        ImportError: if a variable chooses another Keras or backend, or if Keras has been imported
+            with another backend.
     """
-    if not _keras_3_is_installed():
-        if os.environ.get(VARIABLE) in _YES and _legacy_package() is None:
-            raise ImportError(
-                f"Expected no {VARIABLE} beside Keras 2, which is the legacy Keras already, got "
-                f"{os.environ[VARIABLE]!r}: TensorFlow would look for the package tf_keras, which "
-                f"is not installed. Unset {VARIABLE}."
-            )
-        return
-    given = os.environ.get(VARIABLE, "1")
-    if given not in _YES:
+    legacy, keras_3 = os.environ.get(LEGACY), _keras_3_is_installed()
+    if keras_3 and legacy in _YES:
         raise ImportError(
-            f"Expected {VARIABLE}=1 or no such variable, got {given!r}. tfdpnorm works with the "
-            "legacy Keras package, tf_keras, and not with Keras 3."
+            f"Expected Keras 3, got {LEGACY}={legacy}, by which TensorFlow takes the package "
+            f"tf_keras. Unset {LEGACY}; or use Python 3.10 or 3.11, where tfdpnorm works with "
+            "Keras 2.15."
         )
-    package = _legacy_package()
-    if package is None:
+    if keras_3 and (backend := _chosen_backend()) != "tensorflow":
         raise ImportError(
-            "Expected the legacy Keras package beside Keras 3, got none. Install tf_keras in the "
-            "version of TensorFlow."
+            f"Expected Keras with the TensorFlow backend, got {backend!r}. Set {BACKEND}="
+            "tensorflow before Keras is imported, or import tfdpnorm first."
         )
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None:
-        if _has_used_keras_3(tensorflow):
-            raise ImportError(
-                "Expected TensorFlow with the legacy Keras package, got TensorFlow whose Keras 3 "
-                f"has been used in this program. Import tfdpnorm first, or set {VARIABLE}=1."
-            )
-        # As TensorFlow does by itself when the variable is set before.
-        if package not in tensorflow.__path__:
-            tensorflow.__path__ = [package, *tensorflow.__path__]
-    os.environ[VARIABLE] = "1"
+    if keras_3:
+        os.environ[BACKEND] = "tensorflow"
+    if not keras_3 and legacy in _YES and importlib.util.find_spec("tf_keras") is None:
+        raise ImportError(
+            f"Expected no {LEGACY} beside Keras 2, which is the legacy Keras already, got "
+            f"{legacy!r}: TensorFlow would look for the package tf_keras, which is not installed. "
+            f"Unset {LEGACY}."
+        )
+
+
+def _chosen_backend():
+    keras = sys.modules.get("keras")
+    if hasattr(keras, "config"):  # It has been imported.
+        return keras.config.backend()
+    return os.environ.get(BACKEND) or "tensorflow"
 
 
 def _keras_3_is_installed():
@@ -79,26 +71,9 @@ def _keras_3_is_installed():
         return False
 
 
-def _legacy_package():
-    """The folder of tf_keras in which `tensorflow.keras` lies, without loading it; or None."""
-    found = importlib.util.find_spec("tf_keras")
-    return found and str(Path(found.origin).parent / "api" / "_v2")
-
-
-def _has_used_keras_3(tensorflow):
-    parts = [vars(tensorflow).get(name) for name in _LOADERS]
-    parts.append(sys.modules.get("tensorflow.keras"))
-    return any(_is_keras_3(vars(part)) for part in parts if part is not None)
-
-
-def _is_keras_3(attributes):
-    loaded_from = Path(attributes.get("__file__") or "").parts
-    return "_tf_keras" in loaded_from or attributes.get("_tfll_keras_version") == "keras_3"
-
-
 # --- layers of this library ---
 
-_REGISTRIES = ("keras.src.saving.object_registration", "tf_keras.src.saving.object_registration")
+_REGISTRY = "keras.src.saving.object_registration"
 _PACKAGE = "tfdpnorm"
 _MODULES = {
     "FrozenBatchNormalization": "tfdpnorm.layers",
@@ -120,27 +95,20 @@ _FUNCTIONS = {"mish": "tfdpnorm.models.mish"}
 
 def register_when_keras_is_imported():
     """Registers the stand-ins, now if Keras is imported, or else as soon as it is."""
-    missing = []
-    for name in _REGISTRIES:
-        if name in sys.modules:
-            _register(sys.modules[name])
-        else:
-            missing.append(name)
-    if not any(isinstance(finder, _Waiting) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Waiting(missing))
+    if _REGISTRY in sys.modules:
+        _register(sys.modules[_REGISTRY])
+    elif not any(isinstance(finder, _Waiting) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Waiting())
 
 
 class _Waiting:
     """A finder of modules that finds what the others do, and has it registered when it is run."""
 
-    def __init__(self, names):
-        self._names = set(names)
-
     def find_spec(self, name, path=None, target=None):
         del path, target
-        if name not in self._names:
+        if name != _REGISTRY or self not in sys.meta_path:
             return None
-        self._names.remove(name)
+        sys.meta_path.remove(self)  # The others find it.
         spec = importlib.util.find_spec(name)
         if spec is None or not hasattr(spec.loader, "exec_module"):
             return spec

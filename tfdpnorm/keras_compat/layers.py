@@ -19,7 +19,8 @@ Private parts of Keras 2:
 - `RNN._process_inputs`, `RNN._maybe_reset_cell_dropout_mask` and the switch `_could_use_gpu_kernel`
   of LSTM and GRU. A gradient rule runs the steps itself and must begin as Keras does; publicly a
   layer runs as a whole only.
-- `_always_use_reshape` of TimeDistributed; and of any layer `_autocast` (whether it casts its
+- `_always_use_reshape` of TimeDistributed (of Keras 3: the arguments with which its `call` calls
+  that of the layer inside); and of any layer `_autocast` (whether it casts its
   inputs), `_call_spec` (which arguments its call takes) and `_initial_weights` (those given as
   `weights=[...]`). No public way makes a wrapper take exactly the call arguments of the layer
   inside it.
@@ -28,6 +29,7 @@ Private parts of Keras 2:
 """
 
 import contextlib
+import functools
 import importlib
 import inspect
 
@@ -35,12 +37,19 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import exchanged, exchanged_method
+from tfdpnorm.keras_compat.models import is_called_with, sublayers, tensors_before
+from tfdpnorm.keras_compat.variables import KERAS_3, raw
 
 # --- calling a layer as Keras called it ---
 
-_SOURCE = keras.layers.Layer.__module__.partition(".engine.")[0]  # keras.src, or tf_keras.src
-_base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils")
-_autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
+if KERAS_3:
+    from keras.src import backend as _backend
+    from keras.src.backend.common import global_state as _global_state
+    from keras.src.layers.layer import CallContext as _CallContext
+else:
+    _SOURCE = keras.layers.Layer.__module__.partition(".engine.")[0]  # keras.src, tf_keras.src
+    _base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils")
+    _autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
 
 
 def said_or_by_default(training):
@@ -49,7 +58,12 @@ def said_or_by_default(training):
     Args:
         training: A bool, a tensor, or None.
     """
-    return keras.backend.learning_phase() if training is None else training
+    if training is not None:
+        return training
+    if not KERAS_3:
+        return keras.backend.learning_phase()
+    context = _global_state.get_global_attribute("current_call_ctx")
+    return bool(context is not None and context.get_value("training"))
 
 
 def context_of_call():
@@ -59,6 +73,10 @@ def context_of_call():
         Dict: whether this is training, a bool, a tensor or None; with newer packages, whatever else
         layers ask for.
     """
+    if KERAS_3:
+        context = _global_state.get_global_attribute("current_call_ctx")
+        known = {} if context is None else vars(context)
+        return {name: value for name, value in known.items() if name != "entry_layer"}
     context = _base_layer_utils.call_context()
     if hasattr(context, "call_context_args"):  # tf_keras 2.21
         return {"call_context_args": dict(context.call_context_args)}
@@ -74,12 +92,32 @@ def as_called(layer, inputs, context):
         inputs: What it is called with.
         context: What `context_of_call` gave then.
     """
+    if KERAS_3:
+        with _as_called_by_keras_3(layer, context):
+            yield
+        return
     calls = _base_layer_utils.call_context()
     with (
         calls.enter(layer=layer, inputs=inputs, build_graph=True, **context),
         _autocast_variable.enable_auto_cast_variables(layer._compute_dtype_object),
     ):
         yield
+
+
+@contextlib.contextmanager
+def _as_called_by_keras_3(layer, context):
+    before = _global_state.get_global_attribute("current_call_ctx")
+    ours = _CallContext(entry_layer=layer)
+    for name, value in context.items():
+        ours.set_value(name, value)
+    is_mixed = layer.compute_dtype != layer.variable_dtype
+    scope = _backend.AutocastScope(layer.compute_dtype) if is_mixed else contextlib.nullcontext()
+    _global_state.set_global_attribute("current_call_ctx", ours)
+    try:
+        with scope:
+            yield
+    finally:
+        _global_state.set_global_attribute("current_call_ctx", before)
 
 
 # --- losses and metrics that calls add ---
@@ -116,12 +154,19 @@ def clear_losses(layer):
 @contextlib.contextmanager
 def losses_put_back(layers):
     """Context after which the added losses of `layers` are those from before."""
-    before = [(list(layer._losses), list(layer._eager_losses)) for layer in layers]
+    names = ("_losses", "_loss_ids") if KERAS_3 else ("_losses", "_eager_losses")
+    before = [[type(kept)(kept) for kept in _of(layer, names)] for layer in layers]
     try:
         yield
     finally:
-        for layer, (symbolic, eager) in zip(layers, before, strict=True):
-            layer._losses[:], layer._eager_losses[:] = symbolic, eager
+        for layer, values in zip(layers, before, strict=True):
+            for kept, value in zip(_of(layer, names), values, strict=True):
+                kept.clear()
+                (kept.update if isinstance(kept, set) else kept.extend)(value)
+
+
+def _of(layer, names):
+    return [getattr(layer, name) for name in names]
 
 
 # --- masks ---
@@ -133,9 +178,9 @@ def keras_mask(tensor):
 
 
 def is_called_with_a_mask(layer):
-    """Whether graphs of layers call a layer on a tensor that carries a mask."""
-    tensors = [tensor for node in layer.inbound_nodes for tensor in node.keras_inputs]
-    return any(keras_mask(tensor) is not None for tensor in tensors)
+    """Whether graphs of layers call a layer on a tensor that carries a mask, or with a mask."""
+    carried = any(keras_mask(tensor) is not None for tensor in tensors_before(layer))
+    return carried or is_called_with(layer, "mask")
 
 
 def with_keras_mask(tensor, mask):
@@ -157,6 +202,10 @@ def repeating(layers, seed_name):
         seed_name: Name of the variables that the layers take their seeds from, by which a graph
             that reads them is recognised.
     """
+    if KERAS_3:
+        with _repeating_seeds(layers, seed_name):
+            yield
+        return
     sources = _keras_sources(layers)
     before = [dict(vars(source)) for source in sources]
     try:
@@ -173,6 +222,33 @@ def repeating(layers, seed_name):
         for source, attributes in zip(sources, before, strict=True):
             vars(source).clear()
             vars(source).update(attributes)
+
+
+@contextlib.contextmanager
+def _repeating_seeds(layers, seed_name):
+    """As `repeating`: each generator of seeds gives one seed, whose words are in a variable."""
+    with contextlib.ExitStack() as stack:
+        for number, source in enumerate(_seed_generators(layers)):
+            seed = tf.Variable([number, 0], dtype=tf.int32, trainable=False, name=seed_name)
+
+            def constant(ordered=True, seed=seed, source=source):
+                del ordered
+                return tf.cast(seed, source.state.dtype)
+
+            stack.enter_context(exchanged(source, next=constant))
+        yield
+
+
+def _seed_generators(layers):
+    """Returns the list of the generators of seeds that layers of Keras 3 hold, each once."""
+    held = [source for layer in layers for source in layer._seed_generators]
+    return list({id(source): source for source in held}.values())
+
+
+def seed_states(model):
+    """Returns the variables by which layers of Keras 3 know what they draw next, a list."""
+    layers = (model, *sublayers(model)) if KERAS_3 else ()
+    return raw([source.state for source in _seed_generators(layers)])
 
 
 def _keras_sources(layers):
@@ -198,8 +274,14 @@ ALL_BATCH_NORMALIZATIONS = tuple(
     dict.fromkeys(
         (
             keras.layers.BatchNormalization,
-            keras.layers.experimental.SyncBatchNormalization,
-            tf.compat.v1.keras.layers.BatchNormalization,
+            *(
+                ()
+                if KERAS_3
+                else (
+                    keras.layers.experimental.SyncBatchNormalization,
+                    tf.compat.v1.keras.layers.BatchNormalization,
+                )
+            ),
         )
     )
 )
@@ -210,8 +292,20 @@ ALL_BATCH_NORMALIZATIONS = tuple(
 
 def inputs_and_states(layer, inputs, initial_state):
     """Returns (inputs, initial states) as `layer` sorts them out of what it is called with."""
+    if KERAS_3:
+        if initial_state is None:
+            initial_state = layer.states if layer.stateful else None
+        if initial_state is None:
+            initial_state = layer.get_initial_state(batch_size=tf.shape(inputs)[0])
+        states = list(initial_state) if tf.nest.is_nested(initial_state) else [initial_state]
+        return inputs, [tf.cast(s, layer.cell.compute_dtype) for s in states]
     inputs, states, _ = layer._process_inputs(inputs, initial_state, None)
     return inputs, states
+
+
+def takes_steps_first(layer):
+    """Whether a recurrent layer takes [T, rows, d]; no layer of Keras 3 does."""
+    return getattr(layer, "time_major", False)
 
 
 def looped(step, inputs, states, mask):
@@ -226,13 +320,14 @@ def looped(step, inputs, states, mask):
     Returns:
         Pair (outputs, each [rows, T, ...], list of the last states).
     """
-    _, outputs, states = keras.backend.rnn(step, inputs, states, mask=mask)
+    run = _backend.rnn if KERAS_3 else keras.backend.rnn
+    _, outputs, states = run(step, inputs, states, mask=mask)
     return outputs, list(states)
 
 
 def product(x, kernel):
     """Returns x [..., n] times kernel [n, m] as Keras' cells multiply, to the last bit."""
-    return keras.backend.dot(x, kernel)
+    return keras.ops.matmul(x, kernel) if KERAS_3 else keras.backend.dot(x, kernel)
 
 
 def dropout_masks(layer, inputs, h, training, gates):
@@ -252,32 +347,129 @@ def dropout_masks(layer, inputs, h, training, gates):
         or one for each.
     """
     cell = layer.cell
+    if KERAS_3:
+        if not said_or_by_default(training):
+            return None, None
+        drawn = (
+            (cell.dropout, cell.get_dropout_mask, inputs[:, 0]),
+            (cell.recurrent_dropout, cell.get_recurrent_dropout_mask, h),
+        )
+        masks, recurrent_masks = (
+            tf.nest.flatten(draw(of)) if 0 < rate < 1 else None for rate, draw, of in drawn
+        )
+        layer._maybe_reset_dropout_masks(cell)  # What is drawn is of this call, and of its graph.
+        return masks and [tf.expand_dims(m, 1) for m in masks], recurrent_masks
     if getattr(layer, "_could_use_gpu_kernel", False):
         layer.reset_dropout_mask()
         masks = layer.get_dropout_mask_for_cell(inputs, training, count=gates)
         return masks and masks[:1], None
     layer._maybe_reset_cell_dropout_mask(cell)
-    step = inputs[0] if layer.time_major else inputs[:, 0]
+    step = inputs[0] if takes_steps_first(layer) else inputs[:, 0]
     masks = cell.get_dropout_mask_for_cell(step, training, count=gates)
     recurrent_masks = cell.get_recurrent_dropout_mask_for_cell(h, training, count=gates)
     if masks is not None:
         masks = tf.nest.flatten(masks)
         used = masks[:1] if getattr(cell, "implementation", 1) == 2 else masks
-        masks = [tf.expand_dims(m, 0 if layer.time_major else 1) for m in used]
+        masks = [tf.expand_dims(m, 0 if takes_steps_first(layer) else 1) for m in used]
     if recurrent_masks is not None:
         recurrent_masks = tf.nest.flatten(recurrent_masks)
     return masks, recurrent_masks
 
 
+# --- names that differ ---
+
+
+def axes_of(normalization):
+    """Returns the axes of a normalisation layer, a list; Keras 3 has a number for one of them."""
+    axis = normalization.axis
+    return list(axis) if isinstance(axis, (list, tuple)) else [axis]
+
+
+def not_equal(x, value):
+    """Whether the numbers of a Keras tensor are other than a value."""
+    return keras.ops.not_equal(x, value) if KERAS_3 else tf.not_equal(x, value)
+
+
+def rank_of_output(einsum_dense):
+    """Returns the rank of what a built EinsumDense gives, rows included."""
+    if not KERAS_3:
+        return len(einsum_dense.full_output_shape)
+    return len(einsum_dense.compute_output_shape(einsum_dense._build_shapes_dict["input_shape"]))
+
+
+def depthwise_kernel(layer):
+    """Returns the kernel of a DepthwiseConv layer."""
+    kernel = getattr(layer, "depthwise_kernel", None)
+    return layer.kernel if kernel is None else kernel
+
+
+def ignores_dilation(transposed):
+    """Whether a transposed convolution runs without its dilation, as Keras 2 does in 3D."""
+    return not KERAS_3 and transposed.rank == 3
+
+
+# --- weights that are made of others ---
+
+
+def is_quantized(layer):
+    """Whether a layer runs another method than `call`, on rounded weights."""
+    return getattr(layer, "quantization_mode", None) is not None
+
+
+def has_low_rank_update(layer):
+    """Whether `kernel` or `embeddings` of a layer is a sum with a product of other weights."""
+    return bool(getattr(layer, "lora_enabled", False))
+
+
+def is_rematerialized(layer):
+    """Whether the call of a layer is run once more in the backward pass."""
+    return bool(getattr(layer, "_remat_mode", None))
+
+
 # --- wrappers ---
 
 
-def all_steps_at_once(time_distributed):
+@contextlib.contextmanager
+def all_steps_at_once(time_distributed, call=None):
     """Context in which TimeDistributed runs its layer once, on [rows * steps, ...].
 
-    Where the number of rows is known, Keras may loop over the steps instead.
+    Where the number of rows is known, Keras may loop over the steps instead; Keras 3 does where
+    that of steps is.
+
+    Args:
+        time_distributed: The layer.
+        call: Its own call method.
+
+    Yields:
+        The method to call in its place.
     """
-    return exchanged(time_distributed, _always_use_reshape=True)
+    if not KERAS_3:
+        with exchanged(time_distributed, _always_use_reshape=True):
+            yield call
+        return
+    if call is None and "call" in vars(time_distributed):  # a rule's, which does the same
+        yield time_distributed.call
+        return
+    at_once = functools.partial(_called_on_all_steps, time_distributed)
+    with exchanged_method(time_distributed, "call", at_once):
+        yield at_once
+
+
+def _called_on_all_steps(wrapper, inputs, training=None, mask=None):
+    """What `call` of Keras 3 gives, with the steps of each row one after the other."""
+
+    def merged(x):
+        return tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
+
+    def apart(x):
+        return tf.reshape(x, tf.concat([[-1, steps], tf.shape(x)[1:]], 0))
+
+    layer = wrapper.layer
+    steps = tf.shape(inputs)[1] if inputs.shape[1] is None else inputs.shape[1]
+    options = {"training": training} if layer._call_has_training_arg else {}
+    if mask is not None and layer._call_has_mask_arg:
+        options["mask"] = merged(mask)
+    return tf.nest.map_structure(apart, layer.call(merged(inputs), **options))
 
 
 @contextlib.contextmanager
@@ -301,8 +493,78 @@ def one_call_inside(time_distributed):
 
 def call_like(wrapper, layer):
     """Makes a wrapper take the arguments of `layer`, which casts its inputs itself, or does not."""
+    if KERAS_3:
+        wrapper.autocast = wrapper._convert_input_args = False
+        wrapper._allow_non_tensor_positional_args = True
+        for name, value in vars(layer).items():
+            if name.startswith("_call_"):
+                setattr(wrapper, name, value)
+        return
     wrapper._autocast = False
     wrapper._call_spec = layer._call_spec
+
+
+class OutputsOfTheLayerInside:
+    """A wrapper that gives what the layer inside it gives, and builds it."""
+
+    if KERAS_3:
+
+        def build(self, input_shape=None):
+            names = inspect.signature(self.layer.build).parameters.values()
+            needed = [name for name in names if name.default is inspect.Parameter.empty]
+            if len(needed) < 2:  # others are built when they are called
+                super().build(input_shape)
+
+        def compute_output_spec(self, *args, **kwargs):
+            if not all(layer.built for layer in (self.layer, *sublayers(self.layer))):
+                build_by_a_call(self.layer, *args, **kwargs)
+            return _backend.compute_output_spec(self.call, *args, **kwargs)
+
+    def compute_output_shape(self, *args, **kwargs):
+        return self.layer.compute_output_shape(*args, **kwargs)
+
+
+def build_by_a_call(layer, *args, **kwargs):
+    """Builds a layer and all inside it, by a call that is traced and never run."""
+    if KERAS_3:
+        # Of others: an attention takes the masks off the tensors that it is given.
+        args, kwargs = tf.nest.map_structure(_alike, (args, kwargs))
+        _backend.compute_output_spec(layer, *args, **kwargs)
+    else:
+        tf.function(lambda: layer(*args, **kwargs)).get_concrete_function()
+
+
+def _alike(x):
+    if not (tf.is_tensor(x) or isinstance(x, keras.KerasTensor)):
+        return x
+    return keras.KerasTensor(tuple(x.shape), keras.backend.standardize_dtype(x.dtype))
+
+
+class SavesAllVariables:
+    """A layer of a class of Keras with variables of its own, which Keras 3 would not save."""
+
+    def save_own_variables(self, store):
+        keras.layers.Layer.save_own_variables(self, store)
+
+    def load_own_variables(self, store):
+        keras.layers.Layer.load_own_variables(self, store)
+
+
+class LossOfWeights:
+    """A layer with a loss of its weights, which is asked for whenever its losses are."""
+
+    _loss_of_weights = None
+
+    def add_loss_of_weights(self, function):
+        """Adds a loss as Keras' regularisers are: a function without arguments, of the weights."""
+        if KERAS_3:
+            self._loss_of_weights = function
+        else:
+            self.add_loss(function)
+
+    def _get_regularization_losses(self):
+        losses = super()._get_regularization_losses()
+        return losses if self._loss_of_weights is None else [*losses, self._loss_of_weights()]
 
 
 def set_initial_weights(layer):
@@ -335,6 +597,16 @@ def positional_names(layer):
 def inner_lookup(text_vectorization):
     """Returns the lookup layer that a TextVectorization holds."""
     return text_vectorization._lookup_layer
+
+
+def has_boundaries_from_data(discretization):
+    """Whether a Discretization got boundaries from `adapt()`, before it was saved for one."""
+    summary = getattr(discretization, "summary", None)  # layers with constants have none
+    if summary is not None and int(tf.size(summary)) > 0:
+        return True
+    # Keras 3 does not save the summary; by the constructor a layer has one of these only.
+    both = (discretization.num_bins, discretization.bin_boundaries)
+    return KERAS_3 and all(each is not None for each in both)
 
 
 def has_given_vocabulary(lookup):

@@ -8,7 +8,11 @@ also finds layers held in lists and dicts, where the public `model.layers` is on
 
 Version-bound: Keras 2 has a node for each call of a layer in a graph (`inbound_nodes` of a layer,
 `node` of a Keras tensor), which knows the nodes before it and the arguments (`parent_nodes`,
-`keras_inputs`, `call_kwargs`).
+`keras_inputs`, `call_kwargs`). So has Keras 3, by other and private names, for operations that are
+no layers as well.
+
+Private parts of Keras 3: `Functional` with `_inputs_struct` and `_outputs_struct`, and the one that
+a Sequential model holds as `_functional`; `_layers`; `_build_shapes_dict`; `_inbound_nodes`.
 """
 
 import collections.abc
@@ -16,6 +20,11 @@ import weakref
 
 import tensorflow as tf
 from tensorflow import keras
+
+from tfdpnorm.keras_compat.variables import KERAS_3, raw
+
+if KERAS_3:
+    from keras.src.models.functional import Functional
 
 # --- kinds of models ---
 
@@ -25,7 +34,16 @@ def is_functional(model):
 
     Functional models are, and Sequential ones once they are built.
     """
-    return getattr(model, "_is_graph_network", False)
+    if not KERAS_3:
+        return getattr(model, "_is_graph_network", False)
+    return _functional(model) is not None
+
+
+def _functional(model):
+    """The graph of layers that a model of Keras 3 is, or that a Sequential one holds; or None."""
+    if isinstance(model, keras.Sequential):
+        return model._functional
+    return model if isinstance(model, Functional) else None
 
 
 def is_made_of_layers(model):
@@ -39,13 +57,36 @@ def is_stock(layer):
     The layers that wrap functions and operations in a functional model are not.
     """
     path = type(layer).__module__.split(".")
-    wraps_functions = path[-1] in ("lambda_layer", "tf_op_layer")
+    wraps_functions = path[-1] in ("lambda_layer", "tf_op_layer", "tfsm_layer", "jax_layer")
     return path[0] == keras.Model.__module__.split(".")[0] and not wraps_functions
 
 
 def symbolic_inputs(model):
     """Returns the structure of Keras tensors that `model` takes; None if it is not functional."""
-    return getattr(model, "_nested_inputs", None)
+    if not KERAS_3:
+        return getattr(model, "_nested_inputs", None)
+    functional = _functional(model)
+    return None if functional is None else as_specs(functional._inputs_struct)
+
+
+def symbolic_outputs(model):
+    """Returns the structure of Keras tensors that `model` gives; None if it is not functional."""
+    if not KERAS_3:
+        return model.output if is_functional(model) else None
+    functional = _functional(model)
+    return None if functional is None else as_specs(functional._outputs_struct)
+
+
+def as_specs(tensors):
+    """Returns a structure of Keras tensors as one of `tf.TensorSpec`, under Keras 3."""
+    if not KERAS_3:
+        return tensors
+    return tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.name), tensors)
+
+
+def specs_of_call(model):
+    """Returns what `save_spec` of Keras 2 does; None under Keras 3, which keeps shapes alone."""
+    return None if KERAS_3 else model.save_spec()
 
 
 def specs_of_build(model):
@@ -54,6 +95,9 @@ def specs_of_build(model):
     Keras calls it on floats, whatever it is going to be trained on.
     """
     shape = getattr(model, "_build_input_shape", None)
+    if KERAS_3:
+        shapes = getattr(model, "_build_shapes_dict", None) or {}  # by the names of the arguments
+        shape = next(iter(shapes.values())) if len(shapes) == 1 else None
     if shape is None:
         return None
     if isinstance(shape, dict):
@@ -61,6 +105,33 @@ def specs_of_build(model):
     if isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape):
         return type(shape)(_float_spec(each) for each in shape)
     return _float_spec(shape)
+
+
+def complete_build(model):
+    """Makes the variables of layers that `build(shape)` left without any, in a model of Keras 3.
+
+    That calls itself built then. In Keras 2, `build` calls the model.
+
+    Args:
+        model: A `keras.Model`.
+
+    Raises:
+        ValueError: naming such layers, if the shape of the inputs is not known.
+    """
+    if not KERAS_3 or not model.built or is_functional(model):
+        return
+    unbuilt = [layer.name for layer in sublayers(model) if not layer.built]
+    if not unbuilt:
+        return
+    specs = specs_of_build(model)
+    if specs is None:
+        raise ValueError(
+            f"Expected a model whose layers have their variables, got {type(model).__name__} "
+            f"{model.name!r}, which says that it is built, with layers that are not: {unbuilt}. "
+            "Call it on a batch, as in model(x[:1]), before make_private."
+        )
+    blank = [tf.zeros([n or 1 for n in s.shape], s.dtype) for s in tf.nest.flatten(specs)]
+    model(tf.nest.pack_sequence_as(specs, blank), training=False)
 
 
 def _float_spec(shape):
@@ -72,7 +143,29 @@ def _float_spec(shape):
 
 def sublayers(model):
     """Returns all layers inside `model` (not itself), nested models and wrappers included."""
+    if KERAS_3:
+        return _in_order(model)
     return list(model._flatten_layers(include_self=False))
+
+
+def _in_order(model):
+    """Depth first, in the order in which they were made; without a Sequential's graph of layers."""
+    found, seen = [], {id(model)}
+
+    def visit(layer):
+        for inner in _held_layers(layer):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                found.append(inner)
+                visit(inner)
+
+    visit(model)
+    return found
+
+
+def _held_layers(layer):
+    hidden = getattr(layer, "_functional", None) if isinstance(layer, keras.Sequential) else None
+    return [inner for inner in layer._layers if inner is not hidden]
 
 
 def direct_sublayers(layer):
@@ -80,8 +173,14 @@ def direct_sublayers(layer):
 
     A Sequential model has an input layer once it is built.
     """
-    found = layer._flatten_layers(recursive=False, include_self=False)
+    if KERAS_3:
+        found = _held_layers(layer)
+    else:
+        found = layer._flatten_layers(recursive=False, include_self=False)
     return [x for x in found if not isinstance(x, keras.layers.InputLayer)]
+
+
+_MODULES = (tf.Module, keras.layers.Layer, keras.metrics.Metric, keras.optimizers.Optimizer)
 
 
 def modules_inside(module):
@@ -97,7 +196,7 @@ def modules_inside(module):
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, tf.Module):
+        if isinstance(value, _MODULES):
             found.append(value)
             waiting += vars(value).values()
         else:
@@ -122,9 +221,9 @@ def own_weights(layer):
     through the cell.
     """
     if isinstance(layer, keras.layers.RNN):
-        return list(layer.weights)
-    inner = {w.ref() for sub in sublayers(layer) for w in sub.weights}
-    return [w for w in layer.weights if w.ref() not in inner]
+        return raw(list(layer.weights))
+    inner = {id(raw(w)) for sub in sublayers(layer) for w in sub.weights}
+    return [w for w in raw(list(layer.weights)) if id(w) not in inner]
 
 
 def weight_owners(model):
@@ -155,8 +254,8 @@ def layer_numbers(model, variables):
     numbers = {}
     for number, layer in enumerate(weight_owners(model)):
         for variable in own_weights(layer):
-            numbers.setdefault(variable.ref(), number)
-    return [numbers.setdefault(v.ref(), -1 - i) for i, v in enumerate(variables)]
+            numbers.setdefault(id(variable), number)
+    return [numbers.setdefault(id(v), -1 - i) for i, v in enumerate(raw(list(variables)))]
 
 
 def computes_in_half(model):
@@ -208,14 +307,57 @@ def check_made_by_configs(model, done):
 # --- nodes of a graph of layers ---
 
 
-def _number_of_calls(layer):
+def number_of_calls(layer):
     """Returns how many times a layer was called to build graphs of layers."""
-    return len(layer.inbound_nodes)
+    return len(_nodes(layer))
+
+
+def _nodes(layer):
+    return layer._inbound_nodes if KERAS_3 else layer.inbound_nodes
+
+
+def _node_of(tensor):
+    if not KERAS_3:
+        return tensor.node
+    history = tensor._keras_history
+    return history.operation._inbound_nodes[history.node_index]
+
+
+def _inputs_of(node):
+    return node.input_tensors if KERAS_3 else node.keras_inputs
+
+
+def _options_of(node):
+    return node.arguments.kwargs if KERAS_3 else node.call_kwargs
+
+
+def _layers_of(node):
+    """The layer of a node and those inside; nothing for an operation of `keras.ops`."""
+    layer = node.operation if KERAS_3 else node.layer
+    return (layer, *sublayers(layer)) if isinstance(layer, keras.layers.Layer) else ()
+
+
+def _only_output(node):
+    """The one tensor that a node gives; None if there are several, or a structure of them."""
+    if KERAS_3:
+        return node.outputs[0] if len(node.outputs) == 1 else None
+    return None if isinstance(node.outputs, (list, tuple, dict)) else node.outputs
+
+
+def tensors_before(layer):
+    """Returns the Keras tensors that graphs of layers call a layer on, a list."""
+    return [tensor for node in _nodes(layer) for tensor in _inputs_of(node)]
+
+
+def is_called_with(layer, option):
+    """Returns whether graphs of layers give a layer an option, such as "mask", other than None."""
+    given = [_options_of(node).get(option) for node in _nodes(layer)]
+    return any(each is not None for each in tf.nest.flatten(given))
 
 
 def is_always_called_in_training(layer):
     """Returns whether graphs of layers call a layer with `training=True`, in inference too."""
-    return any(node.call_kwargs.get("training") is True for node in layer.inbound_nodes)
+    return any(_options_of(node).get("training") is True for node in _nodes(layer))
 
 
 def _nodes_before(node, known):
@@ -273,17 +415,17 @@ def residual_additions(model):
     for layer in model.layers:
         if type(layer) is not keras.layers.Add:
             continue
-        for node in layer.inbound_nodes[:1]:
-            sources = [tensor.node for tensor in node.keras_inputs]
+        for node in _nodes(layer)[:1]:
+            sources = [_node_of(tensor) for tensor in _inputs_of(node)]
             if _meet(sources, before):
                 found.append((layer, _hindrance(layer, node)))
     return found
 
 
 def _hindrance(layer, node):
-    if _number_of_calls(layer) > 1:
-        return f"it adds in {_number_of_calls(layer)} places, which would share one normalisation"
-    shapes = [tuple(tensor.shape) for tensor in node.keras_inputs]
+    if number_of_calls(layer) > 1:
+        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+    shapes = [tuple(tensor.shape) for tensor in _inputs_of(node)]
     if len(set(shapes)) > 1:
         return f"it adds paths of unequal shapes {shapes}"
     return ""
@@ -317,10 +459,10 @@ def cut_in_two(model, is_above):
         Pair of models (below, above); None if no single tensor but the input has all these layers
         above it.
     """
-    end = model.output.node
+    end = _node_of(model.outputs[0])
     known = {}
     nodes = _nodes_before(end, known)
-    above = {id(n) for n in nodes.values() if any(map(is_above, (n.layer, *sublayers(n.layer))))}
+    above = {id(n) for n in nodes.values() if any(map(is_above, _layers_of(n)))}
     places = [n for n in nodes.values() if _can_be_cut_at(n, nodes, above, known)]
     place = max(places, key=lambda n: len(_nodes_before(n, known)))
     further = _within_the_next_model(place, nodes, end, is_above)
@@ -329,26 +471,27 @@ def cut_in_two(model, is_above):
     if place.is_input or place is end:
         return None
     return (
-        keras.Model(model.input, place.outputs, name=f"{model.name}_below"),
-        keras.Model(place.outputs, model.output, name=f"{model.name}_above"),
+        keras.Model(model.inputs[0], _only_output(place), name=f"{model.name}_below"),
+        keras.Model(_only_output(place), model.outputs[0], name=f"{model.name}_above"),
     )
 
 
 def _can_be_cut_at(place, nodes, above, known):
     """Whether all that is not computed before a node is computed from its one output alone."""
     below = _nodes_before(place, known)
-    if isinstance(place.outputs, (list, tuple, dict)) or not above.isdisjoint(below):
+    if _only_output(place) is None or not above.isdisjoint(below):
         return False
     rest = [node for key, node in nodes.items() if key not in below]
     from_elsewhere = any(
         id(parent) in below and parent is not place for node in rest for parent in node.parent_nodes
     )
-    shared = {id(n.layer) for n in below.values()} & {id(n.layer) for n in rest if _has_weights(n)}
+    with_weights = {id(x) for node in rest if _has_weights(node) for x in _layers_of(node)[:1]}
+    shared = {id(x) for node in below.values() for x in _layers_of(node)[:1]} & with_weights
     return not from_elsewhere and not shared
 
 
 def _has_weights(node):
-    return any(own_weights(layer) for layer in (node.layer, *sublayers(node.layer)))
+    return any(own_weights(layer) for layer in _layers_of(node))
 
 
 def _within_the_next_model(place, nodes, end, is_above):
@@ -357,8 +500,13 @@ def _within_the_next_model(place, nodes, end, is_above):
     if len(after) != 1:
         return None
     (node,) = after
-    inner = node.layer
-    if not is_functional(inner) or len(inner.inputs) != 1 or len(inner.outputs) != 1:
+    inner = next(iter(_layers_of(node)), None)
+    if (
+        inner is None
+        or not is_functional(inner)
+        or len(inner.inputs) != 1
+        or len(inner.outputs) != 1
+    ):
         return None
     cut = cut_in_two(inner, is_above)
     return None if cut is None else (node, *cut)
@@ -366,12 +514,12 @@ def _within_the_next_model(place, nodes, end, is_above):
 
 def _joined(model, place, node, below, above):
     """The two halves of a model, cut inside the model that a node calls."""
-    between = keras.Input(above.input.shape[1:], dtype=above.input.dtype)
-    options = {k: v for k, v in node.call_kwargs.items() if isinstance(v, bool)}
+    between = keras.Input(above.inputs[0].shape[1:], dtype=above.inputs[0].dtype)
+    options = {k: v for k, v in _options_of(node).items() if isinstance(v, bool)}
     x = above(between, **options)
-    if node is not model.output.node:
-        x = keras.Model(node.outputs, model.output, name=f"{model.name}_end")(x)
+    if node is not _node_of(model.outputs[0]):
+        x = keras.Model(_only_output(node), model.outputs[0], name=f"{model.name}_end")(x)
     return (
-        keras.Model(model.input, below(place.outputs), name=f"{model.name}_below"),
+        keras.Model(model.inputs[0], below(_only_output(place)), name=f"{model.name}_below"),
         keras.Model(between, x, name=f"{model.name}_above"),
     )

@@ -9,12 +9,46 @@ by name, since their module moved between versions.
 """
 
 import contextlib
+import json
+import zipfile
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import modules_inside, sublayers
 from tfdpnorm.keras_compat.training import optimizer_variables
+from tfdpnorm.keras_compat.variables import KERAS_3, KERAS_VERSION, raw, weights
+
+if KERAS_3:
+    from keras.src.models.functional import Functional
+
+# --- files of another Keras ---
+
+# What a `.keras` file of Keras 2 names by a module that Keras 3 does not have.
+CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
+
+
+def check_keras_of_file(path):
+    """Refuses a `.keras` file that a later Keras wrote; Keras 3 loads those of Keras 2.
+
+    Args:
+        path: Of any file or folder.
+
+    Raises:
+        ValueError: naming both versions.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            version = json.loads(archive.read("metadata.json"))["keras_version"]
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError):
+        return
+    if int(version.partition(".")[0]) > int(KERAS_VERSION.partition(".")[0]):
+        raise ValueError(
+            f"Expected a file of Keras {KERAS_VERSION}, got {path}, which Keras {version} "
+            "wrote: Keras 2 cannot load it. Load it with Python 3.12 or later, where TensorFlow "
+            "comes with Keras 3."
+        )
+
 
 # --- metrics and slots of optimizers ---
 
@@ -46,7 +80,7 @@ def _kept(model):
         if optimizer is not None:
             yield from optimizer_variables(optimizer)
     for metric in metrics:
-        yield from metric.variables
+        yield from raw(list(metric.variables))
 
 
 # --- models that are not saved ---
@@ -69,6 +103,29 @@ class UnsavedModel(keras.Model):
         if save_type == "savedmodel":
             raise TypeError(self.how_to_save)
         return super()._trackable_children(save_type, **kwargs)
+
+
+# --- formats of TensorFlow ---
+
+
+def write_saved_model(model, path):
+    """Writes the SavedModel of a model for serving, with a batch of any size, without optimizer."""
+    if KERAS_3:
+        model.export(path, verbose=False)
+    else:
+        model.save(path, save_format="tf", include_optimizer=False)
+
+
+def owner_of_variables(model):
+    """Returns the trackable object that TensorFlow's converters find a model's weights by.
+
+    By a model of Keras 3 they find others, that are not initialised.
+    """
+    if not KERAS_3:
+        return model
+    owner = tf.Module()
+    owner.weights = weights(model)
+    return owner
 
 
 # --- weights loaded before a model was built ---

@@ -14,6 +14,7 @@ Private parts of Keras 2:
   before, and Nadam's `_u_product` is not seen at all.
 - tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
   each.
+- `_trainable_variables` of an optimizer of Keras 3, those that it updates.
 - `_get_oracle_fname`, `_get_trial_dir`, `_save_trial` and `_retry_queue` of Keras Tuner's oracles.
 """
 
@@ -25,22 +26,99 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import KERAS_3, is_variable, raw
+
+if KERAS_3:
+    from keras.src.backend import compute_output_spec
+
 # --- the loop of fit ---
 
 
 class BeginsWithinEpoch(keras.Model):
     """A Keras model whose `fit` may begin in the middle of an epoch."""
 
-    _first_step = 0
+    _first_step = None  # of the next `fit`, once that has been said
 
     def begin_within_epoch(self, step):
-        """Lets the next `fit` begin after so many steps of its first epoch."""
+        """Lets the next `fit` begin after so many steps of its first epoch, 0 or more."""
         self._first_step = step
 
     def _maybe_load_initial_counters_from_ckpt(self, steps_per_epoch, initial_epoch):
         del steps_per_epoch
-        step, self._first_step = self._first_step, 0
+        step, self._first_step = self._first_step or 0, None
         return initial_epoch, step
+
+    if KERAS_3:
+
+        def compile(self, *args, jit_compile=False, **kwargs):
+            """As in Keras 2: XLA compiles the step where it is told to, on a GPU, too."""
+            jit_compile = bool(jit_compile) and jit_compile != "auto"
+            super().compile(*args, jit_compile=jit_compile, **kwargs)
+            self._steps_now = tf.Variable(self.steps_per_execution, dtype=tf.int64, trainable=False)
+
+        def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+            """Keras would draw a batch only to see its shape, and nobody would count it."""
+            if data_batch is not None:
+                super()._maybe_symbolic_build(data_batch=data_batch)
+            elif self._first_step is not None and iterator.steps_per_epoch:
+                first, self._first_step = self._first_step, None
+                self._steps_now.assign(self.steps_per_execution)  # after a fit that ended within
+                iterator._enumerate_iterator = _Executions(self, iterator, first)
+
+        def make_train_function(self, force=False):
+            """One graph of as many steps as are asked for at each call, as in Keras 2."""
+            if self.train_function is not None and not force:
+                return self.train_function
+            run = _steps(self)
+            if not self.run_eagerly:
+                run = tf.function(run, autograph=False)
+            self.train_function = run
+            return run
+
+
+class _Executions:
+    """The executions of each epoch of a `fit` of Keras 3: (first step, last step, iterator).
+
+    As in Keras 2, the first epoch may begin later, and the last execution of an epoch makes no more
+    steps than are left of it. The iterator goes on from epoch to epoch.
+    """
+
+    def __init__(self, model, epochs, first_step):
+        self._model, self._epochs, self._first = model, epochs, first_step
+        self._iterator = None
+
+    def __call__(self):
+        if self._iterator is None:
+            self._iterator = iter(self._epochs._get_iterator())
+        first, self._first = self._first, 0
+        end, size = self._epochs.steps_per_epoch, self._epochs.steps_per_execution
+        for step in range(first, end, size):
+            count = min(size, end - step)
+            self._model._steps_now.assign(count)
+            yield step, step + count - 1, self._iterator
+
+
+def _steps(model):
+    """The training function of a model: an execution of its steps, from an iterator to logs."""
+
+    step = model.train_step
+    if model.jit_compile and not model.run_eagerly:
+        step = tf.function(step, jit_compile=True, autograph=False)
+
+    def one(iterator):
+        return step(next(iterator))
+
+    def several(iterator):
+        logs = one(iterator)
+
+        def body(number, *_):
+            return [number + 1, *tf.nest.flatten(one(iterator))]
+
+        first = [tf.constant(1, tf.int64), *tf.nest.flatten(logs)]
+        last = tf.while_loop(lambda number, *_: number < model._steps_now, body, first)
+        return tf.nest.pack_sequence_as(logs, last[1:])
+
+    return one if model.steps_per_execution == 1 else several
 
 
 def is_validation_of_fit(arguments):
@@ -50,7 +128,10 @@ def is_validation_of_fit(arguments):
 
 def steps_per_execution(model):
     """Returns how many steps one call of the compiled model's training function runs."""
-    return int(getattr(model, "_steps_per_execution", None) or 1)
+    if not KERAS_3:
+        return int(getattr(model, "_steps_per_execution", None) or 1)
+    now = getattr(model, "_steps_now", None)
+    return int(model.steps_per_execution if now is None else now)
 
 
 @contextlib.contextmanager
@@ -63,13 +144,15 @@ def exchanged_steps_per_execution(model, count):
             compiled with more than one.
     """
     asked = steps_per_execution(model)
-    if count != asked:
-        model._steps_per_execution.assign(count)
+    if count == asked:
+        yield
+        return
+    steps = model._steps_now if KERAS_3 else model._steps_per_execution
+    steps.assign(count)
     try:
         yield
     finally:
-        if count != asked:
-            model._steps_per_execution.assign(asked)
+        steps.assign(asked)
 
 
 def make_metric_variables(model, predictions, targets):
@@ -79,29 +162,50 @@ def make_metric_variables(model, predictions, targets):
 
     Args:
         model: A compiled `keras.Model`.
-        predictions: Its output, a symbolic tensor. For a structure of several outputs or targets
-            this does nothing: only Keras knows how it matches them.
-        targets: `tf.TensorSpec` of the targets, or a structure of them.
+        predictions: Its output, a symbolic tensor, or a structure of several.
+        targets: `tf.TensorSpec` of the targets, or a structure of them. With Keras 2, for several
+            outputs or targets this does nothing: only Keras knows how it matches them.
     """
+    if KERAS_3:
+        _make_metrics_of_specs(model, targets, predictions)
+        return
     several = tf.nest.is_nested(predictions) or tf.nest.is_nested(targets)
     if not (several or model.compiled_metrics.built):
         model.compiled_metrics.build(predictions, targets)
 
 
+def _make_metrics_of_specs(model, targets, predictions):
+    """As `fit` of Keras 3 makes them, but without a batch of examples."""
+    specs = tf.nest.map_structure(
+        lambda t: keras.KerasTensor(tuple(t.shape), getattr(t.dtype, "name", t.dtype)),
+        (targets, predictions),
+    )
+    metrics, loss = model._compile_metrics, model._compile_loss
+    for compiled, update in ((metrics, getattr(metrics, "update_state", None)), (loss, loss)):
+        if compiled is not None and not compiled.built:
+            # Losses by name for some outputs only, in a list of outputs, Keras 3 does not match.
+            with contextlib.suppress(ValueError):
+                compute_output_spec(update, *specs)
+
+
 # --- means of losses ---
 
 
-def loss_means(model, predictions):
+def loss_means(model, targets, predictions):
     """Returns the mean of a compiled model's loss, and those of each output if there are several.
 
     Args:
         model: A compiled `keras.Model`.
+        targets: Structure of targets.
         predictions: Structure of its outputs.
 
     Returns:
         A `keras.metrics.Mean` and a list of them, for the outputs that have a loss; empty for a
         single output.
     """
+    if KERAS_3:
+        _make_metrics_of_specs(model, targets, predictions)
+        return model._loss_tracker, list(model._compile_loss.metrics)
     if not model.compiled_loss.built:
         model.compiled_loss.build(predictions)
     total, *each = model.compiled_loss.metrics
@@ -110,7 +214,40 @@ def loss_means(model, predictions):
 
 def shown_loss(model, y, predictions, sample_weight):
     """Updates the means of the losses just as `evaluate` of Keras; with regularisers."""
+    if KERAS_3:
+        loss = model._compute_loss(
+            y=y, y_pred=predictions, sample_weight=sample_weight, training=False
+        )
+        rows = tf.shape(tf.nest.flatten(y)[0])[0]
+        model._loss_tracker.update_state(loss, sample_weight=tf.cast(rows, tf.float32))
+        return
     model.compiled_loss(y, predictions, sample_weight, regularization_losses=model.losses)
+
+
+def update_compiled_metrics(model, y, predictions, sample_weight):
+    """Updates the metrics of `compile`; as `compute_metrics` of Keras."""
+    if KERAS_3:
+        if model._compile_metrics is not None:
+            model._compile_metrics.update_state(y, predictions, sample_weight)
+        return
+    model.compiled_metrics.update_state(y, predictions, sample_weight)
+
+
+def apply_gradients(optimizer, gradients, variables):
+    """Makes a step of an optimizer.
+
+    Args:
+        optimizer: A Keras optimizer.
+        gradients: List of tensors, one for each of `variables`; None for one that is left.
+        variables: Trainable variables of a model as Keras has them.
+    """
+    pairs = [
+        (None if g is None else tf.cast(g, v.dtype), v)
+        for g, v in zip(gradients, variables, strict=True)
+    ]
+    if KERAS_3:
+        pairs = [pair for pair in pairs if pair[0] is not None]
+    optimizer.apply_gradients(pairs)
 
 
 # --- optimizers ---
@@ -126,6 +263,10 @@ def make_optimizer_variables(optimizer, variables):
         optimizer: A Keras optimizer, a legacy one included.
         variables: All that it will update.
     """
+    if KERAS_3:
+        if not optimizer.built:
+            optimizer.build(variables)
+        return
     # In scopes of the names that Keras gives.
     if hasattr(optimizer, "build"):
         with tf.name_scope(optimizer.name):
@@ -145,21 +286,25 @@ def optimizer_variables(optimizer):
     Args:
         optimizer: A Keras optimizer whose variables are made.
     """
-    found = {v.ref(): v for v in optimizer.variables()}
-    rates = {v.ref() for v in rate_variables(optimizer)}
-    for variable in _held_variables(optimizer):
-        if variable.ref() not in rates:
-            found.setdefault(variable.ref(), variable)
+    listed = optimizer.variables if KERAS_3 else optimizer.variables()
+    others = {id(v) for v in rate_variables(optimizer)}
+    if KERAS_3:  # which has the optimizer hold what it updates
+        others |= {id(v) for v in raw(list(optimizer._trainable_variables))}
+    found = {}
+    for variable in raw([*listed, *_held_variables(optimizer)]):
+        if id(variable) not in others:
+            found.setdefault(id(variable), variable)
     return list(found.values())
 
 
 def rate_variables(optimizer):
     """Returns the list of variables that hold the learning rate and other settings, in fixed order.
 
-    Keras 2 keeps them apart from the optimizer's variables. Empty where a schedule gives the rate.
+    Keras 2 keeps them apart from the optimizer's variables, Keras 3 among them. Empty where a
+    schedule gives the rate.
     """
     rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
-    return [rates[name] for name in sorted(rates) if isinstance(rates[name], tf.Variable)]
+    return raw([rates[name] for name in sorted(rates) if is_variable(rates[name])])
 
 
 def next_learning_rate(optimizer):
@@ -181,7 +326,8 @@ def next_learning_rate(optimizer):
 
 def scales_losses(optimizer):
     """Whether an optimizer is Keras' LossScaleOptimizer, whose scale follows the gradients."""
-    return isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+    where = keras.optimizers if KERAS_3 else keras.mixed_precision
+    return isinstance(optimizer, where.LossScaleOptimizer)
 
 
 def is_of_tensorflow_privacy(optimizer):
@@ -192,7 +338,7 @@ def is_of_tensorflow_privacy(optimizer):
 def _held_variables(value, seen=None):
     """Yields the variables in a value, and in what optimizers, lists and dicts it holds."""
     seen = set() if seen is None else seen
-    if isinstance(value, tf.Variable):
+    if is_variable(value):
         yield value
         return
     if id(value) in seen:
@@ -210,7 +356,7 @@ def _held_variables(value, seen=None):
 def _has_attributes_of_interest(value):
     kinds = (
         keras.optimizers.Optimizer,
-        keras.optimizers.legacy.Optimizer,
+        *(() if KERAS_3 else (keras.optimizers.legacy.Optimizer,)),
         keras.optimizers.schedules.LearningRateSchedule,
     )
     return isinstance(value, kinds)

@@ -11,6 +11,7 @@ from tfdpnorm.arguments import decay, positive, within
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
+from tfdpnorm.keras_compat.layers import axes_of
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
@@ -43,7 +44,7 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
     def normalized(self, inputs, training=None):
         """The layer without gamma and beta, in float32 where it computes in less."""
         del training
-        axes = [axis % inputs.shape.rank for axis in self.axis]
+        axes = [axis % inputs.shape.rank for axis in axes_of(self)]
         shape = [size if i in axes else 1 for i, size in enumerate(inputs.shape)]
         mean, variance = (
             tf.reshape(tf.convert_to_tensor(v), shape)

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.variables import raw
+
 
 class RecordedMoments(NamedTuple):
     """Moments that one call of one layer computed in the public stream.
@@ -169,8 +171,8 @@ def pull_back(tape, statistics, gradient_of, variables):
             )
         gamma = tf.cast(layer.gamma, moments.mean.dtype)
         inverse_variance = 1.0 / (tf.stop_gradient(moments.variance) + layer.epsilon)
-        beta_gradient = tf.cast(gradient_of(layer.beta), moments.mean.dtype)
-        gamma_gradient = tf.cast(gradient_of(layer.gamma), moments.mean.dtype)
+        beta_gradient = tf.cast(gradient_of(raw(layer.beta)), moments.mean.dtype)
+        gamma_gradient = tf.cast(gradient_of(raw(layer.gamma)), moments.mean.dtype)
         targets += [moments.mean, moments.variance]
         cotangents += [
             -gamma * tf.sqrt(inverse_variance) * beta_gradient,
@@ -180,7 +182,7 @@ def pull_back(tape, statistics, gradient_of, variables):
         return [tf.zeros_like(variable) for variable in variables]
     return tape.gradient(
         targets,
-        variables,
+        raw(list(variables)),
         output_gradients=cotangents,
         unconnected_gradients=tf.UnconnectedGradients.ZERO,
     )

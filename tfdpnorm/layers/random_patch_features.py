@@ -54,14 +54,14 @@ class RandomPatchFeatures(keras.layers.Layer):
     def build(self, input_shape):
         patch = (self.size, self.size, input_shape[-1])
         self.kernel = self.add_weight(
-            "kernel",
-            (*patch, self.filters),
+            name="kernel",
+            shape=(*patch, self.filters),
             initializer=keras.initializers.RandomNormal(stddev=1.0),
             trainable=False,
         )
         self.phases = self.add_weight(
-            "phases",
-            (self.filters,),
+            name="phases",
+            shape=(self.filters,),
             initializer=keras.initializers.RandomUniform(0.0, 2 * math.pi),
             trainable=False,
         )

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.devices_and_precision import as_stored
-from tfdpnorm.keras_compat.layers import said_or_by_default
+from tfdpnorm.keras_compat.layers import LossOfWeights, SavesAllVariables, said_or_by_default
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 
 # Molchanov et al. (2017), equation 14.
@@ -43,7 +43,7 @@ SPARSE_LOG_ALPHA = 3.0
 _LEAST_SQUARE = 1e-20
 
 
-class VariationalDropout:
+class VariationalDropout(LossOfWeights, SavesAllVariables):
     """What dense layers and convolutions with variational dropout have in common.
 
     A class to inherit from beside the Keras layer, which owns `kernel`, the means phi.
@@ -86,11 +86,11 @@ class VariationalDropout:
         super().build(input_shape)
         if self.noise == "public":
             self.noise_stddev = self.add_weight(
-                "noise_stddev", shape=(), initializer="zeros", trainable=False
+                name="noise_stddev", shape=(), initializer="zeros", trainable=False
             )
         elif self.noise_is_tied:
             self.noise_log_alpha = self.add_weight(
-                "noise_log_alpha",
+                name="noise_log_alpha",
                 shape=self._alpha_shape(),
                 initializer=keras.initializers.Constant(self.initial_log_alpha),
                 trainable=self.noise == "learnt",
@@ -100,7 +100,7 @@ class VariationalDropout:
             mean_square = tf.reduce_mean(tf.square(kernel)) + _LEAST_SQUARE
             first = self.initial_log_alpha + float(tf.math.log(mean_square))
             self.noise_log_variance = self.add_weight(
-                "noise_log_variance",
+                name="noise_log_variance",
                 shape=self.kernel.shape,
                 initializer=keras.initializers.Constant(first),
                 trainable=True,
@@ -109,7 +109,7 @@ class VariationalDropout:
         if self.num_examples is not None and self.kl_weight:
             # As Keras' regularisers are: a function of the weights, whenever it is asked for. Not a
             # loss of a call, which a private training refuses.
-            self.add_loss(self.kl_loss)
+            self.add_loss_of_weights(self.kl_loss)
 
     def _alpha_shape(self):
         return {

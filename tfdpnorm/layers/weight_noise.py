@@ -21,12 +21,15 @@ from tfdpnorm.keras_compat.exchange import (
 )
 from tfdpnorm.keras_compat.layers import (
     BATCH_NORMALIZATIONS,
+    OutputsOfTheLayerInside,
+    build_by_a_call,
     call_like,
     clear_losses,
     positional_names,
     set_initial_weights,
 )
 from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.variables import await_values, raw
 from tfdpnorm.layers.batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 from tfdpnorm.layers.public_batch_normalization import PublicMomentsLayer
@@ -48,7 +51,7 @@ _SWAPPING = threading.RLock()
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
-class WeightNoise(keras.layers.Wrapper):
+class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
     """A layer with weights from N(mu, stddev^2), drawn at every call, in training and testing.
 
     mu is the variable of the layer and is learnt; stddev is constant and the same for every weight.
@@ -115,6 +118,8 @@ class WeightNoise(keras.layers.Wrapper):
     def __call__(self, *args, **kwargs):
         # By keyword: the order may differ between `__call__` and `call`.
         names = positional_names(self.layer)
+        if not args and names and names[0] in kwargs:
+            args = (kwargs.pop(names[0]),)
         if 1 < len(args) <= len(names):
             given = dict(zip(names[1:], args[1:], strict=False))
             twice = sorted(set(given) & set(kwargs))
@@ -134,6 +139,8 @@ class WeightNoise(keras.layers.Wrapper):
         if self._first_call:
             self._create_all_weights(inputs, args, kwargs)
             self._check_weights()
+            if await_values(self.layer.weights):
+                return self.layer(inputs, *args, **kwargs)
         with self._drawn():
             return self.layer(inputs, *args, **kwargs)
 
@@ -141,12 +148,8 @@ class WeightNoise(keras.layers.Wrapper):
         """Makes the weights that a layer only makes at its first call, as MultiHeadAttention."""
         layers = [self.layer, *sublayers(self.layer)]
         if not self.layer.weights or not all(layer.built for layer in layers):
-
-            def first_call():
-                return self.layer(inputs, *args, **kwargs)
-
             # Traced, but never run: no moving average moves, nothing random is consumed.
-            tf.function(first_call).get_concrete_function()
+            build_by_a_call(self.layer, inputs, *args, **kwargs)
             clear_losses(self.layer)
 
     def _check_weights(self):
@@ -167,7 +170,8 @@ class WeightNoise(keras.layers.Wrapper):
             yield
         if tape is not None:
             read = {id(v.handle) for v in tape.watched_variables()}
-            self._refuse([v for v in variables if id(v.handle) in read], "a read of the mean of")
+            means = [v for v in variables if id(raw(v).handle) in read]
+            self._refuse(means, "a read of the mean of")
         self._first_call = False
         known = {id(v) for v in variables}
         late = [v for v in _drawn_weights(self.layer) if id(v) not in known]
@@ -178,7 +182,7 @@ class WeightNoise(keras.layers.Wrapper):
         mean = tf.convert_to_tensor(as_stored(variable))
         if not mean.dtype.is_floating:
             raise ValueError(
-                f"Expected floating-point weights, got {variable.name!r} of dtype "
+                f"Expected floating-point weights, got {raw(variable).name!r} of dtype "
                 f"{mean.dtype.name}. Make it not trainable, or leave the layer out of WeightNoise."
             )
         noise = normal_numbers(self._generator, mean.shape, at_least_float32(mean.dtype))
@@ -188,15 +192,12 @@ class WeightNoise(keras.layers.Wrapper):
         if variables:
             raise ValueError(
                 f"Expected layer {self.layer.name!r} to read its weights from its attributes, got "
-                f"{what} {[v.name for v in variables]}. Make the weights in build() and read them "
-                "as self.kernel or the like."
+                f"{what} {[v.name for v in raw(variables)]}. Make the weights in build() and read "
+                "them as self.kernel or the like."
             )
 
     def compute_mask(self, inputs, mask=None):
         return self.layer.compute_mask(inputs, mask)
-
-    def compute_output_shape(self, *args, **kwargs):
-        return self.layer.compute_output_shape(*args, **kwargs)
 
     def reset_states(self, *args, **kwargs):
         """Of a stateful recurrent layer."""
@@ -218,8 +219,8 @@ def _drawn_weights(layer):
     kept = {
         id(w) for sub in sublayers(layer) if isinstance(sub, NORMALIZATIONS) for w in sub.weights
     }
-    # Keras 2 freezes layers, not variables: a variable stays trainable in a frozen layer.
-    return [w for w in layer.weights if w.trainable and id(w) not in kept]
+    # A variable of TensorFlow stays trainable in a frozen layer.
+    return [w for w in layer.weights if raw(w).trainable and id(w) not in kept]
 
 
 def _check_layer(layer):

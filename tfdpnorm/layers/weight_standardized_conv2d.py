@@ -3,9 +3,11 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.layers import SavesAllVariables
+
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
-class WeightStandardizedConv2D(keras.layers.Conv2D):
+class WeightStandardizedConv2D(SavesAllVariables, keras.layers.Conv2D):
     """Conv2D with the kernel (w - mean) / sqrt(max(n variance, epsilon)) * gain, per filter.
 
     Mean and variance are over the n = height * width * input channels numbers of an output

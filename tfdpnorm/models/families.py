@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, integer, refusal
+from tfdpnorm.keras_compat.layers import not_equal
 from tfdpnorm.layers import RandomPatchFeatures, WeightStandardizedConv2D
 from tfdpnorm.models.blocks import (
     SinusoidalPositions,
@@ -77,7 +78,7 @@ def lenet5(
     shared = {"activation": activation, "kernel_initializer": kernel_initializer}
     for name, filters, padding in (("conv1", 6, "same"), ("conv2", 16, "valid")):
         x = convolution(x, filters, 5, name, normalize, padding=padding, **shared)
-        x = pool(name=f"{name}_pool")(x)
+        x = pool(2, name=f"{name}_pool")(x)
     return dense_layers(x, (120, 84), num_classes, normalize, **shared)
 
 
@@ -459,7 +460,7 @@ def transformer(
             f"heads={heads}. Choose width=128 and heads=4, for instance."
         )
     # Masks are passed by hand: Keras' GroupNormalization cannot take those of an Embedding.
-    words = tf.not_equal(x, 0) if mask_zero else None
+    words = not_equal(x, 0) if mask_zero else None
     pairs = words[:, tf.newaxis, :] if mask_zero else None
     initializer = keras.initializers.RandomNormal(stddev=1.0)
     x = keras.layers.Embedding(

@@ -183,7 +183,7 @@ class Normalizer:
             return x
         rank = 2 if each_position and self.norm == "layer" else len(x.shape)
         sizes = x.shape[1:-1]
-        positions = math.prod(sizes) if sizes.is_fully_defined() else None
+        positions = math.prod(sizes) if None not in sizes else None
         layer = normalization_layer(
             self.norm,
             channels=x.shape[-1],

@@ -18,12 +18,14 @@ from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.graphs import as_written, traced
 from tfdpnorm.keras_compat.models import (
+    is_functional,
     is_made_of_layers,
     is_stock,
     specs_of_build,
     sublayers,
     weight_owners,
 )
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.independence import check_proof
@@ -136,7 +138,7 @@ def _warn(sentence):
 
 
 def _price(model, refused, rows):
-    numbers = (rows or 1) * sum(v.shape.num_elements() for v in model.trainable_variables)
+    numbers = (rows or 1) * sum(v.shape.num_elements() for v in trainable_variables(model))
     size = f"{max(1, round(4 * numbers / _MEGABYTE))} MB"
     held = f"{rows} rows or {size} at once" if rows else f"{size} a row"
     why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
@@ -201,7 +203,7 @@ def _is_known_to_fit(model, parts):
 
 def _lot_specs(model, rows):
     """`Lot` of `tf.TensorSpec`s [K, P, ...]; None if the model does not know its inputs."""
-    built = all(x.built for x in (model, *sublayers(model)))
+    built = is_functional(model) or all(x.built for x in (model, *sublayers(model)))
     specs = input_specs(model) or specs_of_build(model) if built else None
     if specs is None or any(spec.shape.rank is None for spec in tf.nest.flatten(specs)):
         return None

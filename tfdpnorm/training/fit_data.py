@@ -6,7 +6,7 @@ import tensorflow as tf
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.graphs import without_op_callbacks
-from tfdpnorm.keras_compat.models import is_functional
+from tfdpnorm.keras_compat.models import is_functional, symbolic_outputs
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.checks.data import (
@@ -101,8 +101,8 @@ def prepared_lots(private, batches, noise, loss):
     outputs = outputs_of(private.model)
     if outputs is not None and batches.y is not None:
         targets, names = batches.y, private.output_names
-        if isinstance(private.model.output, dict):
-            names = sorted(private.model.output)
+        if isinstance(symbolic_outputs(private.model), dict):
+            names = sorted(symbolic_outputs(private.model))
         if isinstance(targets, dict):
             targets = [targets[name] for name in names if name in targets]
         losses = loss.of_outputs(len(outputs), names)
@@ -118,5 +118,5 @@ def prepared_lots(private, batches, noise, loss):
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
-        make_metric_variables(private, private.model.output, y)
+        make_metric_variables(private, symbolic_outputs(private.model), y)
     return lots

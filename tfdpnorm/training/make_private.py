@@ -15,10 +15,12 @@ from tfdpnorm.keras_compat.devices_and_precision import switch_off_tensor_float_
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly
 from tfdpnorm.keras_compat.models import (
     HOW_TO_KEEP,
+    complete_build,
     computes_in_half,
     layers_unlike_configs,
     sublayers,
 )
+from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
@@ -125,6 +127,7 @@ def make_private(
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
+    complete_build(model)
     parts = _parts_of(
         model,
         plan,
@@ -245,7 +248,11 @@ def _converted(model, convert, public):
 
 def _check_is_trainable_here(model):
     if not isinstance(model, keras.Model):
-        raise ValueError(f"Expected a tf.keras.Model, got {type(model).__name__}.")
+        package = type(model).__module__.partition(".")[0]
+        raise ValueError(
+            f"Expected a keras.Model of Keras {KERAS_VERSION}, got "
+            f"{type(model).__name__} of the package {package}."
+        )
     if any(isinstance(x, PrivateModel) for x in (model, *sublayers(model))):
         raise ValueError(
             "Expected a Keras model, got one from make_private(), or one that holds such a model. "

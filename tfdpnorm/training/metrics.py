@@ -61,14 +61,14 @@ def show_update(private, lot, outputs):
         present = tf.where(is_real, losses, tf.zeros_like(losses))
         return tf.math.divide_no_nan(tf.reduce_sum(present), tf.cast(count, losses.dtype))
 
-    of_all, of_outputs = loss_means(private, shown.predictions)
+    y = tf.nest.map_structure(_joined, lot.y)
+    of_all, of_outputs = loss_means(private, y, shown.predictions)
     of_all.update_state(mean(losses) + tf.cast(outputs.penalty, losses.dtype), count)
     for metric, losses in zip(of_outputs, shown.losses, strict=False):
         if weight.shape.rank == 1:  # those of steps are in the losses
             losses *= tf.cast(weight, losses.dtype)
         metric.update_state(mean(losses), count)
 
-    y = tf.nest.map_structure(_joined, lot.y)
     if private.jit_compile:
         rows = tf.where(is_real, tf.range(tf.size(mask)), tf.argmax(mask, output_type=tf.int32))
         y, shown, weight = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfdpnorm.keras_compat.variables import raw
+
 
 def regularization_loss(model):
     """Returns what a model's regularisers add to its loss, a scalar."""
@@ -21,12 +23,12 @@ def regularization_gradients(model, variables):
         List of tensors like `variables`, None where no regulariser reads a variable; or None.
     """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(variables)
+        tape.watch(raw(variables))
         losses = model.losses
         if not losses:
             return None
         total = tf.add_n(losses)
-    return tape.gradient(total, variables)
+    return tape.gradient(total, raw(variables))
 
 
 def added_gradients(gradients, others):

@@ -9,7 +9,12 @@ from tfdpnorm.data import Lot
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.keras_compat.models import check_made_by_configs
 from tfdpnorm.keras_compat.saving import UnsavedModel, compiled_state_at_zero, has_deferred_weights
-from tfdpnorm.keras_compat.training import BeginsWithinEpoch, is_validation_of_fit, shown_loss
+from tfdpnorm.keras_compat.training import (
+    BeginsWithinEpoch,
+    is_validation_of_fit,
+    shown_loss,
+    update_compiled_metrics,
+)
 from tfdpnorm.privacy import privacy_statement
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
@@ -209,7 +214,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def update_metrics_of(self, y, predictions, sample_weight):
         """Updates the metrics of `compile` by examples of a lot; as `compute_metrics`."""
-        self.compiled_metrics.update_state(y, predictions, sample_weight)
+        update_compiled_metrics(self, y, predictions, sample_weight)
 
     def make_train_function(self, force=False):
         """As in Keras; every update goes through the ledger before its noise is drawn."""
@@ -284,6 +289,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             self.session.provenance.check()
         saving = self._resumption.callbacks(self, callbacks)
         if batches is not None:
+            kwargs["shuffle"] = False  # They are sampled; Keras 3 warns that it does not shuffle.
             x, y = prepared_lots(self, batches, self._noise, self._per_example_loss), None
         epochs_left = epochs_to_train(
             self.ledger,
@@ -293,8 +299,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             initial_epoch=kwargs.pop("initial_epoch", None),
             sampled_here=batches is not None,
         )
-        if epochs_left.first_step:
-            self.begin_within_epoch(epochs_left.first_step)
+        self.begin_within_epoch(epochs_left.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             with self.session.training():
@@ -535,7 +540,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def _check_ready_for_training(self):
         self.session.check_ready(
-            self.optimizer,
+            getattr(self, "optimizer", None),  # which Keras 3 has once it is compiled
             made=int(self.update_count),
             is_compiled=self._per_example_loss is not None,
         )

@@ -7,6 +7,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import own_weights, sublayers
+from tfdpnorm.keras_compat.variables import raw, weights
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import (
@@ -112,7 +113,7 @@ class Provenance:
 
     def metadata(self, saved):
         """Returns the privacy metadata for the file of a Keras model that the run trained."""
-        arrays = [v.numpy() for v in saved.weights] if saved.built else ()
+        arrays = [v.numpy() for v in weights(saved)] if saved.built else ()
         return metadata_of(self.stated_ledger, self._trained(), arrays)
 
     def digest(self):
@@ -122,9 +123,9 @@ class Provenance:
         whenever these are used.
         """
         layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
-        left_out = {id(v) for layer in layers for v in layer.moments_variables}
+        left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}
         state = hashlib.sha256()
-        for variable in self._model.weights if self._model.built else ():
+        for variable in weights(self._model) if self._model.built else ():
             if id(variable) not in left_out:
                 value = np.ascontiguousarray(variable.numpy())
                 state.update(f"{value.dtype.str}{value.shape}".encode())
@@ -163,7 +164,7 @@ class Provenance:
             self._unrecorded = (*self._unrecorded, known)
 
     def _arrays(self):
-        return [v.numpy() for v in self._model.weights] if self._model.built else []
+        return [v.numpy() for v in weights(self._model)] if self._model.built else []
 
 
 def _earlier_training(model):
@@ -174,7 +175,7 @@ def _earlier_training(model):
     """
     models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
     steps = max(_steps(getattr(x, "optimizer", None)) for x in models)
-    known = origins_of([v.numpy() for v in model.weights] if model.built else ())
+    known = origins_of([v.numpy() for v in weights(model)] if model.built else ())
     return (caveat("trained_before", steps=steps), *known) if steps else known
 
 

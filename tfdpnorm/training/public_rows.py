@@ -15,6 +15,7 @@ from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.independence.examples import input_specs, integer_bound
 from tfdpnorm.keras_compat.corrections import vectorized_map
 from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
+from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, joint_pass, record_pass, use_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.metrics import Shown
@@ -254,7 +255,7 @@ class Streams:
                 frozen = not layer.trainable
                 variables += [layer.gamma] if frozen or not layer.scale else []
                 variables += [layer.beta] if frozen or not layer.center else []
-        return variables
+        return raw(variables)
 
     def clip_weights(self, variables):
         """Weights in the clip: more than 1 where the pull-back reads, 1 elsewhere; None for all 1.
@@ -266,12 +267,12 @@ class Streams:
         if not self.pulls_back or self._pull_back_weight == 1.0:
             return None
         read = {
-            variable.ref()
+            raw(variable).ref()
             for layer in self.layers
             if layer.statistics_gradient == "full"
             for variable in (layer.gamma, layer.beta)
         }
-        return [self._pull_back_weight if v.ref() in read else 1.0 for v in variables]
+        return [self._pull_back_weight if raw(v).ref() in read else 1.0 for v in variables]
 
     def public_pass(self, training):
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""

@@ -23,6 +23,8 @@ from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.independence import check_no_added_losses
 from tfdpnorm.keras_compat.graphs import operation_count, tensors_since
 from tfdpnorm.keras_compat.models import layer_numbers, weights_are_in_the_graph_of_layers
+from tfdpnorm.keras_compat.training import apply_gradients
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicStatistics, pull_back
 from tfdpnorm.training.metrics import Shown
 from tfdpnorm.training.noised_statistics import NoisedStatistics
@@ -136,7 +138,7 @@ class Update:
             noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
             optimizer: The Keras optimizer whose steps are known to be of this run.
         """
-        trained = self._model.trainable_variables
+        trained = trainable_variables(self._model)
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self._model, trained)
         penalty = regularization_loss(self._model)
@@ -145,10 +147,7 @@ class Update:
         gradients = self.noised(clipped, noise, number)
         if regularization is not None:
             gradients = added_gradients(gradients, regularization)
-        optimizer.apply_gradients(
-            (None if g is None else tf.cast(g, v.dtype), v)
-            for g, v in zip(gradients, trained, strict=True)
-        )
+        apply_gradients(optimizer, gradients, self._model.trainable_variables)
         total = clipped.total
         return Outputs(gradients, total.losses, total.predictions, total.nonfinite, penalty)
 
@@ -158,7 +157,7 @@ class Update:
         Args:
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
         """
-        trained = self._model.trainable_variables
+        trained = trainable_variables(self._model)
         measured = [*trained, *self._streams.tap_variables()]
         clipping = self.clipping.of_variables(
             layers=layer_numbers(self._model, measured),
@@ -197,7 +196,7 @@ class Update:
         """Returns the `private_gradients` of a `ClippedBatch`."""
         return private_gradients(
             clipped,
-            self._model.trainable_variables,
+            trainable_variables(self._model),
             plan=self._plan,
             noise=noise,
             update=update,

@@ -15,7 +15,7 @@ from trainers.runs.non_private import NonPrivateRun, reason_of
 from trainers.searches.hypermodel import MEASURED
 from trainers.searches.space import grids, oracle_of, trial_spec
 
-_EPOCHS, _WEIGHTS = "tuner/epochs", "weights"
+_EPOCHS, _WEIGHTS = "tuner/epochs", "of.weights.h5"
 
 
 class PlainTuner(keras_tuner.Tuner):
@@ -64,7 +64,7 @@ class PlainTuner(keras_tuner.Tuner):
     def load_model(self, trial):
         """Returns the trained Keras model of a trial."""
         model = self._run(trial).model
-        model.load_weights(str(self.run_dir_of(trial) / _WEIGHTS)).expect_partial()
+        model.load_weights(str(self.run_dir_of(trial) / _WEIGHTS))
         return model
 
     def get_best_trials(self, num_trials=1):

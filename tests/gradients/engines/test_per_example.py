@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping, per_example
 from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.keras_compat.variables import raw, trainable_variables
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -92,13 +93,13 @@ class Case:
         self.statistics = PublicStatistics()
         with record_pass(self.statistics):
             self.model(self.inputs(6))
-        self.variables = list(self.model.trainable_variables)
+        self.variables = trainable_variables(self.model)
         # As private training does: untrained gammas, which the pull-back needs.
         norms = [x for x in self.model.layers if isinstance(x, PublicBatchNormalization)]
-        self.variables += [norm.gamma for norm in norms if not norm.scale]
+        self.variables += raw([norm.gamma for norm in norms if not norm.scale])
 
     def inputs(self, count):
-        shape, dtype = self.model.input_shape[1:], self.model.inputs[0].dtype
+        shape, dtype = self.model.input_shape[1:], tf.as_dtype(self.model.inputs[0].dtype)
         if dtype.is_integer:
             return self.rng.integers(0, 6, (count, *shape)).astype(dtype.as_numpy_dtype)
         return self.rng.normal(0.0, 2.0, (count, *shape)).astype("float32")

@@ -15,8 +15,8 @@ class Gate(layers.Layer):
     """A dense layer with a condition on a weight."""
 
     def build(self, shape):
-        self.on = self.add_weight("on", shape=(), trainable=False, initializer="ones")
-        self.kernel = self.add_weight("kernel", shape=(shape[-1], 3))
+        self.on = self.add_weight(name="on", shape=(), trainable=False, initializer="ones")
+        self.kernel = self.add_weight(name="kernel", shape=(shape[-1], 3))
 
     def call(self, x):
         if self.on > 0.5:
@@ -28,8 +28,8 @@ class Recurrent(layers.Layer):
     """A loop over time steps."""
 
     def build(self, shape):
-        self.kernel = self.add_weight("kernel", shape=(shape[-1], 3))
-        self.again = self.add_weight("again", shape=(3, 3))
+        self.kernel = self.add_weight(name="kernel", shape=(shape[-1], 3))
+        self.again = self.add_weight(name="again", shape=(3, 3))
 
     def call(self, x):
         h = tf.zeros([tf.shape(x)[0], 3])
@@ -42,6 +42,7 @@ MODELS = {"gate": (Gate, (4,)), "loop": (Recurrent, (5, 4))}
 
 
 @pytest.mark.filterwarnings("ignore:There is no gradient rule", "ignore:Per-example gradients are")
+@pytest.mark.keras_2_only("no AutoGraph")
 @pytest.mark.filterwarnings("ignore:engine=None takes", "ignore:Per-example independence")
 @pytest.mark.slow_cases("loop")
 @pytest.mark.parametrize("name", MODELS)

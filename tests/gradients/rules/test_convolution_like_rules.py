@@ -17,6 +17,9 @@ from tfdpnorm.keras_compat.devices_and_precision import made_under
 
 layers = keras.layers
 
+causal = pytest.mark.keras_2_only("no causal padding of separable convolutions")
+no_further_axes = pytest.mark.keras_2_only("no further axes beside those of the images")
+
 
 def model_of(shape, *inner):
     """A model whose loss is a sum of squares of what the last of the layers gives."""
@@ -47,13 +50,27 @@ SEPARABLE = [
     ((7, 6, 3), lambda: layers.SeparableConv2D(4, 3, activation="tanh")),
     ((7, 7, 2), lambda: layers.SeparableConv2D(3, 3, strides=2, padding="same", use_bias=False)),
     ((8, 7, 2), lambda: layers.SeparableConv2D(3, 2, dilation_rate=2, depth_multiplier=2)),
-    ((9, 3), lambda: layers.SeparableConv1D(4, 3, padding="causal", activation="elu")),
+    pytest.param(
+        (9, 3),
+        lambda: layers.SeparableConv1D(4, 3, padding="causal", activation="elu"),
+        marks=causal,
+    ),
     ((9, 3), lambda: layers.SeparableConv1D(4, 3, strides=2, depth_multiplier=2)),
     ((9, 3), lambda: layers.SeparableConv1D(2, 3, dilation_rate=3, padding="same")),
-    ((9, 3), lambda: layers.SeparableConv1D(2, 3, dilation_rate=2, padding="causal")),
-    ((9, 3), lambda: layers.SeparableConv1D(2, 4, dilation_rate=2, padding="causal")),
+    pytest.param(
+        (9, 3),
+        lambda: layers.SeparableConv1D(2, 3, dilation_rate=2, padding="causal"),
+        marks=causal,
+    ),
+    pytest.param(
+        (9, 3),
+        lambda: layers.SeparableConv1D(2, 4, dilation_rate=2, padding="causal"),
+        marks=causal,
+    ),
     # Keras pads the whole reach of a causal kernel, strided or not.
-    ((8, 3), lambda: layers.SeparableConv1D(2, 2, strides=2, padding="causal")),
+    pytest.param(
+        (8, 3), lambda: layers.SeparableConv1D(2, 2, strides=2, padding="causal"), marks=causal
+    ),
 ]
 TRANSPOSED = [
     ((4, 3, 3), lambda: layers.Conv2DTranspose(2, 3, activation="tanh")),
@@ -70,7 +87,7 @@ TRANSPOSED = [
     ((6, 2), lambda: layers.Conv1DTranspose(3, 4, strides=3, padding="same", output_padding=2)),
     ((2, 3, 2, 2), lambda: layers.Conv3DTranspose(2, 2, strides=2)),
     ((2, 3, 2, 2), lambda: layers.Conv3DTranspose(2, 3, padding="same")),
-    # Keras runs it without the dilation.
+    # Keras 2 runs it without the dilation.
     ((2, 3, 2, 2), lambda: layers.Conv3DTranspose(2, 2, dilation_rate=2)),
 ]
 GROUPED = [
@@ -187,7 +204,7 @@ def test_images_of_unknown_sizes(layer):
     assert_graph_equals_eager(model, rows, [None, None, None, 2], [None, None])
 
 
-@pytest.mark.parametrize("shape", [(None, 4), (2, 5, 4)])
+@pytest.mark.parametrize("shape", [(None, 4), pytest.param((2, 5, 4), marks=no_further_axes)])
 def test_groups_over_unknown_sizes_or_more_axes_are_refused(shape):
     model = keras.Sequential([keras.Input(shape), layers.Conv1D(4, 3, groups=2, name="grouped")])
     traced = tf.function(
@@ -224,6 +241,7 @@ def test_half_precision_never_exceeds_the_clip(layer):
     assert_clipped_to_the_norm(model, seeds=range(2), rel=1e-3)
 
 
+@no_further_axes
 @pytest.mark.parametrize("kernel_size", [1, 2])
 def test_a_convolution_with_a_further_batch_axis(kernel_size):
     """Keras convolves all but the last axes' images alike; they belong to one example."""

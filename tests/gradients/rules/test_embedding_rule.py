@@ -180,7 +180,8 @@ def test_numbers_of_rows_and_words_known_at_run_time_only():
 def test_ragged_ids_are_refused():
     inputs = keras.Input((None,), dtype="int32", ragged=True)
     x = layers.Embedding(9, 3, name="words")(inputs)
-    model = keras.Model(inputs, layers.Dense(2)(tf.reduce_sum(x, axis=1)))
+    x = layers.Lambda(lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,))(x)
+    model = keras.Model(inputs, layers.Dense(2)(x))
     rows = (tf.ragged.constant([[1, 2], [3]]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
     with pytest.raises(ValueError, match="dense tensor of ids in layer 'words'"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)

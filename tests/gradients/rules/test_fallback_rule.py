@@ -24,7 +24,7 @@ class Attention(layers.Layer):
     """Of a user's, with a mask that is the same for all examples."""
 
     def build(self, shape):
-        self.q, self.k = (self.add_weight(name, (shape[-1], shape[-1])) for name in "qk")
+        self.q, self.k = (self.add_weight(name=name, shape=(shape[-1], shape[-1])) for name in "qk")
 
     def call(self, x, bias):
         scores = tf.matmul(x @ self.q, x @ self.k, transpose_b=True) + bias
@@ -61,7 +61,7 @@ class Reading(layers.Layer):
     """Each row attends to its own context, if it has one, and to a table of four entries."""
 
     def build(self, shape):
-        self.w = self.add_weight("w", (3, 3))
+        self.w = self.add_weight(name="w", shape=(3, 3))
 
     def call(self, x, table, context=None):
         x = x @ self.w if context is None else x @ self.w * context
@@ -105,7 +105,7 @@ class Turned(layers.Layer):
     """Takes the examples of its second argument along another axis."""
 
     def build(self, shape):
-        self.w = self.add_weight("w", (3, 3))
+        self.w = self.add_weight(name="w", shape=(3, 3))
 
     def call(self, x, turned):
         return x @ self.w * tf.transpose(turned)
@@ -126,7 +126,7 @@ class Film(layers.Layer):
     context = None
 
     def build(self, shape):
-        self.w = self.add_weight("w", (shape[-1], 3))
+        self.w = self.add_weight(name="w", shape=(shape[-1], 3))
 
     def call(self, x):
         return tf.matmul(x, self.w) * self.context
@@ -175,8 +175,8 @@ class ReadsConstants(layers.Layer):
     """Of its own: a variable, an array, and a tensor from before the graph."""
 
     def build(self, shape):
-        self.w = self.add_weight("w", (shape[-1], 3))
-        self.count = self.add_weight("count", (), trainable=False)
+        self.w = self.add_weight(name="w", shape=(shape[-1], 3))
+        self.count = self.add_weight(name="count", shape=(), trainable=False)
         self.table, self.scale = tf.ones([3]), np.ones(3, "float32")
 
     def call(self, x):
@@ -195,7 +195,10 @@ class Chained(layers.Layer):
     """Two outputs, of which one is computed from the other."""
 
     def build(self, shape):
-        self.w, self.v = self.add_weight("w", (shape[-1], 3)), self.add_weight("v", (3, 3))
+        self.w, self.v = (
+            self.add_weight(name="w", shape=(shape[-1], 3)),
+            self.add_weight(name="v", shape=(3, 3)),
+        )
 
     def call(self, x):
         h = tf.tanh(x @ self.w)
@@ -212,7 +215,7 @@ def test_an_output_that_is_computed_from_another_is_counted_once():
 
 class Spectrum(layers.Layer):
     def build(self, shape):
-        self.w = self.add_weight("w", (shape[-1], 4))
+        self.w = self.add_weight(name="w", shape=(shape[-1], 4))
 
     def call(self, x):
         return tf.signal.fft(tf.cast(x @ self.w, tf.complex128))
@@ -239,7 +242,7 @@ class AsksKeras(layers.Layer):
         self.inner = OnlyInTraining()
 
     def build(self, shape):
-        self.w = self.add_weight("w", (shape[-1], 3))
+        self.w = self.add_weight(name="w", shape=(shape[-1], 3))
 
     def call(self, x):
         return self.inner(x @ self.w)
@@ -249,6 +252,28 @@ def test_layers_inside_know_that_it_is_training():
     with double_precision():
         model = keras.Sequential([keras.Input((4,)), AsksKeras(), layers.Dense(2)])
         assert_equals_the_loop(model)
+
+
+class MaskedMean(layers.Layer):
+    """Reads the mask that its input carries, by a layer inside without weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool = layers.GlobalAveragePooling1D()
+
+    def build(self, shape):
+        self.w = self.add_weight(name="w", shape=(shape[-1], 3))
+        super().build(shape)
+
+    def call(self, x):
+        return self.pool(x) @ self.w
+
+
+def test_each_row_carries_its_own_mask():
+    inputs = keras.Input((6,), dtype="int32")
+    x = layers.Embedding(20, 3, mask_zero=True)(inputs)
+    model = keras.Model(inputs, layers.Dense(2)(MaskedMean()(x)))
+    assert_equals_the_loop(model, counts=(2, 3))
 
 
 def test_variables_are_cast_under_mixed_precision():

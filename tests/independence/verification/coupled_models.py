@@ -166,7 +166,7 @@ MODELS = {
                 layers.Dense(3),
             ]
         ),
-        {"FusedBatchNormV3"},
+        {"FusedBatchNormV3", "Mean"},
     ),
     "batch_normalization_of_one_channel": (
         lambda: keras.Sequential(
@@ -177,7 +177,7 @@ MODELS = {
                 layers.Dense(3),
             ]
         ),
-        {"FusedBatchNormV3"},
+        {"FusedBatchNormV3", "Mean"},
     ),
     "mean_of_the_batch": (lambda: around(lambda x: x - tf.reduce_mean(x, 0)), {"Mean"}),
     "reversed_rows": (lambda: around(reversed_and_back), {"StridedSlice"}),

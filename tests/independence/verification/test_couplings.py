@@ -44,7 +44,8 @@ def test_a_coupling_in_the_model_is_named(name):
 def test_the_scope_of_the_culprit_is_that_of_its_layer():
     make, _ = MODELS["mean_of_the_batch"]
     proof = prove_training(make(), CROSS_ENTROPY, of_rows([FEATURES]), LABELS)
-    assert proof.culprit.scope.endswith("coupling")
+    # Keras 3 numbers the calls.
+    assert proof.culprit.scope.rpartition("/")[2] in ("coupling", "coupling_1")
 
 
 @each("name", LOSSES)

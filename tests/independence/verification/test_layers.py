@@ -265,7 +265,7 @@ def test_views_of_an_example_are_so_many_rows():
     model = keras.Sequential([keras.Input((5,)), layers.Dense(3)])
 
     def loss(y, predictions):
-        values = keras.losses.mean_squared_error(tf.repeat(y, 2, axis=0), predictions)
+        values = keras.losses.MSE(tf.repeat(y, 2, axis=0), predictions)
         return tf.reduce_mean(tf.reshape(values, [P, 2]), 1)
 
     def make_forward(x, mask):

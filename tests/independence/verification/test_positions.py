@@ -110,7 +110,7 @@ def test_choosing_another_example_by_position_is_not_proved(other):
 
 def test_a_loss_that_weighs_positions_is_proved():
     def loss(y, predictions):
-        values = keras.losses.mean_squared_error(y, predictions)
+        values = keras.losses.MSE(y, predictions)
         return values * tf.linspace(0.0, 1.0, ROWS)
 
     x, y = tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3])

@@ -164,7 +164,7 @@ def test_each_mistake_gives_one_line(main, tmp_path):
     write_model(tmp_path / "mine.keras")
     write_images(tmp_path / "photos")
     (tmp_path / "text.keras").write_text("no model")
-    keras.models.load_model(tmp_path / "mine.keras").save_weights(tmp_path / "weights.h5")
+    keras.models.load_model(tmp_path / "mine.keras").save_weights(tmp_path / "of.weights.h5")
     keras.Sequential([keras.Input((5,)), layers.Dense(3)]).save(tmp_path / "flat.keras")
     any_size = [keras.Input((None, None, 3)), layers.Conv2D(4, 3), layers.GlobalAveragePooling2D()]
     keras.Sequential(any_size).save(tmp_path / "any.keras")
@@ -175,7 +175,7 @@ def test_each_mistake_gives_one_line(main, tmp_path):
     (tmp_path / "x.png").mkdir()
     for changed, message in (
         ("--model=text.keras", "Expected a whole Keras model in"),
-        ("--model=weights.h5", "Expected a whole Keras model in"),
+        ("--model=of.weights.h5", "Expected a whole Keras model in"),
         ("--model=flat.keras", r"Expected a model of images \[height, width, channels\]"),
         ("--image_size=9", "Expected images of 8 by 8 pixels, .* got 9 by 9. Set image_size=8."),
         ("--model=any.keras --image_size=2", "Expected images that model .* takes"),

@@ -93,7 +93,7 @@ def test_other_rows_in_any_form_are_validated(trained, data):
         lambda path: keras.callbacks.EarlyStopping("val_loss"),
         lambda path: keras.callbacks.ReduceLROnPlateau("val_loss"),
         lambda path: keras.callbacks.ModelCheckpoint(
-            path, "val_loss", save_best_only=True, save_weights_only=True
+            f"{path}.weights.h5", "val_loss", save_best_only=True, save_weights_only=True
         ),
         lambda path: keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None),
     ],

@@ -38,7 +38,7 @@ def test_an_execution_of_several_updates_counts_as_many(build, private, data, cr
     trained = private(build(), steps=7)
     trained.compile(keras.optimizers.SGD(0.5), cross_entropy, steps_per_execution=3)
     average, seen = WeightAverage(0.9), []
-    weights = lambda *_: seen.append(trained.model.trainable_variables[0].numpy())  # noqa: E731
+    weights = lambda *_, logs=None: seen.append(trained.model.trainable_variables[0].numpy())  # noqa: E731
     trace = keras.callbacks.LambdaCallback(on_train_begin=weights, on_train_batch_end=weights)
     trained.fit(*data, verbose=0, epochs=1, steps_per_epoch=7, callbacks=[average, trace])
     expected, update = seen[0], 0

@@ -62,8 +62,8 @@ class TestRefused:
         [
             EarlyStopping,
             ReduceLROnPlateau,
-            lambda m: ModelCheckpoint("best", monitor=m, save_best_only=True),
-            lambda m: ModelCheckpoint("best", monitor=m, save_best_only=True, save_freq=3),
+            lambda m: ModelCheckpoint("best.keras", monitor=m, save_best_only=True),
+            lambda m: ModelCheckpoint("best.keras", monitor=m, save_best_only=True, save_freq=3),
             Third,
             Stopping,
         ],
@@ -116,12 +116,17 @@ class TestAllowed:
                 keras.callbacks.ProgbarLogger(),
                 WeightAverage(),
             ],
-            [ModelCheckpoint("every"), ModelCheckpoint("{epoch:02d}-{batch}", monitor="loss")],
+            [
+                ModelCheckpoint("every.keras"),
+                ModelCheckpoint("{epoch:02d}-{batch}.keras", monitor="loss"),
+            ],
             [EarlyStopping("epsilon"), ReduceLROnPlateau("lr"), ReduceLROnPlateau("epsilon")],
             [
                 [ReduceLROnPlateau("private_val_accuracy")],
                 ModelCheckpoint(
-                    "{private_val_accuracy}", monitor="private_val_accuracy", save_best_only=True
+                    "{private_val_accuracy}.keras",
+                    monitor="private_val_accuracy",
+                    save_best_only=True,
                 ),
                 validation(),
             ],
@@ -154,7 +159,7 @@ class TestRecorded:
         callbacks = [
             EarlyStopping("val_loss"),
             ReduceLROnPlateau("val_accuracy"),
-            ModelCheckpoint("best", monitor="val_loss", save_best_only=True),
+            ModelCheckpoint("best.keras", monitor="val_loss", save_best_only=True),
         ]
         ledger = check(callbacks, validation_data_given=True)
         assert len(ledger.state.sentences("not_covered")) == 3
@@ -180,7 +185,7 @@ class TestRecorded:
         assert ("validation data" in sentence) == given
 
     def test_names_of_files(self, check):
-        checkpoint = ModelCheckpoint("{epoch}-{loss:.2f}-{val_loss:.2f}-{lr}")
+        checkpoint = ModelCheckpoint("{epoch}-{loss:.2f}-{val_loss:.2f}-{lr}.keras")
         ledger = check([checkpoint], validation_data_given=True)
         assert [
             sentence.split(" in ")[0] for sentence in ledger.state.sentences("not_covered")
@@ -190,7 +195,7 @@ class TestRecorded:
         ]
 
     def test_names_of_files_with_public_validation(self, check):
-        checkpoint = ModelCheckpoint("{epoch}-{val_loss:.2f}")
+        checkpoint = ModelCheckpoint("{epoch}-{val_loss:.2f}.keras")
         ledger = check([checkpoint], validation_data_given=True, validation_is_public=True)
         assert ledger.state.sentences("not_covered") == ()
 

@@ -42,8 +42,8 @@ class KeptKeys(layers.Layer):
     """Attention whose first call keeps keys for the second one."""
 
     def build(self, shape):
-        self.to_keys = self.add_weight("to_keys", (FEATURES, 4))
-        self.to_query = self.add_weight("to_query", (FEATURES, 4))
+        self.to_keys = self.add_weight(name="to_keys", shape=(FEATURES, 4))
+        self.to_query = self.add_weight(name="to_query", shape=(FEATURES, 4))
 
     def call(self, query, memory=None):
         if memory is not None:
@@ -208,7 +208,7 @@ class KeptForGood(layers.Layer):
     keys = None
 
     def build(self, shape):
-        self.w = self.add_weight("w", (FEATURES, 4))
+        self.w = self.add_weight(name="w", shape=(FEATURES, 4))
 
     def call(self, x):
         if self.keys is None:
@@ -229,6 +229,7 @@ class KeepingModel(keras.Model):
         return self.head(layers.Flatten()(self.kept(x)))
 
 
+@pytest.mark.keras_2_only("such a layer fails in Keras by itself")
 @pytest.mark.filterwarnings("ignore:Per-example")
 def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
     model = KeepingModel(clears=False)

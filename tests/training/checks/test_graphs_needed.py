@@ -54,6 +54,7 @@ def wrapped(layer):
     return keras.Sequential([layers.Dense(5), layer])
 
 
+@pytest.mark.keras_2_only("layers of Keras 3 have no such option")
 @pytest.mark.parametrize("around", [lambda layer: layer, wrapped])
 def test_a_dynamic_layer_is_refused_at_once(around):
     with pytest.raises(ValueError) as caught:

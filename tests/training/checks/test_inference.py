@@ -5,6 +5,9 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.layers import said_or_by_default
+from tfdpnorm.keras_compat.variables import raw
+
 ROWS = slice(4, 36)
 
 
@@ -19,14 +22,14 @@ class Keeps(keras.layers.Layer):
     def __init__(self, how="known", traced=False):
         super().__init__()
         hidden = [] if how == "known" else {"kept": []}
-        self.kept = self.add_weight("kept", (5,), initializer="zeros", trainable=False)
+        self.kept = self.add_weight(name="kept", shape=(5,), initializer="zeros", trainable=False)
         if how == "hidden":
             self.kept = None
             self._of = lambda: hidden["kept"][0]
             with tf.init_scope():
                 hidden["kept"].append(tf.Variable(tf.zeros(5), trainable=False))
         else:
-            self._of = lambda: self.kept
+            self._of = lambda: raw(self.kept)
         self._keep = tf.function(self._assign) if traced else self._assign
 
     def _assign(self, x):
@@ -111,7 +114,7 @@ def test_eager_calls_are_put_back(training, traced, made, data):
     layer = Keeps(traced=traced)
     trained = made(layer)
     before = trained.get_weights()
-    with pytest.raises(ValueError, match="got another value of 'kept:0'"):
+    with pytest.raises(ValueError, match="got another value of '.*kept:0'"):
         trained(data[0], training=training)
     for one, other in zip(before, trained.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -141,7 +144,7 @@ def test_a_loss_or_a_metric_that_writes_elsewhere_is_refused(made, private, data
     network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
 
     def keeping(y, predictions):
-        if not tf.keras.backend.learning_phase():
+        if not said_or_by_default(None):
             elsewhere.assign(predictions[0, 0])
         return tf.zeros_like(predictions[:, 0])
 

@@ -30,8 +30,12 @@ def made(model, **settings):
 def data(model, count=N, seed=0):
     rng = np.random.default_rng(seed)
     shape = (count, *model.input_shape[1:])
-    x = rng.integers(0, P, shape) if "int" in model.inputs[0].dtype.name else rng.normal(size=shape)
-    return x.astype(model.inputs[0].dtype.as_numpy_dtype), rng.integers(0, 3, count)
+    x = (
+        rng.integers(0, P, shape)
+        if "int" in tf.as_dtype(model.inputs[0].dtype).name
+        else rng.normal(size=shape)
+    )
+    return x.astype(tf.as_dtype(model.inputs[0].dtype).as_numpy_dtype), rng.integers(0, 3, count)
 
 
 def fitted(private, **options):
@@ -200,7 +204,9 @@ class Remembers(layers.Layer):
     """Keeps what it saw, once it is trainable."""
 
     def build(self, shape):
-        self.seen = self.add_weight("seen", shape[1:], initializer="zeros", trainable=False)
+        self.seen = self.add_weight(
+            name="seen", shape=shape[1:], initializer="zeros", trainable=False
+        )
 
     def call(self, x):
         if self.trainable:

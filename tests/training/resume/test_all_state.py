@@ -11,35 +11,44 @@ import pytest
 from tensorflow import keras
 
 from tests.private_of import private_of
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage
 from tfdpnorm.training.resume import run_folder
 
-_KINDS = (keras.optimizers.Optimizer, keras.optimizers.legacy.Optimizer)
+_LEGACY = None if KERAS_3 else keras.optimizers.legacy
+_KINDS = (keras.optimizers.Optimizer, *([] if KERAS_3 else [_LEGACY.Optimizer]))
 _schedule = keras.optimizers.schedules
 
 
 def optimizers():
     """All optimizers of Keras, by name, and what their options add; functions that make them."""
     found = {}
-    for module in (keras.optimizers, keras.optimizers.legacy):
+    for module in (keras.optimizers, *([] if KERAS_3 else [_LEGACY])):
         where = "" if module is keras.optimizers else "legacy-"
         for name in sorted(vars(module)):
             cls = getattr(module, name)
             if isinstance(cls, type) and issubclass(cls, _KINDS) and cls not in _KINDS:
                 found[where + name] = cls
-    old, new = keras.optimizers.legacy, keras.optimizers
-    return found | {
-        "average": lambda: new.Nadam(use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=5),
-        "decay": lambda: new.Adam(weight_decay=0.1, clipnorm=0.5, amsgrad=True),
-        "momentum": lambda: new.SGD(0.1, momentum=0.9, nesterov=True, use_ema=True),
-        "centered": lambda: new.RMSprop(0.01, momentum=0.9, centered=True),
-        "schedule": lambda: new.SGD(_schedule.ExponentialDecay(0.1, 3, 0.5), momentum=0.9),
-        "cosine": lambda: new.Adam(_schedule.CosineDecayRestarts(0.1, 4)),
+    found.pop("LossScaleOptimizer", None)  # which is refused
+    old, new = _LEGACY, keras.optimizers
+    of_legacy = {
         "legacy-momentum": lambda: old.SGD(0.1, momentum=0.9),
         "legacy-amsgrad": lambda: old.Adam(amsgrad=True, decay=0.1),
         "legacy-schedule": lambda: old.Nadam(0.01),
     }
+    return (
+        found
+        | ({} if KERAS_3 else of_legacy)
+        | {
+            "average": lambda: new.Nadam(use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=5),
+            "decay": lambda: new.Adam(weight_decay=0.1, clipnorm=0.5, amsgrad=True),
+            "momentum": lambda: new.SGD(0.1, momentum=0.9, nesterov=True, use_ema=True),
+            "centered": lambda: new.RMSprop(0.01, momentum=0.9, centered=True),
+            "schedule": lambda: new.SGD(_schedule.ExponentialDecay(0.1, 3, 0.5), momentum=0.9),
+            "cosine": lambda: new.Adam(_schedule.CosineDecayRestarts(0.1, 4)),
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -122,8 +131,9 @@ def test_every_optimizer(name, tmp_path, data, cross_entropy):
 
 
 def test_all_optimizers_are_looked_at():
-    assert len(OPTIMIZERS) == 28
-    assert {"Nadam", "Lion", "Adafactor", "AdamW", "legacy-Ftrl"} <= set(OPTIMIZERS)
+    stack = {"Muon", "Lamb"} if KERAS_3 else {"legacy-Ftrl"}
+    assert {"Nadam", "Lion", "Adafactor", "AdamW", *stack} <= set(OPTIMIZERS)
+    assert len(OPTIMIZERS) == (21 if KERAS_3 else 28)
 
 
 @pytest.mark.slow

@@ -37,16 +37,16 @@ class Witnessed(keras.optimizers.SGD):
 
     def __init__(self, trap, seen):
         super().__init__(0.1)
-        self._trap, self._seen = trap, seen
+        self._trap, self._see = trap, seen.append  # Keras 3 copies lists.
 
-    def update_step(self, gradient, variable):
+    def update_step(self, gradient, variable, *rate):  # which Keras 3 passes
         def look(value):
-            self._seen.append(value.copy())
+            self._see(value.copy())
             self._trap()
             return np.int64(0)
 
-        super().update_step(gradient, variable)
-        if variable.shape.rank == 2 and variable.shape[0] == 5:  # the first kernel
+        super().update_step(gradient, variable, *rate)
+        if len(variable.shape) == 2 and variable.shape[0] == 5:  # the first kernel
             tf.numpy_function(look, [gradient], tf.int64)
 
 

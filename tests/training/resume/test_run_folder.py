@@ -16,10 +16,13 @@ from tensorflow import keras
 
 from tests.halting import Halt, HaltAfter
 from tfdpnorm import files
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import PrivateValidation, WeightAverage
 from tfdpnorm.training.resume import run_folder
+
+RATE = "learning_rate" if KERAS_3 else "lr"  # as histories name it
 
 
 @pytest.fixture(autouse=True)
@@ -116,13 +119,13 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
     settings = {"steps": 24, "insecure_seed": 1, "checkpoint_every": None}
     whole = start(tmp_path / "whole", **settings)
     history = whole.fit(*data, verbose=0, callbacks=callbacks()).history
-    assert history["lr"][-1] < history["lr"][0] and whole.ledger.state.position < 24
+    assert history[RATE][-1] < history[RATE][0] and whole.ledger.state.position < 24
     crash(start(tmp_path / "run", **settings), data, 14, callbacks())
     again = start(tmp_path / "run", resume=True, **settings)
     rest = again.fit(*data, verbose=0, callbacks=callbacks()).history
-    assert rest["lr"] == history["lr"][3:]
+    assert rest[RATE] == history[RATE][3:]
     assert again.ledger.state.position == whole.ledger.state.position
-    assert again.ledger.state.times_asked("private_val_accuracy") == len(history["lr"])
+    assert again.ledger.state.times_asked("private_val_accuracy") == len(history[RATE])
 
 
 @pytest.mark.quick_cases("shake256")
@@ -203,6 +206,7 @@ def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
         start(tmp_path, resume=True, **settings)
 
 
+@pytest.mark.needs_tensorflow_privacy
 def test_an_engine_that_bounds_no_rounding_cannot_resume(start, build, tmp_path):
     start(tmp_path, model=build(), public_batch=None).ledger.close()
     with pytest.raises(ValueError, match="another one: sum_rounding is .* there and None here"):
@@ -271,9 +275,14 @@ def test_another_public_batch_is_as_good(start, crashed, data, public, tmp_path)
 
 @pytest.mark.slow
 def test_other_callbacks_begin_again(start, data, tmp_path):
-    crash(start(tmp_path), data, 8, [WeightAverage(0.9), keras.callbacks.EarlyStopping("epsilon")])
+    crash(
+        start(tmp_path),
+        data,
+        8,
+        [WeightAverage(0.9), keras.callbacks.EarlyStopping("epsilon", mode="min")],
+    )
     again, average = start(tmp_path, resume=True), WeightAverage(0.5)
-    plateau = keras.callbacks.ReduceLROnPlateau("epsilon", patience=100)
+    plateau = keras.callbacks.ReduceLROnPlateau("epsilon", mode="min", patience=100)
     with pytest.warns(UserWarning, match="left|of EarlyStopping, ReduceLROnPlateau and Model"):
         again.fit(*data, verbose=0, callbacks=[average, plateau])
     assert again.ledger.updates == 12

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import models
@@ -59,7 +60,7 @@ def test_compiled_training_gives_the_same_weights(build, private):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         trained = private(model, insecure_seed=3, l2_norm_clip=0.5, physical_batch_size=8)
         trained.compile(keras.optimizers.SGD(0.1), loss, jit_compile=jit_compile)
-        x = x.astype(model.input.dtype.as_numpy_dtype)
+        x = x.astype(tf.as_dtype(model.inputs[0].dtype).as_numpy_dtype)
         trained.fit(x, np.arange(40) % 3, epochs=1, steps_per_epoch=3, verbose=0)
         results.append(np.concatenate([w.ravel() for w in model.get_weights()]))
     np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import models
+from tfdpnorm.keras_compat.variables import trainable_variables
 
 policies = pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 
@@ -134,7 +135,7 @@ def test_weights_and_noise_are_float32(policy, private, data, cross_entropy):
     trained.compile("sgd", cross_entropy)
     before = model.get_weights()
     trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
-    assert {v.dtype for v in model.trainable_variables} == {tf.float32}
+    assert {v.dtype for v in trainable_variables(model)} == {tf.float32}
     pairs = zip(before, model.get_weights(), strict=True)
     steps = np.concatenate([(a - b).ravel() for a, b in pairs])
     # Noise on a grid of 1/32 to 1/64 of its size takes some 200 values; in half precision, steps

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.halting import Halt, HaltAfter
+from tests.keras_versions import add_to_built
 from tests.private_of import private_of
 from tfdpnorm.audit.sensitivity import measure_sensitivity
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
@@ -211,7 +212,7 @@ def test_without_noise_averages_are_exact(engine, rows, compiled, one_lot, data,
     weights = np.ones(12)
     weights[[1, 7]] = 0
     weights[2] = 0.25  # part of the loss, and a whole row of the statistics
-    hidden = [keras.Model(model.input, layer.input)(x[weights > 0]) for layer in noised(model)]
+    hidden = [keras.Model(model.inputs, layer.input)(x[weights > 0]) for layer in noised(model)]
     before = [[a.numpy() for a in averages_of(layer)] for layer in noised(model)]
     trained.train_step(one_lot(x, y, weights, rows=rows, padding=5))
     for layer, inputs, old in zip(noised(model), hidden, before, strict=True):
@@ -536,7 +537,7 @@ def test_other_rows_than_the_lots_are_refused(engine, rows, compiled, data):
 def test_layers_that_come_late_are_refused(compiled, data):
     model = network(norms=1)
     trained = compiled(model)
-    model.layers[2].late = NoisedBatchNormalization()
+    add_to_built(model.layers[2], "late", NoisedBatchNormalization())
     with pytest.raises(ValueError, match=r"Expected the 1 NoisedBatchNormalization layer\(s\)"):
         trained.fit(*data, verbose=0)
 

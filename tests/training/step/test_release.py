@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
@@ -32,7 +33,7 @@ def test_noise_comes_before_the_pull_back_and_the_denominator(public):
         ]
     )
     streams = Streams(model, PublicBatch(public, pull_back_weight=8.0))
-    trained = model.trainable_variables
+    trained = trainable_variables(model)
     measured = [*trained, *streams.tap_variables()]
     weights = streams.clip_weights(measured)
     with tf.GradientTape(persistent=True) as tape:

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import make_plan
@@ -52,7 +53,7 @@ def test_only_the_pull_back_reads_shrunk_numbers(public, multiplier):
     )
     streams = Streams(model, PublicBatch(public, "shrunk", 8.0))
     assert streams.shrinks
-    trained = model.trainable_variables
+    trained = trainable_variables(model)
     measured = [*trained, *streams.tap_variables()]
     weights = streams.clip_weights(measured)
     with tf.GradientTape(persistent=True) as tape:

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.keras_versions import legacy, needs_keras_3
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.training import ENGINES
 
 
@@ -110,7 +112,9 @@ class TestGlobalSeed:
         if way == "early_stopping":
             # Epsilon only grows: the first epoch is the best, and is restored.
             callbacks.append(
-                keras.callbacks.EarlyStopping("epsilon", patience=1, restore_best_weights=True)
+                keras.callbacks.EarlyStopping(
+                    "epsilon", patience=1, mode="min", restore_best_weights=True
+                )
             )
         trained.fit(*data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=callbacks)
         if way == "set_weights":
@@ -158,7 +162,7 @@ class TestNonFiniteGradient:
             trained.compile(keras.optimizers.SGD(1.0), "mse")
             history = trained.fit(data[0], y, sample_weight=sample_weight, verbose=0).history
             change = [s - v for s, v in zip(start, model.trainable_variables, strict=True)]
-            return np.concatenate([c.numpy().ravel() for c in change]), history
+            return np.concatenate([np.ravel(c) for c in change]), history
 
         return run
 
@@ -254,11 +258,17 @@ class TestHalfPrecision:
         values = np.concatenate([u[0].ravel() for u in trace.updates()])
         assert values.std() / 0.1 == pytest.approx(1, abs=6 / np.sqrt(2 * values.size))
 
-    @pytest.mark.parametrize("base", [keras.optimizers.SGD, keras.optimizers.legacy.SGD])
-    def test_loss_scaling_optimizers_are_refused(self, base, build, private):
-        optimizer = keras.mixed_precision.LossScaleOptimizer(base())
-        with pytest.raises(ValueError, match="Pass the optimizer inside it"):
-            private(build()).compile(optimizer, "mse")
+    def test_loss_scaling_optimizers_are_refused(self, build, private):
+        of_keras = keras.optimizers if KERAS_3 else keras.mixed_precision
+        inner = [keras.optimizers.SGD] if KERAS_3 else [keras.optimizers.SGD, legacy("SGD")]
+        for make in inner:
+            with pytest.raises(ValueError, match="Pass the optimizer inside it"):
+                private(build()).compile(of_keras.LossScaleOptimizer(make()), "mse")
+
+    @needs_keras_3
+    def test_a_factor_of_the_loss_is_refused(self, build, private):
+        with pytest.raises(ValueError, match="without loss_scale_factor, got 4.0: .*loss_scale="):
+            private(build()).compile(keras.optimizers.SGD(loss_scale_factor=4.0), "mse")
 
 
 class TestRegularizers:

@@ -8,6 +8,7 @@ from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype
 from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.taps import Taps
+from tfdpnorm.keras_compat.variables import raw
 
 
 class BookKept(NamedTuple):
@@ -74,7 +75,7 @@ def book_keeping(
         Goodfellow (2015) for the norms of dense layers; Bu et al. (2023), "Differentially private
         optimization on large model at small cost", for the book-keeping.
     """
-    clipping = Clipping.of(clipping)
+    clipping, variables = Clipping.of(clipping), raw(list(variables))
     if rows[-1].shape[0] == 0:
         # Convolutions of TensorFlow give an empty batch a wrong shape: run one row of padding.
         rows = tf.nest.map_structure(lambda t: tf.zeros([1, *t.shape[1:]], t.dtype), rows)
@@ -184,7 +185,7 @@ def _merged_contributions(calls, gradients, variables, unreached):
         for variable, part in tap.rule.contributions(tap.layer, tap.remembered, own):
             if tap.rows_per_example > 1:
                 part = part.grouped(tap.rows_per_example)
-            key = variable.ref()
+            key = raw(variable).ref()
             found[key] = found[key].merged(part) if key in found else part
     merged = [found.get(v.ref()) for v in variables]
     check_connected(merged, variables, unreached)

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype, clipped_sum
 from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.keras_compat.variables import raw
 
 
 def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached=None):
@@ -32,7 +33,7 @@ def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached
         ValueError: naming the variables that the loss does not depend on, if it depends on none of
             them or `unreached` is None.
     """
-    clipping = Clipping.of(clipping)
+    clipping, variables = Clipping.of(clipping), raw(list(variables))
     x, y, sample_weight, mask = rows
     if rows_mix:
         gradients, losses, predictions = _jacobian(

@@ -45,7 +45,8 @@ class AttentionRule(Rule):
             # They are multiplied with scores [rows, ..., queries, keys], the scale of scores that
             # are sums over features with [rows, ..., queries, keys, features].
             rank = query.shape.rank
-            if name == "scale" and getattr(layer, "score_mode", "concat") == "concat":
+            of_sums = isinstance(layer, keras.layers.AdditiveAttention)
+            if name == "scale" and (of_sums or layer.score_mode == "concat"):
                 rank += 1
             ones = [1] * (rank - 1 - value.shape.rank)
             rows = tf.shape(query)[0] if query.shape[0] is None else query.shape[0]

@@ -16,6 +16,7 @@ from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.window import Window, patches
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.rules.registry import BeforeActivationRule, Rule, register_rule
+from tfdpnorm.keras_compat.layers import depthwise_kernel, ignores_dilation
 
 
 @register_rule(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
@@ -59,8 +60,8 @@ class TransposedConvolutionRule(BeforeActivationRule):
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
         window = Window.of(layer)
-        if window.rank == 3:
-            window = window._replace(dilation_rate=(1, 1, 1))  # Keras ignores it, too
+        if ignores_dilation(layer):
+            window = window._replace(dilation_rate=(1,) * window.rank)
         found = [(layer.kernel, ConvolutionSum(b, remembered, window, layer.kernel.shape))]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
@@ -117,11 +118,11 @@ class DepthwiseRule(BeforeActivationRule):
     """Each channel has few weights, so that gradients are small beside the activations."""
 
     def applies(self, layer):
-        return layer.data_format == "channels_last"
+        return _is_one_operation(layer)
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
-        kernel = layer.depthwise_kernel
+        kernel = depthwise_kernel(layer)
         found = [(kernel, _depthwise_gradients(remembered, b, Window.of(layer), kernel.shape))]
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
@@ -133,7 +134,7 @@ class SeparableRule(Rule):
     """A depthwise convolution, whose output is watched as well, and a dense layer on it."""
 
     def applies(self, layer):
-        return layer.data_format == "channels_last"
+        return _is_one_operation(layer)
 
     def forward(self, layer, call, watch, inputs):
         # Keras runs both convolutions in one op, which does not show what is between them.
@@ -157,6 +158,12 @@ class SeparableRule(Rule):
         if layer.use_bias:
             found.append((layer.bias, bias_gradients(b)))
         return found
+
+
+def _is_one_operation(layer):
+    """Whether TensorFlow has the convolution; Keras 3 runs dilated strides in another way."""
+    both = max(layer.strides) > 1 and max(layer.dilation_rate) > 1
+    return layer.data_format == "channels_last" and not both
 
 
 # Up to here TensorFlow's filter gradient is quick, if the images are no smaller than the kernel.

@@ -14,6 +14,7 @@ from tfdpnorm.gradients.contributions.contribution import (
     summed_to,
 )
 from tfdpnorm.gradients.rules.registry import BeforeActivationRule, register_rule
+from tfdpnorm.keras_compat.layers import rank_of_output
 
 
 @register_rule(keras.layers.Dense)
@@ -41,7 +42,7 @@ class EinsumDenseRule(BeforeActivationRule):
 
     def applies(self, layer):
         given, _, made = _operands(layer.equation.replace("...", ""))
-        letters = _letters(layer.equation, len(given) + len(layer.full_output_shape) - len(made))
+        letters = _letters(layer.equation, len(given) + rank_of_output(layer) - len(made))
         # A letter twice in one operand is the diagonal of a tensor.
         return _rows_stay(letters) and all(len(set(x)) == len(x) for x in letters)
 

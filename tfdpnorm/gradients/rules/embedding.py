@@ -16,7 +16,7 @@ class EmbeddingRule(Rule):
     """z is the vectors found: the table's gradient is the sum over t of b_t in the row of id_t."""
 
     def applies(self, layer):
-        return not layer.sparse
+        return not getattr(layer, "sparse", False)
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         if not isinstance(inputs, tf.Tensor):

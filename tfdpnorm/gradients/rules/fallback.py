@@ -27,15 +27,17 @@ class FallbackRule(Rule):
         return not any(isinstance(x, PublicMomentsLayer) for x in sublayers(layer))
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
+        # Those that arguments carry, of which an attention inside would leave nothing.
+        masks = [keras_mask(x) for x in tf.nest.flatten((inputs, args, kwargs))]
         outputs = _called(layer, call, inputs, args, kwargs)
         # Copies: of two outputs, one may be computed from the other, and the gradient by that would
         # come back through both.
         given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
         outputs = tf.nest.map_structure(lambda z: given_on.get(id(z), z), outputs)
-        return outputs, (call, (inputs, args, kwargs), context_of_call())
+        return outputs, (call, (inputs, args, kwargs), masks, context_of_call())
 
     def contributions(self, layer, remembered, gradients):
-        call, arguments, context = remembered
+        call, arguments, masks, context = remembered
         variables = [v for v in own_weights(layer) if v.trainable]
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
@@ -62,11 +64,15 @@ class FallbackRule(Rule):
             )
 
         def one(row):
-            given = iter(row[0])
+            given, given_masks = iter(row[0]), iter(row[1])
             rebuilt = [
                 tf.expand_dims(next(given), 0) if split else x
                 for x, split in zip(flat, of_examples, strict=True)
             ]
+            for i, (mask, split) in enumerate(zip(masks, of_examples, strict=True)):
+                if mask is not None:
+                    mask = tf.expand_dims(next(given_masks), 0) if split else mask
+                    rebuilt[i] = with_keras_mask(rebuilt[i], mask)
             inputs, args, kwargs = tf.nest.pack_sequence_as(arguments, rebuilt)
             with (
                 as_called(layer, inputs, context),
@@ -78,13 +84,18 @@ class FallbackRule(Rule):
             found = tape.gradient(
                 outputs,
                 variables,
-                output_gradients=[tf.expand_dims(b, 0) for b in row[1]],
+                output_gradients=[tf.expand_dims(b, 0) for b in row[2]],
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
             return [tf.convert_to_tensor(g) for g in found]
 
         split = [x for x, is_split in zip(flat, of_examples, strict=True) if is_split]
-        per_row = map_rows(one, (split, list(gradients), tf.zeros([count])))
+        split_masks = [
+            mask
+            for mask, of_rows in zip(masks, of_examples, strict=True)
+            if of_rows and mask is not None
+        ]
+        per_row = map_rows(one, (split, split_masks, list(gradients), tf.zeros([count])))
         return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]
 
 
@@ -95,8 +106,9 @@ def _called(layer, call, inputs, args, kwargs):
     may cut them to as many as it has of its input: then each example would get the first one's.
     """
     count = operation_count()
+    masks = [keras_mask(x) for x in tf.nest.flatten((inputs, args, kwargs))]
     outputs = call(inputs, *args, **kwargs)
-    read = read_since(count, (inputs, args, kwargs, context_of_call()))
+    read = read_since(count, (inputs, args, kwargs, masks, context_of_call()))
     if read:
         raise refusal_of_engine(
             f"Expected layer {layer.name!r}, which has no gradient rule, to read tensors that are "

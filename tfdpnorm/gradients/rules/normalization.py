@@ -8,6 +8,7 @@ from tfdpnorm.gradients.contributions.contribution import Instantiated, over_pos
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.devices_and_precision import compiled
 from tfdpnorm.keras_compat.exchange import exchanged
+from tfdpnorm.keras_compat.layers import axes_of
 from tfdpnorm.layers import (
     FrozenBatchNormalization,
     NoisedBatchNormalization,
@@ -27,11 +28,11 @@ class ScaleAndOffsetRule(Rule):
 
     def applies(self, layer):
         # Keras' batch normalisation over several axes has weights of another shape.
-        return not isinstance(layer, FrozenBatchNormalization) or len(layer.axis) == 1
+        return not isinstance(layer, FrozenBatchNormalization) or len(axes_of(layer)) == 1
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         normalized = _without_scale_and_offset(layer, call, inputs, *args, **kwargs)
-        axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
+        axes = axes_of(layer)
         axes = [axis % inputs.shape.rank for axis in axes]
         shape = [size if i in axes else 1 for i, size in enumerate(inputs.shape)]
         outputs = normalized

@@ -13,6 +13,7 @@ from tfdpnorm.keras_compat.layers import (
     inputs_and_states,
     looped,
     product,
+    takes_steps_first,
 )
 
 # Unrolled steps take three quarters of the time of a loop's, and longer to trace.
@@ -95,7 +96,7 @@ class _RecurrentRule(Rule):
                 shown = _by_rows(layer, given_mask)
             shown = shown[..., tf.newaxis] if layer.return_sequences else shown[:, -1:]
             output = tf.where(shown, output, tf.zeros_like(output))
-        if layer.return_sequences and layer.time_major:
+        if layer.return_sequences and takes_steps_first(layer):
             output = _swapped(output)
         return [output, *states] if layer.return_state else output, (xs, masks, kept)
 
@@ -207,7 +208,7 @@ def _in_order(layer, x):
 
 
 def _by_rows(layer, x):
-    return _swapped(x) if layer.time_major else x
+    return _swapped(x) if takes_steps_first(layer) else x
 
 
 def _swapped(x):
@@ -261,5 +262,5 @@ class TimeDistributedRule(WrapperRule):
         return shape[1]
 
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
-        with all_steps_at_once(layer):
-            return call(inputs, *args, **kwargs), None
+        with all_steps_at_once(layer, call) as at_once:
+            return at_once(inputs, *args, **kwargs), None

@@ -3,6 +3,7 @@
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import exchanged
+from tfdpnorm.keras_compat.layers import has_low_rank_update
 
 _RULES = {}
 
@@ -76,8 +77,9 @@ def register_rule(*layer_types):
 
             class Affine(keras.layers.Layer):
                 def build(self, input_shape):
-                    self.scale = self.add_weight("scale", input_shape[-1:], initializer="ones")
-                    self.shift = self.add_weight("shift", input_shape[-1:], initializer="zeros")
+                    shape = input_shape[-1:]
+                    self.scale = self.add_weight(name="scale", shape=shape, initializer="ones")
+                    self.shift = self.add_weight(name="shift", shape=shape, initializer="zeros")
 
                 def call(self, inputs):  # [rows, positions, features]
                     return inputs * self.scale + self.shift
@@ -108,7 +110,12 @@ def register_rule(*layer_types):
 
 
 def rule_for(layer):
-    """Returns the `Rule` for `layer`, or None if there is none for its type or configuration."""
+    """Returns the `Rule` for `layer`, or None if there is none for its type or configuration.
+
+    There is none for weights with a low-rank update: they are others than those that rules know.
+    """
+    if has_low_rank_update(layer):
+        return None
     return next((rule for rule in _RULES.get(type(layer), []) if rule.applies(layer)), None)
 
 

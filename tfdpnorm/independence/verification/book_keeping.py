@@ -30,6 +30,7 @@ from tfdpnorm.independence.verification.outputs import (
     verdicts_of,
 )
 from tfdpnorm.independence.verification.verdicts import FREE
+from tfdpnorm.keras_compat.variables import raw, trainable_variables
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
@@ -126,7 +127,7 @@ def prove_book_keeping(
     examples = tf.nest.flatten(x)[0].shape[0]
     check_specs((x, y), examples)
     vector = tf.TensorSpec([examples], tf.float32)
-    variables = model.trainable_variables if variables is None else variables
+    variables = trainable_variables(model) if variables is None else raw(list(variables))
     clipping = Clipping(1.0, loss_scale=loss_scale)
 
     def traced(broadcast, observe):

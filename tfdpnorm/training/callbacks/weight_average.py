@@ -6,6 +6,8 @@ import weakref
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import trainable_variables
+
 
 class WeightAverage(keras.callbacks.Callback):
     """Keeps an exponential moving average of the trainable weights over the updates.
@@ -47,7 +49,7 @@ class WeightAverage(keras.callbacks.Callback):
             )
         if self._averages is None:
             self._of = weakref.ref(model)
-            self._variables = list(model.trainable_variables)
+            self._variables = trainable_variables(model)
             self._averages = [tf.Variable(v, trainable=False) for v in self._variables]
             self._count = tf.Variable(0.0, trainable=False)
             self._update = tf.function(self._updated)

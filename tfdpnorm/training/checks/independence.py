@@ -14,6 +14,7 @@ from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
 from tfdpnorm.independence.examples import integer_bound, synthetic_examples
 from tfdpnorm.independence.randomized_check import Checked, randomized_check
 from tfdpnorm.keras_compat.graphs import captures_symbols
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.errors import own_words
 
@@ -104,7 +105,7 @@ class IndependenceChecks:
         checked = randomized_check(
             losses,
             examples,
-            variables=lambda: private.model.trainable_variables,
+            variables=lambda: trainable_variables(private.model),
             layers=(private.model, *views.augmentations),
         )
         if checked.found:

@@ -9,6 +9,7 @@ from tensorflow import keras
 from tfdpnorm.independence.changed_state import changed_by, readers_before
 from tfdpnorm.keras_compat.graphs import current_graph, operation_count
 from tfdpnorm.keras_compat.models import modules_inside
+from tfdpnorm.keras_compat.variables import raw, weights
 from tfdpnorm.training.checks.callbacks import FREE
 
 
@@ -80,7 +81,7 @@ class MetricsApart:
         """
         if tf.executing_eagerly():
             return
-        handles = [v.handle for metric in metrics for v in metric.variables]
+        handles = [v.handle for metric in metrics for v in raw(list(metric.variables))]
         own = {id(handle) for handle in handles}
         for op, handle in changed_by(current_graph().get_operations()[self._begin :]):
             if id(handle) not in own:
@@ -105,7 +106,7 @@ def changes_no_variable(model, metrics=()):
     In a graph that is traced, the operations are looked at, those in called functions as well,
     whatever variable they change and whether or not Keras knows of it: nothing has run yet. Eagerly
     the variables of the model are compared, and put back. What code of the user's keeps elsewhere
-    in an eager call, in attributes of Python for instance, is not seen.
+    in an eager call, in attributes of Python or in seeds for instance, is not seen.
 
     Args:
         model: A Keras model.
@@ -116,12 +117,12 @@ def changes_no_variable(model, metrics=()):
     """
     eagerly, begin = tf.executing_eagerly(), operation_count()
     # While these exist, whatever writes a variable has to give it a new buffer.
-    before = [(v, v.read_value()) for v in model.variables] if eagerly else []
+    before = [(v, v.read_value()) for v in weights(model)] if eagerly else []
     changed = []
     try:
         yield
     finally:  # Also after an error: what was written until then would stay.
-        own = {id(v.handle) for metric in metrics for v in metric.variables}
+        own = {id(v.handle) for metric in metrics for v in raw(list(metric.variables))}
         for variable, value in before:
             if id(variable.handle) not in own and not _same(value, variable):
                 variable.assign(value)

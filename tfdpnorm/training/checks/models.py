@@ -63,7 +63,7 @@ def check_no_dynamic_layers(model):
         ValueError: naming the first of them.
     """
     for layer in reversed((model, *sublayers(model))):  # what holds a dynamic layer is, too
-        if layer.dynamic:
+        if getattr(layer, "dynamic", False):
             raise ValueError(
                 f"Expected layers that run in a graph, got {type(layer).__name__} {layer.name!r} "
                 "with dynamic=True. If its call() holds operations of TensorFlow alone, leave "

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.keras_compat.training import is_of_tensorflow_privacy, scales_losses
+from tfdpnorm.keras_compat.variables import trainable_variables, weights
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
 _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
@@ -32,6 +33,12 @@ def check_optimizer(optimizer):
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
             "the constant make_private(..., clipping=Clipping(loss_scale=...))."
         )
+    if getattr(optimizer, "loss_scale_factor", None) is not None:  # Keras 3
+        raise ValueError(
+            f"Expected an optimizer without loss_scale_factor, got {optimizer.loss_scale_factor}: "
+            "it divides gradients that were not multiplied by it. The loss is scaled by "
+            "make_private(..., clipping=Clipping(loss_scale=...))."
+        )
 
 
 def check_no_strategy(model):
@@ -44,7 +51,7 @@ def check_no_strategy(model):
     with model.distribute_strategy.scope():
         found += [model.distribute_strategy] if tf.distribute.has_strategy() else []
     spread = model.built and any(
-        isinstance(v, tf.distribute.DistributedValues) for v in model.weights
+        isinstance(v, tf.distribute.DistributedValues) for v in weights(model)
     )
     if found or spread:
         name = type(found[0]).__name__ if found else "variables of one"
@@ -206,4 +213,4 @@ def check_something_trains(trained):
 
 def variable_names(model):
     """Returns pairs (id, name) of a model's trainable variables, a tuple."""
-    return tuple((id(v), v.name) for v in model.trainable_variables)
+    return tuple((id(v), v.name) for v in trainable_variables(model))

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.models import symbolic_outputs
+
 _SPARSE = (
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.sparse_categorical_crossentropy,
@@ -81,7 +83,8 @@ def _is(loss, kinds):
 
 def outputs_of(model):
     """The outputs of a functional model, a list; None for others, which do not know them."""
-    return None if model.outputs is None else tf.nest.flatten(model.outputs)
+    outputs = symbolic_outputs(model)
+    return None if outputs is None else tf.nest.flatten(outputs)
 
 
 def weights_by_class(class_weight, y, sample_weight):

@@ -9,6 +9,7 @@ import warnings
 import tensorflow as tf
 
 from tfdpnorm import files
+from tfdpnorm.keras_compat.variables import trainable_variables, weights
 
 _STATE = "state.json"
 _SEAL = "digest"
@@ -48,7 +49,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
     try:
         partial.mkdir()
         groups = {name: group for name, (_, group) in variables.items()}
-        saved = tf.train.Checkpoint(weights=list(model.weights), **groups)
+        saved = tf.train.Checkpoint(weights=weights(model), **groups)
         saved.write(str(partial / _VARIABLES))
         state = {
             "updates": updates,
@@ -141,7 +142,7 @@ def restore(path, state, variables):
 
 def restore_weights(path, state, model):
     """Gives a model the weights of a checkpoint."""
-    checkpoint = tf.train.Checkpoint(weights=list(model.weights))
+    checkpoint = tf.train.Checkpoint(weights=weights(model))
     checkpoint.read(_prefix(path, state)).expect_partial()
 
 
@@ -150,10 +151,10 @@ def described_weights(model):
 
     Names are left out: Keras numbers them anew in each process.
     """
-    trained = {id(v) for v in model.trainable_weights}
+    trained = {id(v) for v in trainable_variables(model)}
     return [
         f"a {'trained' if id(v) in trained else 'constant'} weight {list(v.shape)} {v.dtype.name}"
-        for v in model.weights
+        for v in weights(model)
     ]
 
 

@@ -236,8 +236,9 @@ def _plain(value):
 
 def _memory(callback):
     names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
-    # As plain numbers, which JSON can hold.
-    numbers = {n: float(getattr(callback, n)) for n in names if hasattr(callback, n)}
+    found = {name: getattr(callback, name, None) for name in names}
+    # As plain numbers, which JSON can hold. In Keras 3 the best is None before there was any.
+    numbers = {name: float(number) for name, number in found.items() if number is not None}
     return {"class": _name(callback), **numbers}
 
 

@@ -8,6 +8,7 @@ from tests.training.callbacks.private_validation.queries import (
     NAME,
     gaussian_rdp_epsilon,
 )
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.training.callbacks import private_validation
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
@@ -34,10 +35,12 @@ class TestWithKerasCallbacks:
         history = fit(
             trained,
             [
-                keras.callbacks.EarlyStopping(NAME, patience=3, restore_best_weights=True),
-                keras.callbacks.ReduceLROnPlateau(NAME, factor=0.5, patience=2),
+                keras.callbacks.EarlyStopping(
+                    NAME, patience=3, mode="max", restore_best_weights=True
+                ),
+                keras.callbacks.ReduceLROnPlateau(NAME, factor=0.5, patience=2, mode="max"),
                 keras.callbacks.ModelCheckpoint(
-                    saved, monitor=NAME, save_best_only=True, save_weights_only=True
+                    saved, monitor=NAME, mode="max", save_best_only=True, save_weights_only=True
                 ),
                 keras.callbacks.LambdaCallback(
                     on_epoch_end=lambda epoch, logs: weights.append(values(model))
@@ -47,7 +50,12 @@ class TestWithKerasCallbacks:
             optimizer=keras.optimizers.SGD(0.5),
         )
         assert history[NAME] == pytest.approx([20 / 30, 9 / 30, 8 / 30, 7 / 30])
-        assert history["lr"] == [0.5, 0.5, 0.5, 0.25]  # as of before each reduction
+        assert history["learning_rate" if KERAS_3 else "lr"] == [
+            0.5,
+            0.5,
+            0.5,
+            0.25,
+        ]  # as of before each reduction
         assert trained.ledger.updates == 16 and trained.ledger.state.queries() == 4
         assert all(map(np.array_equal, values(model), weights[0]))  # restored by EarlyStopping
         assert not np.array_equal(weights[0][0], weights[2][0])
