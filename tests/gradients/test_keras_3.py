@@ -1,0 +1,176 @@
+"""What only Keras 3 has: low-rank updates, quantised layers, layers run twice, operations."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.gradients.invariants import (
+    assert_clipped_to_the_norm,
+    assert_one_mask_for_norm_and_sum,
+    head,
+    model_over,
+)
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    example_rows,
+    looped_sum,
+    loss_function,
+    relative_error,
+)
+from tfdpnorm.gradients import book_keeping, per_example
+from tfdpnorm.keras_compat.variables import KERAS_3, trainable_variables
+
+layers = keras.layers
+pytestmark = [
+    pytest.mark.skipif(not KERAS_3, reason="Keras 2 has none of it"),
+    pytest.mark.filterwarnings("ignore:There is no gradient rule"),
+]
+
+
+def updated(*inner, shape, dtype=None):
+    """A model in which the layers have low-rank updates that are not zero."""
+    model = model_over(shape, *inner, dtype=dtype)
+    for layer in inner:
+        layer.enable_lora(2)
+        layer.lora_kernel_b.assign(0.3 + tf.zeros(layer.lora_kernel_b.shape)) if hasattr(
+            layer, "lora_kernel_b"
+        ) else layer.lora_embeddings_b.assign(0.3 + tf.zeros(layer.lora_embeddings_b.shape))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "dtype"),
+    [
+        (lambda: layers.Dense(3, "tanh"), (4,), None),
+        (lambda: layers.EinsumDense("abc,cd->abd", (5, 3), bias_axes="d"), (5, 4), None),
+        (lambda: layers.Conv1D(3, 2), (5, 4), None),
+        (lambda: layers.Embedding(20, 3), (5,), "int32"),
+    ],
+    ids=["dense", "einsum", "convolution", "embedding"],
+)
+def test_low_rank_updates_equal_the_loop(layer, shape, dtype):
+    model = updated(layer(), shape=shape, dtype=dtype)
+    names = [v.name for v in model.trainable_variables]
+    assert any("lora" in name for name in names)
+    assert_equals_the_loop(model, counts=(2, 3))
+    assert_clipped_to_the_norm(model)
+
+
+def test_trained_quantised_layers_are_refused():
+    layer = layers.Dense(3, name="rounded")
+    model = model_over((4,), layer)
+    layer.quantize("int8")
+    rows = example_rows(model, 2)
+    with pytest.raises(ValueError, match="not quantised, got Dense 'rounded' with 'int8'. Freeze"):
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+    layer.trainable = False
+    assert_equals_the_loop(model, counts=(2, 3))
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_layers_that_run_twice_are_refused(around):
+    inputs = keras.Input((4,))
+    if around:
+        inner = layers.Dense(3)
+        inner.build((None, 4))
+        with keras.RematScope("full"):
+            outer = keras.Sequential([keras.Input((4,)), inner], name="again")
+    else:
+        with keras.RematScope("full"):
+            outer = layers.Dense(3, name="again")
+    model = keras.Model(inputs, head(outer(inputs)))
+    with pytest.raises(ValueError, match="that are run once, got .* 'again' made in a RematScope"):
+        rows = example_rows(model, 2)
+        book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
+
+
+def grouped_attention():
+    inputs = keras.Input((4, 6))
+    return keras.Model(inputs, head(layers.GroupQueryAttention(3, 4, 2)(inputs, inputs)))
+
+
+class OfOperations(layers.Layer):
+    """Written with `keras.ops`."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(name="kernel", shape=(shape[-1], 3))
+        self.scale = self.add_weight(name="scale", shape=(3,), initializer="ones")
+
+    def call(self, x):
+        y = keras.ops.matmul(x, self.kernel)
+        return keras.ops.add(y * self.scale, keras.ops.max(y, axis=-1, keepdims=True))
+
+
+def operations_between():
+    inputs = keras.Input((5, 5))
+    x = layers.Dense(5)(inputs)
+    x = keras.ops.add(x, keras.ops.sum(x, axis=-1, keepdims=True))
+    return keras.Model(inputs, head(layers.Dense(3)(x)))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        grouped_attention,
+        lambda: model_over((4, 5), OfOperations()),
+        lambda: model_over((4, 5), layers.RMSNormalization()),
+        lambda: model_over((4, 5), layers.LayerNormalization(rms_scaling=True)),
+        lambda: model_over((9, 8, 2), layers.DepthwiseConv2D(3, strides=2, dilation_rate=2)),
+        lambda: model_over((9, 9, 2), layers.SeparableConv2D(3, 2, strides=2, dilation_rate=2)),
+    ],
+    ids=["grouped", "operations", "rms", "rms_scaling", "depthwise", "separable"],
+)
+def test_layers_of_keras_3_equal_the_loop(build):
+    assert_equals_the_loop(build(), counts=(2, 3))
+
+
+def test_sums_do_not_depend_on_the_size_of_the_batch():
+    """Keras adds up a batch of one row in another way than others, if sizes coincide."""
+    model = operations_between()
+    loss_fn, variables = loss_function(model), trainable_variables(model)
+    rows = example_rows(model, 4)
+    traced = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 0.1).gradients)
+    alone = tf.function(lambda: per_example(loss_fn, rows, variables, 0.1).gradients)
+    found = [[g.numpy() for g in gradients()] for gradients in (traced, alone)]
+    assert relative_error(*found) < 1e-5
+
+
+def test_a_frozen_variable_is_left_out():
+    model = model_over((4,), layers.Dense(3))
+    model.layers[1]._kernel.trainable = False
+    names = [v.name for v in model.trainable_variables]
+    assert len(names) == 3
+    loss_fn, rows = loss_function(model), example_rows(model, 3)
+    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
+    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
+    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
+
+
+def test_a_layer_with_dropout_inside_has_one_mask():
+    class Inside(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.dropout = layers.Dense(3), layers.Dropout(0.5)
+
+        def call(self, x, training=None):
+            return self.dropout(self.dense(self.dropout(x, training=training)), training=training)
+
+    assert_one_mask_for_norm_and_sum(model_over((4,), Inside()), seeds=range(3))
+
+
+def test_the_norm_of_a_fallback_that_draws_is_its_own():
+    class Drops(layers.Layer):
+        def build(self, shape):
+            self.dropout = layers.Dropout(0.5)
+            self.kernel = self.add_weight(name="kernel", shape=(shape[-1], 3))
+
+        def call(self, x, training=None):
+            return self.dropout(x, training=training) @ self.kernel
+
+    model = keras.Sequential([keras.Input((6,)), Drops()])
+    rows = example_rows(model, 1)
+    for _ in range(3):
+        result = book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.01)
+        norm = np.sqrt(sum(np.square(g).sum() for g in result.gradients))
+        assert norm <= 0.01 * (1 + 1e-5)

@@ -1,0 +1,265 @@
+"""Models and options that only Keras 3 has, from `import keras`, trained privately."""
+
+import numpy as np
+import pytest
+
+from tests.private_of import private_of
+from tfdpnorm.keras_compat.variables import KERAS_3
+
+if not KERAS_3:
+    pytest.skip("Keras 2 has none of them", allow_module_level=True)
+
+import keras
+from keras import layers, ops
+
+N, STEPS = 40, 4
+_RNG = np.random.default_rng(0)
+X = _RNG.normal(size=(N, 6)).astype(np.float32)
+Y = _RNG.integers(0, 3, N)
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def private(model, **settings):
+    settings = {"noise_multiplier": 1.0, "l2_norm_clip": 1.0, **settings}
+    settings = {"num_examples": N, "expected_batch_size": 10, "steps": STEPS, **settings}
+    return private_of(model, delta=1e-5, **settings)
+
+
+def trained(model, x=X, y=Y, optimizer="sgd", loss=LOSS, compiled=None, **settings):
+    made = private(model, **settings)
+    made.compile(optimizer, loss, **(compiled or {}))
+    made.fit(x, y, verbose=0)
+    assert made.ledger.updates == settings.get("steps", STEPS)
+    return made
+
+
+def mlp():
+    keras.utils.set_random_seed(0)
+    return keras.Sequential(
+        [keras.Input((6,)), layers.Dense(8, "gelu"), layers.LayerNormalization(), layers.Dense(3)]
+    )
+
+
+class Gated(layers.Layer):
+    """As users write layers today: by `keras.ops`, with random numbers of `keras.random`."""
+
+    def __init__(self, units, rate=0.2, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.rate = units, rate
+        self.seeds = keras.random.SeedGenerator(3)
+
+    def build(self, shape):
+        self.kernel = self.add_weight(name="kernel", shape=(shape[-1], 2 * self.units))
+        self.scale = self.add_weight(name="scale", shape=(self.units,), initializer="ones")
+
+    def call(self, x, training=False):
+        value, gate = ops.split(ops.matmul(x, self.kernel), 2, axis=-1)
+        x = ops.sigmoid(gate) * value * self.scale
+        if training:
+            kept = keras.random.uniform(ops.shape(x), seed=self.seeds) > self.rate
+            x = ops.where(kept, x / (1 - self.rate), 0.0)
+        return x
+
+
+class Classifier(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.parts = [Gated(8), Gated(4)]
+        self.head = layers.Dense(3)
+
+    def call(self, x, training=False):
+        for part in self.parts:
+            x = part(x, training=training)
+        return self.head(x)
+
+
+class Attending(layers.Layer):
+    """A block of a transformer, as in Keras' examples."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.before = layers.MultiHeadAttention(2, 4), layers.LayerNormalization()
+        self.dense = keras.Sequential([layers.Dense(16, "gelu"), layers.Dense(8)])
+
+    def call(self, x):
+        x = x + self.attention(y := self.before(x), y)
+        return x + self.dense(x)
+
+
+class Patches(layers.Layer):
+    def call(self, images):
+        patches = ops.image.extract_patches(images, 4)
+        return ops.reshape(patches, (ops.shape(images)[0], -1, patches.shape[-1]))
+
+
+def vision_transformer():
+    inputs = keras.Input((8, 8, 3))
+    x = layers.Dense(8)(Patches()(inputs))
+    x = x + layers.Embedding(4, 8)(ops.arange(4))
+    x = layers.LayerNormalization()(Attending()(Attending()(x)))
+    return keras.Model(inputs, layers.Dense(3)(ops.mean(x, axis=1)))
+
+
+def encoder_of_text():
+    tokens, mask = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="bool")
+    x = layers.Embedding(20, 8)(tokens)
+    x = layers.LayerNormalization()(x)
+    y = layers.MultiHeadAttention(2, 4)(x, x, attention_mask=mask[:, None, :])
+    return keras.Model([tokens, mask], layers.Dense(3)((x + y)[:, 0]))
+
+
+def low_rank():
+    model = mlp()
+    for layer in model.layers:
+        if isinstance(layer, layers.Dense):
+            layer.enable_lora(2)
+    return model
+
+
+IMAGES = _RNG.normal(size=(N, 8, 8, 3)).astype(np.float32)
+TOKENS = [_RNG.integers(0, 20, (N, 5)).astype("int32"), np.ones((N, 5), bool)]
+MODELS = {
+    "mlp": (mlp, X),
+    "keras.ops": (Classifier, X),
+    "vision transformer": (vision_transformer, IMAGES),
+    "encoder of text": (encoder_of_text, TOKENS),
+    "low rank": (low_rank, X),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_today_are_trained_with_the_guarantee(name):
+    make, x = MODELS[name]
+    made = trained(make(), x)
+    assert made.privacy_statement().startswith("Training satisfies (epsilon, delta)")
+
+
+def test_low_rank_updates_leave_the_kernels_alone():
+    model = low_rank()
+    before = [layer._kernel.numpy() for layer in model.layers if isinstance(layer, layers.Dense)]
+    rank = model.layers[0].lora_kernel_b.numpy()
+    trained(model)
+    after = [layer._kernel.numpy() for layer in model.layers if isinstance(layer, layers.Dense)]
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(rank, model.layers[0].lora_kernel_b.numpy())
+
+
+def test_rows_of_quantised_layers_are_run_apart():
+    model = mlp()
+    model.quantize("int8")  # leaves biases and the normalisation to be trained
+    with pytest.warns(UserWarning, match="engine=None takes .*per_example"):
+        made = trained(model)
+    assert made.engine == "per_example" and made.ledger.guarantee_holds
+
+
+def test_a_loss_of_the_models_own_is_refused_with_a_remedy():
+    class Own(keras.Model):
+        def call(self, x):
+            return x
+
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            return ops.mean(y_pred)
+
+    with pytest.raises(ValueError, match=r"methods of its own, compute_loss\(\).* put what they"):
+        private(Own())
+
+
+def test_accumulated_gradients_are_means_of_noisy_ones():
+    """Of two updates that each are in the ledger, the optimizer takes the mean."""
+    settings = {"insecure_seed": 1, "steps": 2, "noise_multiplier": 0.5}
+    one, two = mlp(), mlp()
+    rate = 0.1
+    begun = one.get_weights()
+    trained(one, optimizer=keras.optimizers.SGD(rate, gradient_accumulation_steps=2), **settings)
+    steps = private(two, **settings)
+    steps.compile(keras.optimizers.SGD(0.0), LOSS)  # the gradients of both at the same weights
+    seen = []
+    apply = steps.optimizer.apply
+
+    def kept(gradients, variables=None, **options):
+        seen.append(gradients)
+        return apply(gradients, variables, **options)
+
+    steps.optimizer.apply = kept
+    steps.compile(steps.optimizer, LOSS, run_eagerly=True)
+    with pytest.warns(UserWarning):
+        steps.fit(X, Y, verbose=0)
+    for start, end, *gradients in zip(begun, one.get_weights(), *seen, strict=True):
+        np.testing.assert_allclose(end, start - rate * np.mean(gradients, 0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: keras.optimizers.Muon(0.01),
+        lambda: keras.optimizers.Lamb(0.01, use_ema=True, ema_overwrite_frequency=2),
+        lambda: keras.optimizers.AdamW(0.01, gradient_accumulation_steps=2),
+    ],
+)
+def test_optimizers_of_keras_3(optimizer):
+    made = trained(mlp(), optimizer=optimizer())
+    assert all(np.all(np.isfinite(w)) for w in made.get_weights())
+
+
+def test_keras_decides_nothing_about_xla():
+    made = private(mlp())
+    made.compile("sgd", LOSS, jit_compile="auto")
+    assert made.jit_compile is False
+
+
+def test_no_batch_is_drawn_to_learn_shapes():
+    """A model that `fit` builds begins with the first batch, as one that was built before."""
+    ends = []
+    for inputs in ([keras.Input((6,))], []):
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([*inputs, layers.Dense(8, "gelu"), layers.Dense(3)])
+        made = trained(model, insecure_seed=1, noise_multiplier=0.0)
+        ends.append(made.get_weights())
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+class TestASubclassThatSaysItIsBuilt:
+    """`build(shape)` of Keras 3 makes no variables of the layers inside."""
+
+    def test_they_are_made(self):
+        model = Classifier()
+        model.build((None, 6))
+        assert model.built and not model.trainable_variables
+        before = private(model)
+        assert len(model.trainable_variables) == 6
+        before.compile("sgd", LOSS)
+        before.fit(X, Y, verbose=0)
+        assert before.ledger.updates == STEPS and len(model.trainable_variables) == 6
+
+    def test_no_variables_of_its_own_are_made_twice(self):
+        class WithToken(Classifier):
+            def build(self, shape):
+                self.token = self.add_weight(name="token", shape=(shape[-1],))
+                super().build(shape)
+
+            def call(self, x, training=False):
+                return super().call(x + self.token, training)
+
+        model = WithToken()
+        model.build((None, 6))
+        trained(model, engine="per_example")
+        assert len(model.trainable_variables) == 7
+
+    def test_of_unknown_inputs_it_is_refused(self):
+        model = Classifier()
+        model.built = True
+        with pytest.raises(ValueError, match=r"layers that are not: \['gated.*Call it on a batch"):
+            private(model)
+
+
+def test_losses_of_several_outputs_are_shown():
+    inputs = keras.Input((6,))
+    outputs = {name: layers.Dense(3, name=name)(inputs) for name in ("kind", "size")}
+    made = private(keras.Model(inputs, outputs))
+    made.compile("sgd", {"kind": LOSS, "size": "mse"}, loss_weights={"kind": 2.0, "size": 0.5})
+    history = made.fit(X, {"kind": Y, "size": X[:, :3]}, epochs=1, verbose=0).history
+    assert {"loss", "kind_loss", "size_loss"} <= set(history)
+    expected = 2 * history["kind_loss"][0] + 0.5 * history["size_loss"][0]
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
