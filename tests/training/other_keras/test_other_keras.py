@@ -1,0 +1,56 @@
+"""Models, ledgers and run folders that were written with Keras 2 are read with 3, and back."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.training.other_keras.write import MADE, STEPS, X, Y, folder_of, private
+from tfdpnorm import convert
+from tfdpnorm.keras_compat.variables import KERAS_3
+from tfdpnorm.training.resume import run_folder
+
+OTHER = folder_of("2" if KERAS_3 else "3")
+OWN = folder_of("3" if KERAS_3 else "2")
+
+
+def predictions_of(path):
+    return convert.load_model(path).predict(X, verbose=0)
+
+
+def test_a_file_of_its_own():
+    expected = np.load(OWN / "predictions.npy")
+    np.testing.assert_allclose(predictions_of(OWN / "model.keras"), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 loads no files of Keras 3")
+def test_a_file_of_keras_2_predicts_the_same():
+    expected = np.load(OTHER / "predictions.npy")
+    found = predictions_of(OTHER / "model.keras")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(KERAS_3, reason="Keras 3 loads files of Keras 2")
+def test_a_file_of_keras_3_is_refused_with_both_versions():
+    with pytest.raises(ValueError, match="^Expected a file of Keras 2.15.* which Keras 3.* wrote"):
+        predictions_of(OTHER / "model.keras")
+
+
+@pytest.mark.parametrize("of", [OWN, OTHER], ids=["own", "other"])
+def test_a_run_goes_on(of, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "_place", lambda ledger: "0 0")  # a copy stands for the run
+    shutil.copytree(of / "run", tmp_path / "run")
+    (tmp_path / "run" / "place").write_text("0 0")
+    trained = private(tmp_path / "run", resume=True)
+    assert trained.ledger.updates == MADE
+    trained.fit(X, Y, verbose=0)
+    assert trained.ledger.updates == STEPS and trained.ledger.state.resumes == 1
+
+
+def test_a_seed_trains_the_same_weights():
+    """Its noise and its batches are the same with both."""
+    whole = private(None)
+    whole.fit(X, Y, verbose=0)
+    found = np.concatenate([w.ravel() for w in whole.get_weights()])
+    for folder in (OWN, OTHER):
+        np.testing.assert_allclose(found, np.load(folder / "trained.npy"), rtol=1e-4, atol=1e-4)
