@@ -1,4 +1,4 @@
-"""Every metric of Keras 2.15 with targets that it is for: (name, function, kind of targets)."""
+"""Every metric of Keras with targets that it is for: (name, function, kind of targets)."""
 
 import warnings
 
@@ -6,8 +6,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.clean_keras import reset_names
 from tests.keras_conformance import models
 from tests.keras_conformance.compare import EQUAL, close, private_model
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 M = keras.metrics
 NOT_IN_KERAS = "not in Keras either"
@@ -64,10 +66,16 @@ _OF_NUMBERS = _by_name(
     "MeanSquaredLogarithmicError",
     "R2Score",
     "RootMeanSquaredError",
-) | {"MeanRelativeError": lambda: M.MeanRelativeError(np.full([models.ROWS, 1], 0.5, np.float32))}
+) | (
+    _by_name("ConcordanceCorrelation", "PearsonCorrelation")
+    if KERAS_3
+    else {"MeanRelativeError": lambda: M.MeanRelativeError(np.full([models.ROWS, 1], 0.5, "f"))}
+)
 
 # Not of targets and predictions, so that `compile` of Keras cannot take them either.
-NOT_OF_TARGETS = {"Mean", "MeanMetricWrapper", "MeanTensor", "Metric", "Sum"}
+NOT_OF_TARGETS = {"Mean", "MeanMetricWrapper", "Metric", "Sum"} | (
+    set() if KERAS_3 else {"MeanTensor"}
+)
 
 METRICS = [
     (name, make, kind)
@@ -106,7 +114,7 @@ def metric_outcome(make, kind, weighted):
     as_argument = "weighted_metrics" if weighted else "metrics"
     weights = np.linspace(0.2, 2, models.ROWS) if weighted else None
     for model in (plain, private):
-        keras.backend.reset_uids()
+        reset_names()
         model.compile("sgd", loss, **{as_argument: [make()]})
     asked = {"sample_weight": weights, "verbose": 0}
     try:

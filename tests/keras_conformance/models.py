@@ -83,7 +83,7 @@ def dicts():
     return named, dict(zip("ab", x, strict=True)), dict(zip(("kind", "size"), y, strict=True))
 
 
-class _Subclassed(keras.Model):
+class Subclassed(keras.Model):
     """The same weights each time, whenever they are made."""
 
     def __init__(self):
@@ -95,7 +95,7 @@ class _Subclassed(keras.Model):
         return self.head(self.hidden(inputs))
 
 
-class _Tied(_Subclassed):
+class Tied(Subclassed):
     """Whose head is applied to what comes back through the first layer's kernel."""
 
     def call(self, inputs):
@@ -105,14 +105,14 @@ class _Tied(_Subclassed):
 
 def subclassed():
     """A subclass of `keras.Model`."""
-    model = _Subclassed()
+    model = Subclassed()
     model.build((None, 5))
     return model, rows(5), _classes()
 
 
 def tied():
     """A subclass of `keras.Model` that reads a weight twice."""
-    model = _Tied()
+    model = Tied()
     model.build((None, 5))
     return model, rows(5), _classes()
 
@@ -138,7 +138,7 @@ def lstm():
 
 def not_built(tied=False):
     """A subclass of `keras.Model` that knows no shapes before `fit`; may read a weight twice."""
-    return (_Tied if tied else _Subclassed)(), rows(5), _classes()
+    return (Tied if tied else Subclassed)(), rows(5), _classes()
 
 
 def frozen():
@@ -155,10 +155,10 @@ def shared():
 
 
 def fine_tuned():
-    """Batch normalisation whose scale is trained, and whose averages are only read."""
+    """Batch normalisation called with training=False: its averages are to be read only."""
     inputs = keras.Input((5,))
     x = L.BatchNormalization()(L.Dense(4)(inputs), training=False)
-    return keras.Model(inputs, L.Dense(3)(tf.tanh(x))), rows(5), _classes()
+    return keras.Model(inputs, L.Dense(3)(L.Activation("tanh")(x))), rows(5), _classes()
 
 
 def batch_normalized():

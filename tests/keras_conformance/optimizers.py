@@ -5,6 +5,7 @@ from tensorflow import keras
 from tests.keras_conformance import models
 from tests.keras_conformance.case import Case
 from tests.keras_conformance.weights import uneven
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 O = keras.optimizers  # noqa: E741
 
@@ -31,9 +32,20 @@ _OPTIMIZERS = {
     "SGD, weight decay": lambda: O.SGD(_RATE, weight_decay=0.1),
     "Adam, amsgrad": lambda: O.Adam(_RATE, amsgrad=True),
     "Adam, decaying rate": lambda: O.Adam(O.schedules.ExponentialDecay(_RATE, 2, 0.5)),
-    "legacy Adam": lambda: O.legacy.Adam(_RATE),
-    "legacy SGD": lambda: O.legacy.SGD(_RATE, 0.9),
 }
+_OPTIMIZERS |= (
+    {
+        "Lamb": lambda: O.Lamb(_RATE),
+        "Muon": lambda: O.Muon(_RATE),
+        "Adam, gradient_accumulation_steps": lambda: O.Adam(_RATE, gradient_accumulation_steps=2),
+    }
+    if KERAS_3
+    else {
+        "legacy Adam": lambda: O.legacy.Adam(_RATE),
+        "legacy SGD": lambda: O.legacy.SGD(_RATE, 0.9),
+    }
+)
+_OF_SCALE = O if KERAS_3 else keras.mixed_precision
 _CLASSES = {0: 0.5, 1: 1.0, 2: 3.0}
 
 OPTIMIZERS = [
@@ -50,14 +62,25 @@ OPTIMIZERS.append(
         "Nadam",
         models.mlp,
         optimizer=lambda: O.Nadam(_RATE),
-        differs="Keras 2.15's is wrong in graph mode, here and there (see docs/limits.md)",
+        differs=None
+        if KERAS_3
+        else "Keras 2.15's is wrong in graph mode, here and there (see docs/limits.md)",
     )
 )
 OPTIMIZERS.append(
     Case(
         "LossScaleOptimizer",
         models.mlp,
-        optimizer=lambda: keras.mixed_precision.LossScaleOptimizer(O.SGD(_RATE)),
+        optimizer=lambda: _OF_SCALE.LossScaleOptimizer(O.SGD(_RATE)),
         refused="Expected an optimizer",
     )
 )
+if KERAS_3:
+    OPTIMIZERS.append(
+        Case(
+            "SGD, loss_scale_factor",
+            models.mlp,
+            optimizer=lambda: O.SGD(_RATE, loss_scale_factor=8.0),
+            refused="Expected an optimizer without loss_scale_factor",
+        )
+    )

@@ -3,12 +3,16 @@
 python -m tests.keras_conformance.table            # prints them
 python -m tests.keras_conformance.table --write    # puts them into the page
 
-Every case is run, which takes about ten minutes of one core. With --only and names (shell-style
-patterns) these are run, and the other rows are left as they stand on the page.
+Every case is run with the Keras at hand, which takes about ten minutes of one core; the column of
+the other Keras is left as it stands on the page. With --only and names (shell-style patterns) these
+are run, and the other rows are left, too.
 """
 
 import argparse
 import fnmatch
+import functools
+import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,8 +21,10 @@ from tensorflow import keras
 from tests.keras_conformance.cases import GROUPS
 from tests.keras_conformance.compare import EQUAL, outcome_of
 from tests.keras_conformance.metrics import METRICS, metric_outcome
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "keras_conformance.md"
+HEAD, COLUMN, ABSENT = ("case", "Keras 2.15", "Keras 3.15"), int(KERAS_3), "not there"
 BEGIN, END = "<!-- begin: made by tests/keras_conformance/table.py -->", "<!-- end -->"
 
 
@@ -26,24 +32,35 @@ def lists(only=("*",)):
     """The markdown of all lists, a str.
 
     Args:
-        only: Shell-style patterns of the names whose rows are made; others are read off the page.
+        only: Shell-style patterns of the names whose cells are made; others are read off the page.
     """
-    before = rows_of(written())
-
-    def made(row, name, *arguments):
-        if name in before and not any(fnmatch.fnmatchcase(name, each) for each in only):
-            return f"| {name} |{before[name]}"
-        keras.backend.clear_session()
-        keras.utils.set_random_seed(0)
-        return f"| {name} | {row(*arguments)} |"
-
-    found = []
-    for title, cases in GROUPS.items():
-        found += ["", f"**{title}**", "", "| case | engine | result |", "|---|---|---|"]
-        found += [made(_result, case.name, case) for case in cases]
-    found += ["", "**Metrics**", "", "| metric | result | with weights |", "|---|---|---|"]
-    found += [made(_results_of_metric, name, *metric) for name, *metric in METRICS]
+    before, found = rows_of(written()), []
+    for title, cells in _cells().items():
+        rows = {name: list(row) for name, row in before.get(title, {}).items()}
+        for name, make in cells.items():
+            row = rows.setdefault(name, [ABSENT, ABSENT])
+            if row[COLUMN] == ABSENT or any(fnmatch.fnmatchcase(name, each) for each in only):
+                keras.backend.clear_session()
+                keras.utils.set_random_seed(0)
+                print(f"{title}: {name}", file=sys.stderr, flush=True)
+                row[COLUMN] = make()
+        for name in set(rows) - set(cells):
+            rows[name][COLUMN] = ABSENT
+        found += ["", f"**{title}**", "", f"| {' | '.join(HEAD)} |", "|---|---|---|"]
+        found += [f"| {name} | {' | '.join(row)} |" for name, row in rows.items()]
     return "\n".join([*found, ""])
+
+
+def _cells():
+    """For each list a dict from the names of its rows to functions that make the cell."""
+    found = {
+        title: {case.name: functools.partial(_result, case) for case in cases}
+        for title, cases in GROUPS.items()
+    }
+    found["Metrics"] = {
+        name: functools.partial(_results_of_metric, *metric) for name, *metric in METRICS
+    }
+    return found
 
 
 def written():
@@ -52,10 +69,15 @@ def written():
 
 
 def rows_of(markdown):
-    """The rows of all lists, a dict by what stands in their first column."""
-    rows = [line.split("|", 2) for line in markdown.splitlines() if line.startswith("| ")]
-    named = {name.strip(): rest for _, name, rest in rows}
-    return {name: rest for name, rest in named.items() if name not in ("case", "metric")}
+    """The rows of all lists: a dict by their titles of dicts by the first cell of the others."""
+    found, title = {}, None
+    for line in markdown.splitlines():
+        if line.startswith("**"):
+            title = line.strip("*")
+        elif line.startswith("| ") and not line.startswith(f"| {HEAD[0]} |"):
+            name, *row = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+            found.setdefault(title, {})[name] = row
+    return found
 
 
 def _result(case):
@@ -64,10 +86,10 @@ def _result(case):
             found = outcome_of(case, Path(folder))
         except Exception as error:  # one row says it, the others are made all the same
             known = case.differs and isinstance(error, AssertionError)
-            return f"| differs: {case.differs}" if known else f"| {_fault(error)}"
+            return f"differs: {case.differs}" if known else _fault(error)
     if found.refusal is None:
-        return f"{found.engine} | {EQUAL}"
-    return f"| refused in `{found.refused_by}`: {_in_one_line(found.refusal)}"
+        return f"{EQUAL} (`{found.engine}`)"
+    return f"refused in `{found.refused_by}`: {_in_one_line(found.refusal)}"
 
 
 def _results_of_metric(make, kind):
@@ -77,7 +99,7 @@ def _results_of_metric(make, kind):
             results.append(metric_outcome(make, kind, weighted))
         except Exception as error:
             results.append(_fault(error))
-    return " | ".join(results)
+    return f"{results[0]}; with weights {results[1]}"
 
 
 def _fault(error):

@@ -42,8 +42,10 @@ class VisionTransformer(keras.Model):
         self.head = L.Dense(CLASSES)
 
     def build(self, shape):
-        self.token = self.add_weight("token", (1, 1, WIDTH), initializer="random_normal")
-        self.places = self.add_weight("places", (1, P + 1, WIDTH), initializer="random_normal")
+        self.token = self.add_weight(name="token", shape=(1, 1, WIDTH), initializer="random_normal")
+        self.places = self.add_weight(
+            name="places", shape=(1, P + 1, WIDTH), initializer="random_normal"
+        )
         super().build(shape)
 
     def call(self, images):

@@ -51,7 +51,8 @@ def _encoded(adds=None, noise=True):
 def with_divergence_as_output():
     """The divergence of each example is an output, and its own loss."""
     inputs, mean, log_variance, decoded = _encoded()
-    model = keras.Model(inputs, [decoded, divergence(mean, log_variance)[:, tf.newaxis]])
+    apart = L.Lambda(lambda both: divergence(*both)[:, tf.newaxis])([mean, log_variance])
+    model = keras.Model(inputs, [decoded, apart])
     return model, (rows(WIDTH), rows(LATENT)), (rows(WIDTH), 0 * rows(1))
 
 
