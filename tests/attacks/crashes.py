@@ -34,6 +34,7 @@ from tensorflow import keras
 
 from tests.attacks.killing import INTERRUPTIONS, Interrupted, Witness, kill_until_done
 from tests.private_of import private_of
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
@@ -42,9 +43,11 @@ from tfdpnorm.training import PrivateValidation, WeightAverage
 FLAGS = flags.FLAGS
 # name: settings of make_private. A seed repeats the key, and its numbers must not repeat either.
 _KINDS = {"secret noise": {}, "seeded noise": {"insecure_seed": 3}}
-_NEW = "Adadelta Adafactor Adagrad Adam AdamW Adamax Ftrl Lion Nadam RMSprop SGD".split()
-_LEGACY = "Adadelta Adagrad Adam Adamax Ftrl Nadam RMSprop SGD".split()
-_OPTIMIZERS = [name.lower() for name in _NEW] + [f"legacy-{name.lower()}" for name in _LEGACY]
+_OF_BOTH = "adadelta adafactor adagrad adam adamw adamax ftrl lion nadam rmsprop sgd".split()
+_LEGACY = [
+    f"legacy-{name}" for name in "adadelta adagrad adam adamax ftrl nadam rmsprop sgd".split()
+]
+_OPTIMIZERS = [*_OF_BOTH, *(("lamb", "muon") if KERAS_3 else _LEGACY)]
 _MODELS = ("plain", "dropout", "views")
 _EXAMPLES, _FEATURES, _LOT = 480, 12, 48
 
@@ -240,7 +243,7 @@ def _optimizer(name):
     module = keras.optimizers
     if name.startswith("legacy-"):
         module, name = keras.optimizers.legacy, name.removeprefix("legacy-")
-    classes = {key.lower(): cls for key, cls in vars(module).items()}
+    classes = {key.lower(): getattr(module, key) for key in dir(module)}
     return classes[name](0.01)
 
 
