@@ -216,7 +216,7 @@ MUTANTS = (
     fault(
         "training-rows-score",
         _TUNER,
-        "        self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)\n",
+        "        self._score.check_training_data(inputs_of(x))\n",
         "",
         "Scores look at training examples, whose epsilon does not count them.",
         tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),

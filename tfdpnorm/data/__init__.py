@@ -1,6 +1,7 @@
-"""Private lots and public batches."""
+"""Private lots, the sources that they are read from, and public batches."""
 
 from tfdpnorm.data.examples import Examples
+from tfdpnorm.data.image_folder import image_folder
 from tfdpnorm.data.poisson import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.public import (
     check_public_batch,
@@ -10,19 +11,24 @@ from tfdpnorm.data.public import (
     take_public_examples,
     unlike_public,
 )
+from tfdpnorm.data.saved_examples import save_examples
+from tfdpnorm.data.sources import MappedSource
 from tfdpnorm.data.synthetic import SyntheticRows, synthetic_rows
 from tfdpnorm.data.text import common_words, hash_tokens, word_ids
 
 __all__ = [
     "Examples",
     "Lot",
+    "MappedSource",
     "PoissonBatches",
     "SyntheticRows",
     "check_public_batch",
     "common_words",
     "hash_tokens",
+    "image_folder",
     "match_images",
     "poisson_batches",
+    "save_examples",
     "split_public",
     "synthetic_rows",
     "take_public_batch",

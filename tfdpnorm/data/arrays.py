@@ -41,6 +41,11 @@ def text_or_numeric_array(value, name):
         return numeric_array(value, name)
     if not all(isinstance(text, (str, bytes)) for text in texts.flat):
         return numeric_array(value, name)
+    return texts_as_bytes(texts)
+
+
+def texts_as_bytes(texts):
+    """Returns an array of texts as one of `bytes` objects, UTF-8."""
     encoded = np.empty(texts.shape, dtype=object)
     for place, text in np.ndenumerate(texts):
         encoded[place] = text.encode() if isinstance(text, str) else bytes(text)
@@ -189,23 +194,23 @@ def shared_rows(ours, theirs):
 
     Args:
         ours: List of arrays [M, ...]: a row is what they have at one place, together.
-        theirs: List of arrays [N, ...] of the same shapes.
+        theirs: `tfdpnorm.data.inputs.InputArrays` or `UnreadInputs`, with as many arrays, of the
+            same shapes.
     """
-    dtypes = compared_as(ours, theirs)
+    dtypes = compared_as(ours, theirs.leaves)
     known = list(joint_digests(ours, dtypes))
-    wanted = set(known)
-    found = {digest for digest in joint_digests(theirs, dtypes) if digest in wanted}
+    found = theirs.found(set(known), dtypes)
     return [row for row, digest in enumerate(known) if digest in found]
 
 
 def compared_as(ours, theirs):
-    """The dtypes in which two lists of arrays are compared, a list.
+    """The dtypes in which two lists of arrays, or of what has a dtype, are compared: a list.
 
     Of two floats the narrower one, so that a copy kept in higher precision is recognised.
     """
     return [
         min(a.dtype, b.dtype, key=lambda d: d.itemsize)
         if a.dtype.kind == b.dtype.kind == "f"
-        else np.result_type(a, b)
+        else np.result_type(a.dtype, b.dtype)
         for a, b in zip(ours, theirs, strict=True)
     ]

@@ -16,6 +16,9 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.data import arrays
+from tfdpnorm.data.in_memory import ExamplesInMemory
+from tfdpnorm.data.on_demand import columns_on_demand, source_on_demand
+from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.privacy.slots import Slots, slots_for
 
 # --- which examples are drawn, and into which slots ---
@@ -94,6 +97,16 @@ def random_slots(count, slots, bits):
 
 # --- lots ---
 
+_NO_DATASET = (
+    "Expected arrays or a source, whose examples can be drawn by their numbers, got a {}: a "
+    "tf.data.Dataset can only be read in its order, and a Poisson sample needs each example "
+    "independently of the others. Make a source of its single examples (x, y), in files:\n"
+    '    x, y = tfdpnorm.data.save_examples(dataset.unbatch(), "folder")\n'
+    "    batches = tfdpnorm.data.poisson_batches(x, y, expected_batch_size=...)\n"
+    "Or begin with what the dataset was made of: tfds.data_source(...) in place of tfds.load(...), "
+    "tfdpnorm.data.image_folder(...) in place of keras.utils.image_dataset_from_directory(...)."
+)
+
 # Of a dataset that stands alone: it does not know the plan that it is for.
 _LONG_RUN = {"updates": 10**6, "delta": 1e-6}
 
@@ -116,12 +129,19 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
 def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
     """Prepares a private data set for Poisson sampling.
 
+    Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
+    files (`np.memmap`, HDF5), only the examples of a lot are read, ahead of its use: memory does
+    not depend on N.
+
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
             `np.asarray` takes. Types are kept. Texts are taken too, for models that look up or hash
             each text as a whole (`StringLookup(vocabulary=...)`, `Hashing`). Split texts into words
             before: `x = TextVectorization(vocabulary=...)(texts).numpy()`, with public words.
-        y: as x, or None.
+            Or a source: any object with `__len__`, and `__getitem__` (of a number) or
+            `__getitems__` (of a list of them), whose examples are (x, y) or (x, y, sample_weight),
+            all of one shape. For other examples, see `MappedSource`; for images, `image_folder`.
+        y: as x, or None. A source has it in its examples.
         expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
             necessarily whole. Divide by this public number, never by the size of a lot.
         sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
@@ -132,9 +152,12 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
 
     Raises:
         TypeError: if an array is ragged or sparse, or holds anything but booleans, integers,
-            floats and, in x, texts.
+            floats and, in x, texts; or for what has no rows or examples by number, such as a
+            `tf.data.Dataset`.
         ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
-            expected_batch_size is out of range.
+            expected_batch_size is out of range. Values that are read on demand are not looked at
+            here: where one is NaN or infinite, or a weight is negative, the example counts as
+            nothing when it is drawn, and `nonfinite_gradients` counts it.
     """
     return PoissonBatches(
         x, y, expected_batch_size=expected_batch_size, sample_weight=sample_weight
@@ -150,28 +173,19 @@ class PoissonBatches:
     of a lot are in distinct slots, drawn uniformly at random for each lot (docs/guarantee.md).
 
     The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
-    and `batch` are of no use, `filter` and `shard` change q.
+    and `batch` are of no use, `filter` and `shard` change q. Of a source it rests on this, too:
+    what it gives for a number depends on one example alone, whatever else was read.
 
-    The arrays are copied once into memory of the host, and are not changed.
+    Arrays in memory are copied once into memory of the host, and are not changed.
+
+    Attributes:
+        examples: `ExamplesInMemory` or `ExamplesOnDemand`.
     """
 
     def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
-        x = arrays.map_leaves(arrays.text_or_numeric_array, x, "x")
-        if y is not None:
-            y = arrays.map_leaves(arrays.numeric_array, y, "y")
-        lengths = []
-        for structure, name in ((x, "x"), (y, "y")):
-            if structure is not None:
-                arrays.map_leaves(
-                    lambda leaf, leaf_name: lengths.append((leaf_name, len(leaf))), structure, name
-                )
-        self._num_examples = arrays.common_length(lengths)
+        self.examples = _examples(x, y, sample_weight)
+        self._num_examples = self.examples.count
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
-        weights = _checked_weights(sample_weight, self._num_examples)
-
-        self._x = arrays.map_leaves(_with_zero_row, x, "x")
-        self._y = None if y is None else arrays.map_leaves(_with_zero_row, y, "y")
-        self._weights = _with_zero_row(weights, "sample_weight")
 
     @property
     def num_examples(self):
@@ -190,20 +204,21 @@ class PoissonBatches:
 
     @property
     def x(self):
-        """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied."""
-        return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._x)
+        """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied.
 
-    @property
-    def sample_weight(self):
-        """The weights as an array, float32 [N, ...]; ones if none were given."""
-        return self._weights.numpy()[:-1]
+        Where they are read on demand, these are `UnreadArray`s, which have a shape and a type.
+        """
+        return self.examples.parts[0]
 
     @property
     def y(self):
         """The targets, as `x`; None without any."""
-        if self._y is None:
-            return None
-        return tf.nest.map_structure(lambda padded: padded.numpy()[:-1], self._y)
+        return self.examples.parts[1]
+
+    @property
+    def sample_weight(self):
+        """The weights as `x`, float32 [N, ...]; ones if none were given."""
+        return self.examples.parts[2]
 
     def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0):
         """Returns an infinite dataset of `Lot`s, one for each update.
@@ -256,16 +271,9 @@ class PoissonBatches:
         def gather(update):
             rows = tf.numpy_function(draw, [update], tf.int64, stateful=True)
             rows.set_shape([None, slots.rows])
-
-            def take(array):
-                return tf.gather(array, rows)
-
-            return Lot(
-                x=tf.nest.map_structure(take, self._x),
-                y=None if self._y is None else tf.nest.map_structure(take, self._y),
-                sample_weight=take(self._weights),
-                mask=tf.cast(rows < num_examples, tf.float32),
-            )
+            x, y, sample_weight = self.examples.lot(rows)
+            mask = tf.cast(rows < num_examples, tf.float32)
+            return Lot(x, y, sample_weight, mask)
 
         return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
 
@@ -277,18 +285,28 @@ class PoissonBatches:
         )
 
 
-def _with_zero_row(array, name):
-    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of padding.
-
-    That is of zeros, or of empty texts.
-    """
-    del name
-    padded = np.zeros((len(array) + 1,) + array.shape[1:], dtype=array.dtype.newbyteorder("="))
-    if array.dtype == object:  # texts
-        padded.fill(b"")
-    padded[:-1] = array
-    with tf.device("/cpu:0"):
-        return tf.constant(padded)
+def _examples(x, y, sample_weight):
+    """What lots are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
+    if isinstance(x, tf.data.Dataset):
+        raise TypeError(_NO_DATASET.format(type(x).__name__))
+    if is_source(x):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "Expected y and sample_weight in the examples of a source, (x, y) or (x, y, "
+                f"sample_weight), got them beside a {type(x).__name__}. Give all by one object."
+            )
+        return source_on_demand(x)
+    leaves = []
+    arrays.map_leaves(lambda leaf, _: leaves.append(leaf), (x, y, sample_weight), "")
+    nested = [type(leaf).__name__ for leaf in leaves if is_source(leaf)]
+    if nested:
+        raise TypeError(
+            f"Expected arrays, or one source by itself, got a {nested[0]} among other things. Make "
+            "one source whose examples have all: (x, y), where x may be a tuple or a dict."
+        )
+    if any(map(is_unread, leaves)):
+        return columns_on_demand(x, y, sample_weight)
+    return ExamplesInMemory(x, y, sample_weight)
 
 
 def _checked_batch_size(value, num_examples):
@@ -301,27 +319,3 @@ def _checked_batch_size(value, num_examples):
             f"Choose a smaller lot, or pass all examples."
         )
     return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
-def _checked_weights(sample_weight, num_examples):
-    if sample_weight is None:
-        return np.ones(num_examples, dtype=np.float32)
-    given = arrays.numeric_array(sample_weight, "sample_weight")
-    if given.shape[:1] != (num_examples,):
-        raise ValueError(
-            f"Expected sample_weight of shape [{num_examples}], one per example, or "
-            f"[{num_examples}, ...], one for each value of the loss, got shape {list(given.shape)}."
-        )
-    if given.shape[1:] == (1,):
-        given = given[:, 0]
-    with np.errstate(over="ignore"):
-        weights = given.astype(np.float32)
-    # Again, since a float64 beyond the range of float32 has become infinite.
-    arrays.require_finite(weights, "sample_weight (as float32)")
-    if (weights < 0).any():
-        rows = np.flatnonzero((weights < 0).reshape(num_examples, -1).any(1))
-        raise ValueError(
-            f"Expected sample_weight >= 0, got {len(rows)} negative weight(s), "
-            f"first in row(s) {rows[:5].tolist()}."
-        )
-    return weights

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdpnorm import arguments
 from tfdpnorm.data import arrays
 from tfdpnorm.data.examples import Examples
+from tfdpnorm.data.inputs import as_inputs
 
 # The variance over one row is 0 wherever a layer has one position per channel.
 _LEAST_ROWS = 2
@@ -146,7 +147,8 @@ def check_public_batch(public_x, private_x):
 
     Args:
         public_x: array [M, ...], or dict or tuple of such arrays.
-        private_x: array [N, ...], or the same structure of such arrays.
+        private_x: array [N, ...], or the same structure of such arrays; or `inputs` of the
+            `PoissonBatches.examples`.
 
     Raises:
         TypeError: if the kinds of number differ, or are not booleans, integers or floats.
@@ -154,14 +156,14 @@ def check_public_batch(public_x, private_x):
             are also private; it is for the data's curator, not for publication.
     """
     publics = tf.nest.flatten(arrays.map_leaves(arrays.numeric_array, public_x, "public_x"))
-    privates = _leaves(private_x)
-    if len(publics) != len(privates) or len({len(public) for public in publics}) > 1:
+    privates = as_inputs(private_x)
+    if len(publics) != len(privates.leaves) or len({len(public) for public in publics}) > 1:
         raise ValueError(
-            f"Expected a public array for each of {len(privates)} private one(s), with as many "
-            f"rows each, got {len(publics)} with {[len(public) for public in publics]} rows. Pass "
-            "the same rows of each input."
+            f"Expected a public array for each of {len(privates.leaves)} private one(s), with as "
+            f"many rows each, got {len(publics)} with {[len(public) for public in publics]} rows. "
+            "Pass the same rows of each input."
         )
-    for public, private in zip(publics, privates, strict=True):
+    for public, private in zip(publics, privates.leaves, strict=True):
         _check_alike(public, private)
     overlap = arrays.shared_rows(publics, privates)
     if overlap:

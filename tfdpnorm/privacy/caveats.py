@@ -121,6 +121,11 @@ _WORDS = {
         "What class_weight was chosen by. It is presumed not to be computed from the private "
         'labels, whose counts it would show ("balanced" weights are).',
     ),
+    "source_of_own_code": (
+        NOT_COVERED,
+        "What the code that read the examples did besides. It is presumed that what it gave for an "
+        "example depends on that example alone, and not on others that it has read or mixed in.",
+    ),
     # Callbacks
     "may_stop_early": (HELD_TO_PLAN, "{callback} may end training early, by {monitor}"),
     "acted_on_public_validation": (

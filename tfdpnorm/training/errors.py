@@ -6,8 +6,18 @@ import traceback
 
 import tensorflow as tf
 
+from tfdpnorm.data.readers import CANNOT_READ
 from tfdpnorm.keras_compat.graphs import cause_of
 
+# Those that show values of examples, or the files that hold them.
+_OF_VALUES = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnknownError,
+)
+_OF_SOURCE = re.compile(rf"ValueError: ({re.escape(CANNOT_READ)}.*)")
 _NODE = re.compile(r"Detected at node (\S+)|\[\[\{\{node (\S+?)\}\}\]\]|\[Op:(\w+)\]")
 
 
@@ -35,13 +45,17 @@ def without_private_values():
     """
     try:
         yield
-    except tf.errors.InvalidArgumentError as error:
+    except _OF_VALUES as error:
+        own = _OF_SOURCE.search(error.message)
+        if own:
+            raise ValueError(own[1]) from None
         found = _NODE.search(error.message)
         where = next(filter(None, found.groups()), None) if found else None
         message = (
             "Expected values that the operations of model and loss take, got some of training "
             f"examples that {repr(where) if where else 'one of them'} refuses. What it says is "
             "left out, since it shows private values. To see it, run the model and the loss on the "
-            "data outside of fit(); often, a label or an id is out of range."
+            "data outside of fit(), and read all of a source; often, a label or an id is out of "
+            "range."
         )
-        raise tf.errors.InvalidArgumentError(None, None, message) from None
+        raise type(error)(None, None, message) from None

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.data import PoissonBatches
+from tfdpnorm.data.sources import is_source
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.graphs import without_op_callbacks
 from tfdpnorm.keras_compat.models import is_functional, symbolic_outputs
@@ -44,7 +45,7 @@ def checked_batches(private, streams, x, y, arguments):
         x, y, weights = rows_of_sequence(x, plan.num_examples) or (x, None, None)
     x, y = (tuples_of_arrays(part, plan.num_examples) for part in (x, y))
     class_weight = arguments.get("class_weight")
-    if class_weight and (y is not None or isinstance(x, PoissonBatches)):
+    if class_weight and (y is not None or isinstance(x, PoissonBatches) or is_source(x)):
         weights = weights_by_class(class_weight, y, weights)
     batches = as_poisson_batches(x, y, weights, plan.expected_batch_size)
     if batches is None:
@@ -61,9 +62,12 @@ def checked_batches(private, streams, x, y, arguments):
     streams.check_unchanged()
     if class_weight:
         private.ledger.record(caveat("class_weights"))
+    if batches.examples.reads_own_code:
+        private.ledger.record(caveat("source_of_own_code"))
     private.refresh_public_statistics()
     if streams.public_batch is not None:
-        tf.nest.map_structure(warn_of_other_scale, streams.public_batch, batches.x)
+        some = batches.examples.inputs.some()
+        tf.nest.map_structure(warn_of_other_scale, streams.public_batch, some)
     return batches
 
 
@@ -71,6 +75,38 @@ def _blank(array):
     """A row [1, ...] that is nobody's."""
     shape = (1, *array.shape[1:])
     return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
+
+
+def _by_output(y, names):
+    """List of the targets in the order of the outputs, as far as there are any."""
+    if isinstance(y, dict):
+        y = [y[name] for name in names if name in y]
+    return tf.nest.flatten(y)
+
+
+def _without_wrong_labels(lot, expected, names):
+    """A lot whose examples with labels that the loss does not take count as nothing.
+
+    They get the weight NaN, so that their gradients are not finite. An error would tell of them,
+    after updates that were released.
+
+    Args:
+        lot: `Lot` [K, P, ...].
+        expected: List of `ClassNumbers` or None, by output.
+        names: Names of the outputs, that targets in a dict go by.
+    """
+    wrong = tf.zeros_like(lot.mask, tf.bool)
+    for labels, numbers in zip(_by_output(lot.y, names), expected, strict=True):
+        if numbers is not None:
+            of_each = numbers.are_wrong(labels)
+            wrong |= tf.reduce_any(of_each, range(2, of_each.shape.rank))
+
+    def where(values, instead):
+        shape = tf.concat([tf.shape(wrong), [1] * (values.shape.rank - 2)], 0)
+        return tf.where(tf.reshape(wrong, shape), tf.cast(instead, values.dtype), values)
+
+    y = tf.nest.map_structure(lambda values: where(values, 0), lot.y)
+    return lot._replace(y=y, sample_weight=where(lot.sample_weight, np.nan))
 
 
 def is_sampled_by_this_library(batches):
@@ -98,21 +134,20 @@ def prepared_lots(private, batches, noise, loss):
     Raises:
         ValueError: without targets, or if one row changes the gradient of another.
     """
-    outputs = outputs_of(private.model)
+    outputs, expected, names = outputs_of(private.model), [], private.output_names
+    if isinstance(symbolic_outputs(private.model), dict):
+        names = sorted(symbolic_outputs(private.model))
     if outputs is not None and batches.y is not None:
-        targets, names = batches.y, private.output_names
-        if isinstance(symbolic_outputs(private.model), dict):
-            names = sorted(symbolic_outputs(private.model))
-        if isinstance(targets, dict):
-            targets = [targets[name] for name in names if name in targets]
         losses = loss.of_outputs(len(outputs), names)
-        check_targets(losses, outputs, tf.nest.flatten(targets))
+        expected = check_targets(losses, outputs, _by_output(batches.y, names))
     with without_op_callbacks():  # which would write rows down
         lots = batches.as_dataset(
             private.slots,
             insecure_seed=noise.insecure_seed,
             first_update=int(noise.update_count.numpy()),
         )
+    if batches.examples.is_read_on_demand and any(expected):
+        lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))
     x, y = row_specs(lots)
     private.independence_checks.check_at_random(loss, x, y)
     # Other models may still make weights, and their outputs are not known.

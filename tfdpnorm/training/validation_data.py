@@ -6,6 +6,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import compared_as, joint_digests
+from tfdpnorm.data.inputs import InputArrays, as_inputs
 from tfdpnorm.training.checks.data import tuples_of_arrays
 
 _UNREADABLE = (
@@ -24,7 +25,7 @@ class RowsOfRun:
 
     def __init__(self, public_batch):
         self._public_batch = public_batch
-        self._trained = []  # of each fit, if they differ from those before
+        self._trained = []  # inputs of each fit, if they differ from those before
         self._validations = set()
         self._looked_at = []  # inputs of the validation data of each fit, and how many steps
 
@@ -43,14 +44,18 @@ class RowsOfRun:
         """
         trained = self._trained
         if batches is not None:
-            before = [x for x in self._trained if not _same_rows(x, batches.x)]
-            trained = [batches.x, *before]
+            ours = batches.examples.inputs
+            # Those before know what they were compared with; arrays would be in memory twice.
+            same = [each for each in self._trained if ours.are_those_of(each)]
+            now = same[0] if same and batches.examples.is_read_on_demand else ours
+            trained = [now, *(each for each in self._trained if each not in same)]
         for validation in {*validations, *self._validations}:
             check_validation_rows(validation, trained, self._public_batch)
         looked_at = self._looked_at
         if validation_data is not None:
             ours = _inputs(validation_data)
-            before = [each for each in looked_at if not _same_rows(each[0], ours)]
+            theirs = InputArrays(ours)
+            before = [each for each in looked_at if not theirs.are_those_of(InputArrays(each[0]))]
             looked_at = [(ours, validation_steps), *before]
         for x in trained:
             for ours, steps in looked_at:
@@ -82,7 +87,7 @@ def check_validation_rows(validation, trained, public_batch):
 
     Args:
         validation: `PrivateValidation`.
-        trained: List of structures of arrays [N, ...], training rows.
+        trained: List of inputs, see `check_no_training_rows`.
         public_batch: [M, ...] public rows, or None.
 
     Raises:
@@ -104,7 +109,8 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
     Args:
         x: Structure of arrays or tensors [n, ...]; or a `tf.data.Dataset` or
             `keras.utils.Sequence` that gives them, with targets.
-        trained: Structure of arrays [N, ...], training rows.
+        trained: Training rows: structure of arrays [N, ...], or what `tfdpnorm.data.inputs` makes
+            of them.
         steps: `validation_steps` of `fit`.
         remedy: Sentence for the message.
 
@@ -112,17 +118,21 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
         ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
             if inputs or rows differ in shape, or cannot be read, so that nobody can tell.
     """
-    theirs = [np.asarray(leaf) for leaf in tf.nest.flatten(trained)]
-    count, shared, known, dtypes = 0, [], None, None
+    trained = as_inputs(trained)
+    theirs = trained.leaves
+    count, rows_of = 0, {}  # numbers of rows by digest, for each list of dtypes
     for part in _parts(x, steps):
-        ours = _like(part, trained, theirs, remedy)
-        if known is None or dtypes != compared_as(ours, theirs):
-            dtypes = compared_as(ours, theirs)
-            known = set(joint_digests(theirs, dtypes))
-        digests = joint_digests(ours, dtypes)
-        shared += [count + i for i, digest in enumerate(digests) if digest in known]
+        ours = _like(part, trained.x, theirs, remedy)
+        dtypes = tuple(compared_as(ours, theirs))
+        rows = rows_of.setdefault(dtypes, {})
+        for row, digest in enumerate(joint_digests(ours, dtypes), start=count):
+            rows.setdefault(digest, []).append(row)
         count += len(ours[0])
+    shared = []
+    for dtypes, rows in rows_of.items():
+        shared += [row for digest in trained.found(set(rows), dtypes) for row in rows[digest]]
     if shared:
+        shared.sort()
         raise ValueError(
             f"Expected validation rows that are no training rows, got {len(shared)} of {count} "
             f"that are, the first of them rows {shared[:5]}. Take them out. {remedy}"
@@ -177,23 +187,6 @@ def _like(x, trained, theirs, remedy):
             f"{remedy}"
         )
     return [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
-
-
-def _same_rows(x, others):
-    """Whether two structures of arrays [N, ...] are equal, to the last bit."""
-    leaves, of_others = tf.nest.flatten(x), tf.nest.flatten(others)
-    return len(leaves) == len(of_others) and all(
-        a is b or (_is_array(a) and _is_array(b) and _equal(a, b))
-        for a, b in zip(leaves, of_others, strict=True)
-    )
-
-
-def _equal(a, b):
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-
-
-def _is_array(leaf):
-    return isinstance(leaf, np.ndarray)
 
 
 def _sizes(leaf):

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches
+from tfdpnorm.data.on_demand import ExamplesOnDemand
+from tfdpnorm.data.sources import is_source
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Search
@@ -72,7 +74,9 @@ def rows_of_search(x, y, validation_data, fit_arguments):
         fit_arguments: Dict of the further arguments of `fit`.
     """
     weights, by_class = (fit_arguments.get(f"{of}_weight") for of in ("sample", "class"))
-    if isinstance(x, PoissonBatches):
+    if isinstance(x, PoissonBatches) and x.examples.is_read_on_demand:
+        x = x.examples
+    elif isinstance(x, PoissonBatches):
         weights = None if (x.sample_weight == 1).all() else x.sample_weight
         x, y = x.x, x.y
     classes = (sorted(by_class.items()),) if by_class else ()
@@ -85,14 +89,15 @@ def rows_digest(rows, key):
     A digest without a key would let anybody who guesses the rows find out whether they are right.
 
     Args:
-        rows: Structure of arrays; of what is none, the type alone counts.
+        rows: Structure of arrays, and of `ExamplesOnDemand`, all of which are read; of what is
+            neither, the type alone counts.
         key: Bytes.
 
     Returns:
         Hex digits.
     """
     state = hashlib.blake2b(key=key, digest_size=16)
-    for leaf in tf.nest.flatten(rows):
+    for leaf in _leaves(rows):
         is_array = hasattr(leaf, "__array__") or isinstance(leaf, (bool, int, float, str, bytes))
         array = np.asarray(leaf if is_array else type(leaf).__name__)
         state.update(f"{array.dtype.str}{array.shape}".encode())
@@ -102,6 +107,29 @@ def rows_digest(rows, key):
             array = np.ascontiguousarray(array)
             state.update(array.data if array.dtype.kind in "biuf" else array.tobytes())
     return state.hexdigest()
+
+
+def _leaves(rows):
+    for leaf in tf.nest.flatten(rows):
+        if isinstance(leaf, ExamplesOnDemand):
+            for block in leaf.blocks():
+                yield from tf.nest.flatten(block)
+        else:
+            yield leaf
+
+
+def inputs_of(x):
+    """Returns the training inputs of a search, to compare rows with; see `rows_of_search`.
+
+    Raises:
+        TypeError: for a source by itself.
+    """
+    if is_source(x):
+        raise TypeError(
+            "Expected arrays or PoissonBatches, got a source by itself. Pass "
+            "tfdpnorm.data.poisson_batches(source, expected_batch_size=...)."
+        )
+    return x.examples.inputs if isinstance(x, PoissonBatches) else x
 
 
 # --- the folder ---

@@ -11,7 +11,6 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.data import PoissonBatches
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Finish, Trial
@@ -20,7 +19,7 @@ from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
 from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
-from tfdpnorm.tuning.folder import SearchFolder, rows_of_search
+from tfdpnorm.tuning.folder import SearchFolder, inputs_of, rows_of_search
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
     PrivateHyperModel,
@@ -108,7 +107,8 @@ class PrivateTuner(keras_tuner.Tuner):
         """Runs the trials that are left; none, once the search has ended.
 
         Args:
-            x: Private training inputs, arrays [N, ...], or `tfdpnorm.data.PoissonBatches`.
+            x: Private training inputs, arrays [N, ...], or `tfdpnorm.data.PoissonBatches`, of a
+                source or of arrays.
             y: Targets of arrays.
             validation_data: Pair (x, y) of other examples. A trial's score is the accuracy on them
                 at its end, with noise unless the tuner was told that they are public.
@@ -133,7 +133,7 @@ class PrivateTuner(keras_tuner.Tuner):
             self._say("The search has ended.")
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
-        self._score.check_training_data(x.x if isinstance(x, PoissonBatches) else x)
+        self._score.check_training_data(inputs_of(x))
         self._check_public_rows(keras_tuner.HyperParameters())
         rows = rows_of_search(x, y, validation_data, fit_arguments)
         if is_worker():

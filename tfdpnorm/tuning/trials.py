@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.data import arrays
+from tfdpnorm.data.inputs import is_inputs
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.validation_data import check_no_training_rows
@@ -92,7 +93,7 @@ class PublicScore:
 
     def check_training_data(self, x):
         """Raises ValueError if training rows [N, ...] are among these: they are not public then."""
-        trained = arrays.map_leaves(arrays.numeric_array, x, "x")
+        trained = x if is_inputs(x) else arrays.map_leaves(arrays.numeric_array, x, "x")
         check_no_training_rows(self._x, trained, remedy="")
 
     def measure(self, private):

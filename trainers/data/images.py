@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
+from tfdpnorm.data.image_folder import IMAGE_ENDINGS
 from tfdpnorm.data.public import match_images
 from trainers.data.catalogue import files_at, known_names
 from trainers.data.sources import load_examples
 
-_ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 _COLUMNS = ("image", "label", "split")
 
 
@@ -95,7 +95,7 @@ def _in_folder(folder):
         (file.parents[1].name, file, file.parent.name)
         for split in ("train", "test")
         for file in sorted(folder.glob(f"{split}/*/*"))
-        if file.suffix.lower() in _ENDINGS
+        if file.suffix.lower() in IMAGE_ENDINGS
     ]
 
 

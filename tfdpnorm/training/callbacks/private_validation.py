@@ -143,7 +143,7 @@ class PrivateValidation(keras.callbacks.Callback):
         See `tfdpnorm.training.validation_data.check_no_training_rows`.
 
         Args:
-            x: Structure of arrays [N, ...], the private training inputs.
+            x: The private training inputs: structure of arrays [N, ...], or `tfdpnorm.data.inputs`.
 
         Raises:
             ValueError: giving the numbers of such rows, for the data's curator, not for

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
+from tfdpnorm.data.sources import is_source
 from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
@@ -158,7 +159,7 @@ NO_TARGETS = (
 
 
 def as_poisson_batches(x, y, sample_weight, expected_batch_size):
-    """Arrays as `PoissonBatches`; those as they are; None for data that we cannot sample.
+    """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
     Raises:
         ValueError: for targets or weights beside `PoissonBatches`.
@@ -173,11 +174,11 @@ def as_poisson_batches(x, y, sample_weight, expected_batch_size):
     arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
     if isinstance(x, (tf.data.Dataset, keras.utils.Sequence)):
         return None
-    if not arrays:
+    if not arrays and not is_source(x):
         if isinstance(x, _NO_DATA):
             raise ValueError(
-                "Expected x to be arrays [N, ...], PoissonBatches or a tf.data.Dataset, got a "
-                f"{type(x).__name__} without arrays. Pass np.asarray(x)."
+                "Expected x to be arrays [N, ...], a source, PoissonBatches or a tf.data.Dataset, "
+                f"got a {type(x).__name__} without arrays. Pass np.asarray(x)."
             )
         return None
     return poisson_batches(

@@ -169,8 +169,8 @@ def check_private_data(batches, plan, public_batch):
                 "Expected a public_batch of as many arrays as x, in the same structure, got "
                 f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
             ) from None
-        # Lists to them are rows, not inputs.
-        check_public_batch(*(tuple(tf.nest.flatten(x)) for x in (public_batch, batches.x)))
+        # Lists to it are rows, not inputs.
+        check_public_batch(tuple(tf.nest.flatten(public_batch)), batches.examples.inputs)
 
 
 def check_same_variables(compiled, present):

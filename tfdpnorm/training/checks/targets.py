@@ -1,6 +1,7 @@
 """Targets, and weights of classes of them."""
 
 import numbers
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,30 +16,54 @@ _SPARSE = (
 _DENSE = (keras.losses.CategoricalCrossentropy, keras.losses.categorical_crossentropy)
 
 
+class ClassNumbers(NamedTuple):
+    """The class numbers that a sparse loss takes.
+
+    Attributes:
+        classes: How many there are, from 0 on.
+        ignored: One that the loss leaves out besides, or None.
+    """
+
+    classes: int
+    ignored: int | None
+
+    def are_wrong(self, labels):
+        """Where an array or tensor of labels holds others; booleans of its shape."""
+        wrong = (labels < 0) | (labels >= self.classes)
+        return wrong if self.ignored is None else wrong & (labels != self.ignored)
+
+
 def check_targets(losses, outputs, targets):
     """Refuses one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
 
-    TensorFlow would refuse these within a step, and show labels.
+    TensorFlow would refuse these within a step, and show labels. Labels that are read on demand are
+    not looked at.
 
     Args:
         losses: List of Keras losses, None for outputs without one.
         outputs: List of what the model gives, tensors or specs, as long.
         targets: List of arrays [N, ...]; nothing is checked if it is not as long.
 
+    Returns:
+        List of the `ClassNumbers` of each target, None for targets that are none.
+
     Raises:
         ValueError: with the remedy, and with nothing of the targets but their shape.
     """
     if not len(losses) == len(outputs) == len(targets):
-        return
-    for loss, output, target in zip(losses, outputs, targets, strict=True):
-        if loss is not None and output.shape.rank and output.shape.rank > 1:
-            _check(keras.losses.get(loss), output.shape, target)
+        return [None] * len(targets)
+    return [
+        _check(keras.losses.get(loss), output.shape, target)
+        if loss is not None and output.shape.rank and output.shape.rank > 1
+        else None
+        for loss, output, target in zip(losses, outputs, targets, strict=True)
+    ]
 
 
 def _check(loss, shape, target):
     classes = shape[-1]
     if classes is None or classes < 2:
-        return
+        return None
     given = f"got y of shape {['N', *target.shape[1:]]} beside outputs of shape "
     given += f"{['N', *shape[1:]]}"
     by_class = target.ndim == len(shape) and target.shape[-1] == classes
@@ -49,23 +74,25 @@ def _check(loss, shape, target):
                 "look one-hot. Use keras.losses.CategoricalCrossentropy, with the same "
                 "from_logits, or pass y.argmax(-1)."
             )
-        _check_range(target, classes, _ignored(loss))
-    elif _is(loss, _DENSE) and not by_class and target.ndim <= len(shape):
+        expected = ClassNumbers(classes, _ignored(loss))
+        if isinstance(target, np.ndarray):
+            _check_range(target, expected)
+        return expected
+    if _is(loss, _DENSE) and not by_class and target.ndim <= len(shape):
         raise ValueError(
             f"Expected a number for each class with a categorical loss, {given}: they look like "
             "class numbers. Use keras.losses.SparseCategoricalCrossentropy, with the same "
             f"from_logits, or pass keras.utils.to_categorical(y, {classes})."
         )
+    return None
 
 
-def _check_range(labels, classes, ignored):
-    out = (labels < 0) | (labels >= classes)
-    if ignored is not None:
-        out &= labels != ignored
-    if np.any(out):
+def _check_range(labels, expected):
+    if np.any(expected.are_wrong(labels)):
         raise ValueError(
-            f"Expected class numbers in [0, {classes}), as many as the model has outputs, got some "
-            "outside. Number the classes from 0, or give the last layer an output for each."
+            f"Expected class numbers in [0, {expected.classes}), as many as the model has outputs, "
+            "got some outside. Number the classes from 0, or give the last layer an output for "
+            "each."
         )
 
 
@@ -114,7 +141,8 @@ def weights_by_class(class_weight, y, sample_weight):
     if y is None:
         raise ValueError(
             "Expected targets beside class_weight, got none. Pass arrays x and y; or weigh the "
-            "examples, by sample_weight of poisson_batches()."
+            "examples, by sample_weight of poisson_batches() or by examples (x, y, sample_weight) "
+            "of a source."
         )
     if tf.nest.is_nested(y) and not isinstance(y, list):
         raise ValueError(

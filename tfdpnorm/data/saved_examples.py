@@ -1,0 +1,67 @@
+"""Examples of a `tf.data.Dataset` in files, where each can be read by its number."""
+
+import contextlib
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm import files
+
+
+def save_examples(dataset, folder):
+    """Writes the examples of a dataset to files, once, and returns them as arrays in these files.
+
+    Lots cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from
+    these:
+
+        x, y = save_examples(dataset.unbatch(), "folder")
+        batches = poisson_batches(x, y, expected_batch_size=256)
+
+    It takes little memory, and as much of the disk as the numbers do. The files hold the examples
+    as they are: protect and delete them as you do those. Leave out `shuffle` and `repeat`, and
+    augmentations, which would be drawn once and for all.
+
+    Args:
+        dataset: `tf.data.Dataset` of single examples: any structure of numbers of one shape.
+        folder: Folder to make; it must be empty or absent.
+
+    Returns:
+        The structure of the dataset, with a `np.memmap` [N, ...] in place of each tensor.
+
+    Raises:
+        TypeError: for what is no `tf.data.Dataset`, and for texts.
+        ValueError: for shapes that are not fixed, an endless dataset, or one without examples.
+        FileExistsError: if the folder holds something.
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(f"Expected a tf.data.Dataset, got {type(dataset).__name__}.")
+    specs = tf.nest.flatten(dataset.element_spec)
+    for spec in specs:
+        if not isinstance(spec, tf.TensorSpec) or spec.dtype == tf.string:
+            raise TypeError(f"Expected tensors of numbers, got {spec}. Turn texts into ids before.")
+        if not spec.shape.is_fully_defined():
+            raise ValueError(
+                f"Expected single examples of one shape, got {spec.shape}. Pass dataset.unbatch(), "
+                "and set sizes that are not known by tf.ensure_shape in a map."
+            )
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError("Expected a dataset that ends, got an endless one. Leave out repeat().")
+    folder = pathlib.Path(folder)
+    files.make_folder(folder, "the folder of the examples")
+    if any(folder.iterdir()):
+        raise FileExistsError(f"Expected an empty folder, got {folder}. Name another one.")
+    paths, count = [folder / f"{at}.bin" for at in range(len(specs))], 0
+    with contextlib.ExitStack() as stack:
+        written = [stack.enter_context(path.open("wb")) for path in paths]
+        for example in dataset.prefetch(tf.data.AUTOTUNE):
+            for file, part in zip(written, tf.nest.flatten(example), strict=True):
+                file.write(part.numpy().tobytes())
+            count += 1
+    if not count:
+        raise ValueError("Expected at least 1 example, got a dataset without any.")
+    mapped = [
+        np.memmap(path, spec.dtype.as_numpy_dtype, "r", shape=(count, *spec.shape))
+        for path, spec in zip(paths, specs, strict=True)
+    ]
+    return tf.nest.pack_sequence_as(dataset.element_spec, mapped)
