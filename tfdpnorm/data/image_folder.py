@@ -93,7 +93,7 @@ class _Files:
 def _images(folder):
     """The images under a folder, in Keras' order."""
     found = []
-    for root, _, files in sorted(os.walk(folder, followlinks=True)):
+    for root, _, files in sorted(os.walk(folder)):
         found += [os.path.join(root, f) for f in sorted(files) if _is_image(f)]
     return found
 

@@ -147,7 +147,7 @@ class Items:
                 None if part is None else arrays.map_leaves(number, part, part_name)
                 for part, part_name in zip(parts, ("x", "y", "sample_weight"), strict=True)
             )
-        self._parts = None if may_be_any else sum(part is not None for part in self.template)
+        self._parts = None if may_be_any else len(first) if _is_several(first) else 1
 
     def __len__(self):
         return self._count
@@ -176,7 +176,7 @@ class Items:
                 raise LookupError("__getitems__ gives another number of examples")
             template = self.template
             if self._parts is not None:
-                examples = [e if isinstance(e, (tuple, list)) else (e,) for e in examples]
+                examples = [e if _is_several(e) else (e,) for e in examples]
                 examples, template = [tuple(e) for e in examples], template[: self._parts]
             columns = _columns(template, examples)
             return [
@@ -280,7 +280,7 @@ def parts_of_example(example, name):
             f"keys {keys}. Say which is which: MappedSource(source, lambda example: "
             '(example["image"], example["label"])).'
         )
-    parts = example if isinstance(example, (tuple, list)) else (example,)
+    parts = example if _is_several(example) else (example,)
     if not 1 <= len(parts) <= 3:
         raise ValueError(
             f"Expected examples (x, y) or (x, y, sample_weight) of {name}, got {len(parts)} parts. "
@@ -327,6 +327,10 @@ def _as_array(leaf):
             f"Expected arrays of numbers or texts in an example, got a {type(leaf).__name__}."
         )
     return array
+
+
+def _is_several(example):
+    return isinstance(example, (tuple, list))
 
 
 def _native(dtype):

@@ -137,8 +137,8 @@ class Session:
         reason = caveat(code)
         if reason not in self._ledger.state.caveats:
             warnings.warn(
-                f"No privacy guarantee holds: {reason.sentence}. Pass arrays or "
-                "tfdpnorm.data.poisson_batches(...) to fit().",
+                f"No privacy guarantee holds: {reason.sentence}. Pass arrays, a source of examples "
+                "or tfdpnorm.data.poisson_batches(...) to fit().",
                 stacklevel=3,
             )
             self._ledger.record(reason)

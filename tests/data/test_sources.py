@@ -1,0 +1,345 @@
+"""Sources: the same lots as of arrays, and nothing read but what is drawn."""
+
+import collections
+import threading
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.each import each
+from tfdpnorm.data import MappedSource, image_folder, poisson_batches, save_examples
+from tfdpnorm.data.sources import is_source, is_unread
+from tfdpnorm.privacy.slots import Slots
+
+N = 300
+rng = np.random.default_rng(0)
+X = rng.random((N, 4, 3)).astype(np.float32)
+Y = rng.integers(0, 10, N).astype(np.int32)
+W = rng.random(N).astype(np.float32)
+
+
+class Source:
+    """Examples of arrays, which remembers what it was asked for."""
+
+    def __init__(self, *columns):
+        self.columns, self.read = columns, []
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return tuple(column[index] for column in self.columns)
+
+
+class ManyAtOnce:
+    """Without `__getitem__`."""
+
+    def __init__(self, *columns):
+        self.columns, self.read = columns, []
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def __getitems__(self, indices):
+        self.read += indices
+        return [tuple(column[index] for column in self.columns) for index in indices]
+
+
+class Dicts(Source):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return {"label": label, "image": image}
+
+
+SLOTS = Slots(2, 40)
+
+
+def lots(batches, count=2, slots=SLOTS):
+    return list(batches.as_dataset(slots, insecure_seed=5).take(count))
+
+
+def assert_same(lots, others):
+    for lot, other in zip(lots, others, strict=True):
+        tf.nest.assert_same_structure(lot, other)
+        for a, b in zip(tf.nest.flatten(lot), tf.nest.flatten(other), strict=True):
+            if a is not None:
+                assert a.dtype == b.dtype
+                np.testing.assert_array_equal(a, b)
+
+
+def of_arrays(size=60, weights=W):
+    return poisson_batches(X, Y, sample_weight=weights, expected_batch_size=size)
+
+
+def file_of(kind, folder):
+    if kind == "hdf5":
+        file = h5py.File(folder / "a.h5", "w")
+        return [
+            file.create_dataset(name, data=data)
+            for name, data in zip("xyw", (X, Y, W), strict=True)
+        ]
+    found = []
+    for name, data in zip("xyw", (X, Y, W), strict=True):
+        np.save(folder / f"{name}.npy", data)
+        found.append(np.load(folder / f"{name}.npy", mmap_mode="r"))
+    return found
+
+
+@each("size", [60, 1e-12, N])
+def test_lots_of_a_source_are_those_of_arrays(size):
+    slots = Slots(2, 160)
+    expected = lots(of_arrays(size), slots=slots)
+    for source in (
+        Source(X, Y, W),
+        ManyAtOnce(X, Y, W),
+        MappedSource(Source(X, Y, W), lambda x, y, w: (x, y, w)),
+        MappedSource(MappedSource(Source(X, Y, W), lambda *a: a), lambda x, y, w: (x, y, w)),
+    ):
+        assert_same(lots(poisson_batches(source, expected_batch_size=size), slots=slots), expected)
+
+
+@pytest.mark.parametrize("kind", ["npy", "hdf5"])
+def test_lots_of_files_are_those_of_arrays(kind, tmp_path):
+    x, y, w = file_of(kind, tmp_path)
+    for labels, weights in ((y, w), (Y, W)):
+        batches = poisson_batches(x, labels, sample_weight=weights, expected_batch_size=60)
+        assert batches.examples.is_read_on_demand
+        assert_same(lots(batches), lots(of_arrays()))
+    none = poisson_batches(x, expected_batch_size=1e-12)
+    assert_same(lots(none), lots(poisson_batches(X, expected_batch_size=1e-12)))
+
+
+def test_only_drawn_examples_are_read_each_once_in_one_thread():
+    class Watched(Source):
+        threads = set()
+
+        def __getitem__(self, index):
+            self.threads.add(threading.get_ident())
+            assert type(index) is int
+            return super().__getitem__(index)
+
+    source = Watched(X, Y)
+    batches = poisson_batches(source, expected_batch_size=20)
+    assert source.read == [0]  # for its shape
+    source.read.clear()
+    drawn = lots(batches, 1)[0].mask.numpy().sum()
+    first = source.read[: int(drawn)]
+    assert len(set(first)) == drawn and first == sorted(first)
+    assert len(source.read) < 6 * 30  # a few lots ahead, of 300 examples
+
+
+def test_dicts_are_mapped_and_sizes_may_differ():
+    expected = lots(of_arrays(weights=None))
+    named = MappedSource(Dicts(X, Y), lambda e: (e["image"], e["label"]))
+    assert_same(lots(poisson_batches(named, expected_batch_size=60)), expected)
+    np.testing.assert_array_equal(named[7][0], X[7])
+
+    # Padded at the end, and cut again.
+    ragged = [np.concatenate([X[i], np.full((i % 5, 3), 9.0, np.float32)]) for i in range(N)]
+    cut = MappedSource(Source(ragged, Y), lambda x, y: (tf.ensure_shape(x[:4], [4, 3]), y))
+    assert_same(lots(poisson_batches(cut, expected_batch_size=60)), expected)
+
+
+def test_texts_and_structures():
+    Pair = collections.namedtuple("Pair", ["a", "b"])
+    texts = np.array([f"text {i}" for i in range(N)])
+    flags = Y.astype(">u8")
+    expected = lots(
+        poisson_batches({"t": texts, "p": Pair(X, flags)}, (Y, X), expected_batch_size=60)
+    )
+
+    class Nested(Source):
+        def __getitem__(self, i):
+            return {"t": str(texts[i]), "p": Pair(X[i], flags[i])}, (Y[i], X[i])
+
+    for source in (Nested(X), MappedSource(Nested(X), lambda x, y: (x, y))):
+        assert_same(lots(poisson_batches(source, expected_batch_size=60)), expected)
+
+
+@each("dtype", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4"])
+def test_types_of_numbers_are_kept(dtype):
+    x = (100 * X).astype(dtype)
+    expected = lots(poisson_batches(x, Y, expected_batch_size=60), 1)
+    for source in (Source(x, Y), MappedSource(Source(x, Y), lambda x, y: (x, y))):
+        assert_same(lots(poisson_batches(source, expected_batch_size=60), 1), expected)
+
+
+def test_bytes_keep_the_zeros_at_their_end():
+    class Raw(Source):
+        def __getitem__(self, i):
+            return bytes([i % 250, 0, 0])
+
+    decoded = MappedSource(Raw(X), lambda b: (tf.ensure_shape(tf.io.decode_raw(b, tf.uint8), [3]),))
+    (lot,) = lots(poisson_batches(decoded, expected_batch_size=60), 1)
+    assert lot.y is None and lot.x.shape == (2, 40, 3)
+
+
+def test_targets_and_weights_may_be_missing():
+    none = [None] * N
+    expected = lots(poisson_batches(X, expected_batch_size=60))
+    for source in (Source(X), Source(X, none), Source(X, none, none)):
+        assert_same(lots(poisson_batches(source, expected_batch_size=60)), expected)
+
+
+def test_shapes_and_types_are_known_without_the_rows():
+    batches = poisson_batches(Source(X, Y), expected_batch_size=60)
+    assert (batches.x.shape, batches.x.dtype, batches.y.ndim) == (X.shape, X.dtype, 1)
+    assert batches.sample_weight.shape == (N,) and batches.num_examples == N
+    with pytest.raises(TypeError, match="rows are read when they are drawn"):
+        np.asarray(batches.x)
+
+
+def test_weights_of_one_entry_and_negative_ones():
+    weights = W[:, np.newaxis].astype(np.float64) - 0.5
+    batches = poisson_batches(Source(X, Y, weights), expected_batch_size=60)
+    (lot,) = lots(batches, 1)
+    expected = lots(of_arrays(weights=None), 1)[0]
+    drawn = lot.mask.numpy() == 1
+    # What an array with a negative weight is refused for counts as nothing.
+    assert lot.sample_weight.dtype == tf.float32 and lot.sample_weight.shape == (2, 40)
+    assert 0 < np.isnan(lot.sample_weight).sum() < drawn.sum()
+    np.testing.assert_array_equal(lot.x, expected.x)
+
+
+def fails(kind, index):
+    if kind == "error":
+        raise KeyError(f"secret of row {index}")
+    others = {
+        "shape": (X[index, :3], Y[index]),
+        "rank": (X[index, 0], Y[index]),
+        "type": (X[index].astype(np.float64), Y[index]),
+        "label": (X[index], float(Y[index])),
+        "parts": (X[index], Y[index], 1.0),
+        "structure": ((X[index],), Y[index]),
+        "object": (object(), Y[index]),
+    }
+    return others[kind]
+
+
+@each("kind", ["error", "shape", "rank", "type", "label", "parts", "structure", "object"])
+def test_errors_of_reading_tell_nothing_of_an_example(kind):
+    class Bad(Source):
+        def __getitem__(self, index):
+            return super().__getitem__(index) if not index else fails(kind, index)
+
+    batches = poisson_batches(Bad(X, Y), expected_batch_size=60)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected every example of the") as e:
+        lots(batches, 1)
+    assert "secret of row" not in str(e.value)
+
+
+@each(
+    "make,error,match",
+    [
+        (lambda: tf.data.Dataset.range(9), TypeError, r"save_examples\(dataset.unbatch\(\), "),
+        (lambda: Source([]), ValueError, "at least 1 example"),
+        (lambda: Dicts(X, Y), TypeError, r"keys 'label', 'image'. .*MappedSource"),
+        (lambda: Source(X, Y, W, W), ValueError, "got 4 parts"),
+        (lambda: Source(X, [object()] * N), TypeError, "numbers or texts in an example"),
+        (lambda: Source(X, ["text"] * N), TypeError, "Expected y to hold"),
+        (lambda: Source(X.astype(complex), Y), TypeError, "Expected x to hold"),
+        (lambda: Source(np.zeros((N, 0)), Y), ValueError, "at least one number"),
+        (lambda: Source(X, Y, ["a"] * N), TypeError, "sample_weight"),
+        (lambda: (Source(X), Source(X)), TypeError, "among other things"),
+        (lambda: MappedSource(Source(X, Y), lambda x, y: {"x": x}), TypeError, "a dict"),
+        (
+            lambda: MappedSource(
+                Source(X, Y), lambda x, y: (x[: tf.random.uniform([], 1, 3, "int32")], y)
+            ),
+            ValueError,
+            "ensure_shape",
+        ),
+    ],
+)
+def test_hostile_sources(make, error, match):
+    with pytest.raises(error, match=match):
+        poisson_batches(make(), expected_batch_size=1)
+
+
+def test_targets_beside_a_source():
+    with pytest.raises(ValueError, match="in the examples of a source"):
+        poisson_batches(Source(X), Y, expected_batch_size=1)
+    with pytest.raises(TypeError, match="Expected source to have"):
+        MappedSource(X, lambda x: x)
+    with pytest.raises(TypeError, match="Expected a function"):
+        MappedSource(Source(X), None)
+
+
+def test_arrays_in_files_of_other_lengths(tmp_path):
+    x, y, w = file_of("npy", tmp_path)
+    for arguments in ((x[:9], y), (x, y[:9])):
+        with pytest.raises(ValueError, match="same number of rows"):
+            poisson_batches(*arguments, expected_batch_size=1)
+    for weights in (w[:9], W[:9]):
+        with pytest.raises(ValueError, match="sample_weight of shape"):
+            poisson_batches(x, y, sample_weight=weights, expected_batch_size=1)
+    with pytest.raises(ValueError, match="negative weight"):
+        poisson_batches(x, y, sample_weight=-W, expected_batch_size=1)
+
+
+@each("value", [X, [1], (1,), {}, "ab", b"a", range(3), tf.zeros(3), tf.data.Dataset.range(3), 3])
+def test_what_is_no_source(value):
+    assert not is_source(value) and not is_unread(value)
+
+
+def test_a_folder_of_images_is_that_of_keras(tmp_path):
+    for at, (name, size) in enumerate([("b/2", (9, 7)), ("b/in/1", (5, 5)), ("a/3", (6, 6))]):
+        path = tmp_path / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = rng.integers(0, 256, (*size, 3 if at else 1), np.uint8)
+        tf.io.write_file(str(path), tf.io.encode_png(image))
+    (tmp_path / "a" / "notes.txt").write_text("no image")
+    source = image_folder(tmp_path, (6, 8))
+    theirs = tf.keras.utils.image_dataset_from_directory(
+        tmp_path, image_size=(6, 8), shuffle=False, batch_size=None
+    )
+    assert source.class_names == tuple(theirs.class_names) == ("a", "b")
+    for index, (image, label) in enumerate(theirs.as_numpy_iterator()):
+        ours = source[index]
+        np.testing.assert_array_equal(ours[0], image)
+        assert ours[1] == label == source.labels[index]
+    assert len(source) == index + 1
+    (lot,) = lots(poisson_batches(source, expected_batch_size=3), 1)
+    assert lot.x.dtype == tf.float32 and lot.x.shape == (2, 40, 6, 8, 3)
+    np.testing.assert_allclose(
+        tf.reduce_sum(lot.x), sum(source[i][0].sum() for i in range(3)), 1e-6
+    )
+
+
+def test_hostile_folders(tmp_path):
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ValueError, match="a folder for each class"):
+            image_folder(path, (6, 8))
+    with pytest.raises(ValueError, match="channels"):
+        image_folder(tmp_path, (6, 8), channels=2)
+    with pytest.raises(TypeError, match="image_size"):
+        image_folder(tmp_path, (6, 8.5))
+
+
+def test_saved_examples_are_those_of_the_dataset(tmp_path):
+    dataset = tf.data.Dataset.from_tensor_slices(({"a": X, "b": Y}, Y)).batch(7)
+    x, y = save_examples(dataset.unbatch(), tmp_path / "saved")
+    np.testing.assert_array_equal(x["a"], X)
+    assert isinstance(y, np.memmap) and y.dtype == Y.dtype
+    expected = lots(poisson_batches({"a": X, "b": Y}, Y, expected_batch_size=60))
+    assert_same(lots(poisson_batches(x, y, expected_batch_size=60)), expected)
+    with pytest.raises(FileExistsError, match="an empty folder"):
+        save_examples(dataset.unbatch(), tmp_path / "saved")
+
+
+@each(
+    "dataset,error,match",
+    [
+        (X, TypeError, "tf.data.Dataset, got ndarray"),
+        (tf.data.Dataset.from_tensor_slices(X).batch(7), ValueError, "unbatch"),
+        (tf.data.Dataset.from_tensor_slices(["a"]), TypeError, "tensors of numbers"),
+        (tf.data.Dataset.range(3).repeat(), ValueError, "endless"),
+        (tf.data.Dataset.range(0), ValueError, "at least 1"),
+    ],
+)
+def test_hostile_datasets(dataset, error, match, tmp_path_factory):
+    with pytest.raises(error, match=match):
+        save_examples(dataset, tmp_path_factory.mktemp("saved"))
