@@ -87,8 +87,7 @@ def memmap(count, folder):
     for start in range(0, count, 1000):
         x[start : start + 1000] = drawn[: count - start]
         y[start : start + 1000] = np.arange(min(1000, count - start)) % 10
-    x.flush()
-    y.flush()
+    del x, y  # so that the pages that were written do not count
     return (
         np.memmap(folder / f"x{count}", np.uint8, "r", shape=(count, *_SHAPE)),
         np.memmap(folder / f"y{count}", np.int64, "r", shape=(count,)),
@@ -184,15 +183,15 @@ def tfds_data_source(count, folder):
         }
     )
     examples = ({"image": (255 * i).astype("uint8"), "label": j} for i, j in zip(x, y, strict=True))
-    tfds.dataset_builders.AdhocBuilder(
-        name="images",
-        version="1.0.0",
-        features=features,
-        split_datasets={"train": list(examples)},
+    tfds.dataset_builders.store_as_tfds_dataset(
+        "images",
+        "1.0.0",
+        features,
+        {"train": list(enumerate(examples))},
         data_dir=str(folder),
         file_format="array_record",
-    ).download_and_prepare()
-    source = tfds.data_source("images:1.0.0", split="train", data_dir=str(folder))
+    )
+    source = tfds.builder_from_directory(folder / "images" / "1.0.0").as_data_source("train")
     return (MappedSource(source, lambda e: (tf.cast(e["image"], tf.float32) / 255, e["label"])),)
 
 
@@ -287,7 +286,7 @@ def _measure_memory(name, count, folder):
     before, peak = _status("RssAnon"), _Peak()
     peak.start()
     batches = _sampled(name, count, folder)
-    sampled = _status("RssAnon") - before
+    sampled, peak.of_files = _status("RssAnon") - before, 0.0
     private = _private(count, FLAGS.updates)
     private.fit(batches, epochs=1, steps_per_epoch=FLAGS.updates, verbose=0)
     return {
