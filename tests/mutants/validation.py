@@ -11,7 +11,7 @@ MUTANTS = (
     fault(
         "errors-show-private-values",
         "tfdpnorm/training/errors.py",
-        "        raise tf.errors.InvalidArgumentError(None, None, message) from None",
+        "        raise type(error)(None, None, message) from None",
         "        raise",
         "Tracebacks show the labels of private examples.",
         tests_in("tests/training/checks/test_traps.py", "test_no_private_value_is_in_a_traceback"),
@@ -75,8 +75,8 @@ MUTANTS = (
     fault(
         "validation-rows-unchecked",
         _ROWS,
-        "        shared += [count + i",
-        "        shared += [][count:] and [i",
+        "        shared += [row for digest",
+        "        shared += [][count:] and [row for digest",
         "Training examples are asked about, and only the validation examples pay.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),
