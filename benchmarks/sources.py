@@ -94,41 +94,47 @@ def memmap(count, folder):
     )
 
 
-def _write_records(folder, name, records):
+def _write_records(folder, name, records, compression=""):
     from array_record.python import array_record_module
 
     path = folder / f"{name}.array_record"
-    writer = array_record_module.ArrayRecordWriter(str(path), "group_size:1")
+    writer = array_record_module.ArrayRecordWriter(str(path), "group_size:1" + compression)
     for record in records:
         writer.write(record)
     writer.close()
     return [str(path)]
 
 
-def array_record(count, folder):
-    """An array_record of the bytes of images and labels, read many at a time."""
+def array_record(count, folder, compression=",uncompressed"):
+    """An array_record of the bytes of images and labels, not compressed, read many at a time."""
     import numpy as np
-    from array_record.python import array_record_data_source
+    from array_record.python import array_record_module
 
     drawn, numbers = _drawings(np, 1000), range(count)
-    paths = _write_records(
-        folder, "bytes", (bytes([i % 10]) + drawn[i % 1000].tobytes() for i in numbers)
-    )
+    records = (bytes([i % 10]) + drawn[i % 1000].tobytes() for i in numbers)
+    (path,) = _write_records(folder, "bytes", records, compression)
+    # As the package's own data source reads, but for a pool of threads for each call.
+    options = "readahead_buffer_size:0,max_parallelism:0"
 
     class Records:
         def __init__(self):
-            self._records = array_record_data_source.ArrayRecordDataSource(paths)
+            self._records = array_record_module.ArrayRecordReader(path, options=options)
 
         def __len__(self):
             return count
 
         def __getitems__(self, rows):
-            joined = np.frombuffer(b"".join(self._records.__getitems__(rows)), np.uint8)
+            joined = np.frombuffer(b"".join(self._records.read(rows)), np.uint8)
             joined = joined.reshape(len(rows), -1)
             x = joined[:, 1:].reshape(-1, *_SHAPE).astype(np.float32) / np.float32(255)
             return list(zip(x, joined[:, 0].astype(np.int64), strict=True))
 
     return (Records(),)
+
+
+def array_record_compressed(count, folder):
+    """The same, compressed as the package does by itself."""
+    return array_record(count, folder, compression="")
 
 
 def _png_records(count, folder):
@@ -217,13 +223,21 @@ SOURCES = {
         made,
         memmap,
         array_record,
+        array_record_compressed,
         array_record_png,
         tfds_data_source,
         image_folder,
     )
 }
 _OF_MEMORY = ["arrays", "made", "memmap"]
-_OF_TIME = ["arrays", "array_record", "array_record_png", "tfds_data_source", "memmap"]
+_OF_TIME = [
+    "arrays",
+    "array_record",
+    "array_record_compressed",
+    "array_record_png",
+    "tfds_data_source",
+    "memmap",
+]
 _NO_ARRAYS_ABOVE = 200_000
 
 

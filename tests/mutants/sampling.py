@@ -239,7 +239,9 @@ MUTANTS = (
         "    if batches.examples.reads_own_code:\n",
         "    if False:\n",
         "The statement does not say that code of the user's may mix examples.",
-        tests_in("tests/training/test_sources.py", "test_the_statement_says_what_is_presumed"),
+        tests_in(
+            "tests/training/test_sources.py", "test_the_statement_says_what_is_presumed_of_own_code"
+        ),
     ),
     fault(
         "rows-of-sources-not-compared",

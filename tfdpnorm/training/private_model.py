@@ -242,8 +242,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """Trains until `epochs` or the planned updates have passed, whichever is first.
 
         Args:
-            x: `tfdpnorm.data.PoissonBatches`, or arrays [N, ...] that are Poisson-sampled here.
-                Several inputs go in a tuple, a list or a dict. The rows of a
+            x: `tfdpnorm.data.PoissonBatches`, or what `tfdpnorm.data.poisson_batches` takes, which
+                is Poisson-sampled here: arrays [N, ...], in memory or in files, or a source of
+                examples. Several inputs go in a tuple, a list or a dict. The rows of a
                 `keras.utils.Sequence` that gives the same items again are read into memory and
                 sampled, too. Any other data that Keras can iterate over trains as well, and voids
                 the guarantee: how it samples is not known.

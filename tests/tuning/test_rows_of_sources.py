@@ -1,0 +1,44 @@
+"""Searches on sources: their rows are digested, and compared, as those of arrays are."""
+
+import numpy as np
+import pytest
+
+from tfdpnorm.data import poisson_batches
+from tfdpnorm.tuning.folder import inputs_of, rows_digest, rows_of_search
+
+X = np.random.default_rng(0).random((600, 3)).astype(np.float32)
+VALIDATION = (np.zeros((4, 3)), np.zeros(4))
+
+
+class Source:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+
+def digest(x, y):
+    batches = poisson_batches(Source(x, y), expected_batch_size=8)
+    return rows_digest(rows_of_search(batches, None, VALIDATION, {}), b"key")
+
+
+def test_every_value_of_every_example_is_digested():
+    y = np.zeros(600)
+    known = digest(X, y)
+    assert digest(X.copy(), y.copy()) == known
+    for row in (0, 255, 256, 599):
+        x, labels = X.copy(), y.copy()
+        x[row, 2] += 1
+        labels[row] = 1
+        assert len({known, digest(x, y), digest(X, labels)}) == 3
+    assert digest(X[::-1], y) != known
+
+
+def test_a_source_by_itself_is_refused():
+    with pytest.raises(TypeError, match="poisson_batches"):
+        inputs_of(Source(X, X))
+    assert inputs_of(X) is X
