@@ -42,7 +42,9 @@ class Slots:
         return max(self.batches, -(-count // self.rows))
 
 
-def slots_for(num_examples, expected_batch_size, *, updates, delta, physical_batch_size=None):
+def slots_for(
+    num_examples, expected_batch_size, *, updates, delta, physical_batch_size=None, replicas=1
+):
     """Returns the fewest slots that a batch of the run hardly ever exceeds.
 
     The probability that any of the run's batches does is at most delta / 1,000, by the union bound
@@ -53,25 +55,27 @@ def slots_for(num_examples, expected_batch_size, *, updates, delta, physical_bat
         expected_batch_size: q N, 0 < expected_batch_size <= N.
         updates: T >= 1, those of the run.
         delta: Of the run's guarantee, 0 < delta < 1.
-        physical_batch_size: Most rows of a physical batch; None for one physical batch.
+        physical_batch_size: Most rows of a physical batch; None for one physical batch on each
+            device.
+        replicas: The number of devices that the physical batches are shared among.
 
     Returns:
         `Slots`. With R the smallest number for which T P[Binomial(N, q) > R] <= delta / 1,000, K is
-        the smallest for which K physical batches hold R rows, and P is R / K, rounded up to a
-        multiple of 8 but not beyond `physical_batch_size`.
+        the smallest multiple of `replicas` for which K physical batches hold R rows, and P is
+        R / K, rounded up to a multiple of 8 but not beyond `physical_batch_size`.
 
     Raises:
         TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
     """
     needed = _hardly_exceeded(num_examples, expected_batch_size, SHARE_OF_DELTA * delta / updates)
     if physical_batch_size is None:
-        return Slots(1, _rounded_up(needed))
+        return Slots(replicas, _rounded_up(-(-needed // replicas)))
     most = arguments.integer("physical_batch_size", physical_batch_size, at_least=1)
-    batches = -(-needed // most)
+    batches = _rounded_up(-(-needed // most), replicas)
     return Slots(batches, min(_rounded_up(-(-needed // batches)), most))
 
 
-def slots_of_plan(plan, physical_batch_size=None):
+def slots_of_plan(plan, physical_batch_size=None, replicas=1):
     """Returns the `Slots` of a run with that `PrivacyPlan`; see `slots_for`."""
     return slots_for(
         plan.num_examples,
@@ -79,6 +83,7 @@ def slots_of_plan(plan, physical_batch_size=None):
         updates=plan.steps,
         delta=plan.delta,
         physical_batch_size=physical_batch_size,
+        replicas=replicas,
     )
 
 
@@ -97,5 +102,5 @@ def _hardly_exceeded(num_examples, expected_batch_size, probability):
     return enough
 
 
-def _rounded_up(rows):
-    return -(-rows // _MULTIPLE) * _MULTIPLE
+def _rounded_up(number, multiple=_MULTIPLE):
+    return -(-number // multiple) * multiple

@@ -154,7 +154,7 @@ _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]
 _UNKNOWN_SIZE = 32
 
 
-def rehearse(model, parts, plan, *, physical_batch_size, validate):
+def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
     """Traces a step of a model, which may change its `EngineInUse`, and raises what would stop it.
 
     Where the shapes of the inputs are not known yet, or all of the model is known to be fit for
@@ -167,6 +167,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate):
         plan: `tfdpnorm.privacy.PrivacyPlan`.
         physical_batch_size: As in `make_private`.
         validate: As in `make_private`.
+        replicas: `tfdpnorm.training.replicas.Replicas`.
 
     Raises:
         ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
@@ -180,7 +181,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate):
         engine.check_rows_can_be_apart()
     if _is_known_to_fit(model, parts):
         return
-    specs = _lot_specs(model, slots_of_plan(plan, physical_batch_size).rows)
+    specs = _lot_specs(model, slots_of_plan(plan, physical_batch_size, replicas.count).rows)
     if specs is None:
         return
     refused = _refused(model, parts, plan, specs, validate)

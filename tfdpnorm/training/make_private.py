@@ -30,6 +30,7 @@ from tfdpnorm.training.checks.settings import (
     check_budget_share,
     check_float32,
     check_no_strategy,
+    check_replicas,
     check_views,
 )
 from tfdpnorm.training.engine_choice import EngineInUse, default_engine, rehearse
@@ -40,6 +41,7 @@ from tfdpnorm.training.noised_statistics import (
 )
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.public_rows import PublicBatch, Streams
+from tfdpnorm.training.replicas import replicas_of
 from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
 from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
 from tfdpnorm.training.update import Update
@@ -60,6 +62,7 @@ def make_private(
     run_dir=None,
     validate=True,
     convert=None,
+    strategy=None,
 ):
     """Makes a Keras model trainable under differential privacy.
 
@@ -113,6 +116,9 @@ def make_private(
         convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
             "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
             is the `model` of what is returned, and what was done is its `conversion`.
+        strategy: `tf.distribute.MirroredStrategy`, to have several devices add up the clipped sums
+            of an update (docs/several_devices.md). Make, compile and fit the model outside of its
+            scope. None for one device.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -128,6 +134,7 @@ def make_private(
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
+    replicas = replicas_of(strategy)
     parts = _parts_of(
         model,
         plan,
@@ -137,6 +144,10 @@ def make_private(
         views=_instance("views", views, Views, "Views(layer, multiplicity=4)"),
         engine=engine,
         validate=validate,
+    )
+    engine_now = parts.engine.now
+    check_replicas(
+        replicas, foreign_engine=engine_now.name if engine_now.of_tensorflow_privacy else None
     )
     plan = plan.of_model(
         statistics_queries=QUERIES_PER_LAYER * len(parts.noised_layers),
@@ -155,7 +166,11 @@ def make_private(
         "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
-    form = {"physical_batch_size": physical_batch_size, "validate": validate}
+    form = {
+        "physical_batch_size": physical_batch_size,
+        "validate": validate,
+        "replicas": replicas,
+    }
     rehearse(model, parts, plan, **form)
     resumption, ledger = _opened(run_dir, plan, settings)
     private = PrivateModel(
@@ -170,6 +185,7 @@ def make_private(
             engine=parts.engine,
             clipping=parts.clipping,
             sum_rounding=settings["sum_rounding"] or 0.0,
+            replicas=replicas,
         ),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
         resumption=resumption,

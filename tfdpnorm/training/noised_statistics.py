@@ -55,7 +55,7 @@ class NoisedStatistics:
         self._plan = plan
         self._all = _all_layers(model)
 
-    def joined(self, clipped, measured, weights, lot, row_moments):
+    def joined(self, clipped, measured, weights, lot, row_moments, replicas):
         """Puts the lot's statistics beside its clipped gradients.
 
         Args:
@@ -65,6 +65,7 @@ class NoisedStatistics:
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
             row_moments: Function from the parts of a physical batch to what the method of that name
                 gives.
+            replicas: `tfdpnorm.training.replicas.Replicas`.
 
         Returns:
             Triple like the first three arguments, two running averages per layer longer. A row
@@ -80,7 +81,7 @@ class NoisedStatistics:
             return clipped, measured, weights
         of_gradient = math.sqrt(1 - self._plan.statistics_budget_share)
         factors = self._factors()
-        sums = self._lot_sums(lot, row_moments)
+        sums = self._lot_sums(lot, row_moments, replicas)
         weights = weights or [1.0] * len(measured)
         return (
             [*(g * of_gradient for g in clipped), *map(tf.multiply, sums, factors)],
@@ -142,8 +143,16 @@ class NoisedStatistics:
             for of_rows in of_layer
         ]
 
-    def _lot_sums(self, lot, row_moments):
+    def _lot_sums(self, lot, row_moments, replicas):
         """Sums over a lot's rows: for each layer the means and the means of squares, [channels]."""
+        averages = self._averages()
+        if lot.mask.shape[1] == 0:
+            return [tf.zeros_like(average) for average in averages]
+        sums = replicas.added(replicas.of_shares(self._share_sums, row_moments, lot))
+        return [tf.cast(s, a.dtype) for s, a in zip(sums, averages, strict=True)]
+
+    def _share_sums(self, row_moments, lot):
+        """Those of a share of a lot, a list of float64 tensors."""
 
         def physical_sums(k):
             x, y, weight, mask = tf.nest.map_structure(lambda t: t[k], tuple(lot))
@@ -153,28 +162,20 @@ class NoisedStatistics:
                 for of_rows in row_moments(x, y, weight, mask)
             ]
 
-        averages = self._averages()
-        zeros = [tf.zeros(average.shape, tf.float64) for average in averages]
-
-        def rounded(sums):
-            return [tf.cast(s, a.dtype) for s, a in zip(sums, averages, strict=True)]
-
-        batches, rows = lot.mask.shape
-        if rows == 0:
-            return rounded(zeros)
-        if batches == 1:
-            return rounded(physical_sums(0))
+        if lot.mask.shape[0] == 1:
+            return physical_sums(0)
 
         def body(k, sums):
             return k + 1, [a + b for a, b in zip(sums, physical_sums(k), strict=True)]
 
+        zeros = [tf.zeros(average.shape, tf.float64) for average in self._averages()]
         _, sums = tf.while_loop(
             lambda k, _: k < tf.shape(lot.mask)[0],
             body,
             (tf.constant(0), zeros),
             parallel_iterations=1,  # one physical batch in memory; random layers draw in order
         )
-        return rounded(sums)
+        return sums
 
     def _in_order(self, moments, mask, views):
         """Yields (mean, second moment) for each layer, [rows x views, channels].

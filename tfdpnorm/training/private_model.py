@@ -37,6 +37,7 @@ from tfdpnorm.training.checks.settings import (
     check_no_auto_clustering,
     check_no_strategy,
     check_optimizer,
+    check_replicas,
     check_something_trains,
 )
 from tfdpnorm.training.epochs import epochs_to_train
@@ -90,6 +91,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         physical_batch_size,
         validate,
         resumption,
+        replicas,
     ):
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
@@ -97,7 +99,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.model = model
         self.ledger = ledger
         self.plan = ledger.plan
-        self.slots = slots_of_plan(self.plan, physical_batch_size)
+        self.slots = slots_of_plan(self.plan, physical_batch_size, replicas.count)
         # What probes and audits run at: the size that trains, which may be a little smaller.
         self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
         self.independence_checks = IndependenceChecks(self, update.views, update.engine, validate)
@@ -105,6 +107,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._update = update
         self._noise = noise
         self._resumption = resumption
+        self._replicas = replicas
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._update_metrics = UpdateMetrics()
@@ -136,7 +139,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             ValueError: for an optimizer that scales losses or adds noise, a missing loss, metrics
                 that are part of the model or have a name that callbacks may go by, an optimizer
                 that something else has used, steps_per_execution="auto", TF_XLA_FLAGS with
-                auto-clustering, or inside of a `tf.distribute.Strategy`.
+                auto-clustering, inside of a `tf.distribute.Strategy`, and for jit_compile or
+                run_eagerly on several devices.
         """
         check_no_strategy(self.model)
         check_no_auto_clustering()
@@ -150,6 +154,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 'Expected jit_compile=False with noise_generator="shake256", which runs on the '
                 'host, got True. Use noise_generator="philox", or do not compile.'
             )
+        check_replicas(
+            self._replicas,
+            jit_compile=kwargs.get("jit_compile") is True,
+            run_eagerly=kwargs.get("run_eagerly"),
+        )
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         all_metrics = [metrics, kwargs.get("weighted_metrics")]

@@ -3,7 +3,8 @@
     batch [K, P, ...]           the drawn examples in random slots, the other slots are padding
     -> public pass              moments of the public rows, for the layers that take them
     -> forward pass, taps       one physical batch [P, ...] at a time; engine and verification
-    -> norms, clipped sum       each example's gradient is clipped; summed over physical batches
+    -> norms, clipped sum       each example's gradient is clipped; summed over physical batches,
+                                on one device or on each its share of them
     -> running averages         their sums join the vector, within the same sensitivity
     -> noise on the grid        once, on the whole vector
     -> factors undone           what the clip weighed parts of the vector by
@@ -35,6 +36,7 @@ from tfdpnorm.training.post_processing import (
     regularization_loss,
     shrunk,
 )
+from tfdpnorm.training.replicas import OneDevice
 
 
 class ClippedBatch(NamedTuple):
@@ -95,6 +97,8 @@ class Update:
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
             `tfdpnorm.gradients.contributions.row_sums`).
+        replicas: `tfdpnorm.training.replicas.Replicas`, that the physical batches are shared among;
+            None for one device.
 
     Attributes:
         engine: The `EngineInUse`.
@@ -102,7 +106,7 @@ class Update:
         views: The `Views`.
     """
 
-    def __init__(self, model, streams, views, plan, *, engine, clipping, sum_rounding):
+    def __init__(self, model, streams, views, plan, *, engine, clipping, sum_rounding, replicas=None):
         self.engine = engine
         self.clipping = clipping
         self._sum_rounding = sum_rounding
@@ -110,6 +114,7 @@ class Update:
         self._streams = streams
         self.views = views
         self._plan = plan
+        self._replicas = replicas or OneDevice()
         self._noised_statistics = NoisedStatistics(model, plan)
         self._loss = None
         self._optimizer = None
@@ -174,7 +179,7 @@ class Update:
             return self._physical_sum(lot, public, statistics, measured, clipping, unreached)
 
         physical_sum = self.engine.summed(summed_by_engine, lot.mask.shape[1])
-        total = sum_over_batch(physical_sum, lot)
+        total = sum_over_batch(physical_sum, lot, self._replicas)
 
         def row_moments(x, y, sample_weight, mask):
             del y, sample_weight
@@ -185,7 +190,7 @@ class Update:
         if self._noised_statistics.layers:
             row_moments = self._physical.of_rows(row_moments, lot, public)
         sums, measured, weights = self._noised_statistics.joined(
-            total.gradients, measured, clipping.weights, lot, row_moments
+            total.gradients, measured, clipping.weights, lot, row_moments, self._replicas
         )
         sensitivity = clipping.sensitivity * (1 + self._sum_rounding)
         return ClippedBatch(
@@ -270,24 +275,45 @@ class Update:
         return self._loss(y, predictions), []
 
 
-def sum_over_batch(physical_sum, lot):
+def sum_over_batch(physical_sum, lot, replicas=None):
     """Adds up the clipped sums of the physical batches of a batch.
 
     Args:
         physical_sum: Function from the `(x, y, sample_weight, mask)` of a physical batch to its
             `ClippedSum`.
         lot: `tfdpnorm.data.Lot` of [K, P, ...]; K physical batches of P rows.
+        replicas: `tfdpnorm.training.replicas.Replicas`: where they are added up; None for here.
 
     Returns:
         A `ClippedSum`, its losses and predictions of [K * P, ...].
     """
+    replicas = replicas or OneDevice()
+    if replicas.count == 1 and lot.mask.shape[0] == 1:
+        return physical_sum(*_physical_batch(lot, 0))
+    parts = replicas.of_shares(_wide_sum, physical_sum, lot)
+    *gradients, nonfinite = replicas.added([[*p.sum.gradients, p.sum.nonfinite] for p in parts])
+    # In float64 until here, so that many physical batches do not round more than one.
+    gradients = [tf.cast(g, dtype) for g, dtype in zip(gradients, parts[0].dtypes, strict=True)]
+    losses, predictions = tf.nest.map_structure(
+        lambda *shares: tf.concat(shares, axis=0) if len(shares) > 1 else shares[0],
+        *((p.sum.losses, p.sum.predictions) for p in parts),
+    )
+    return ClippedSum(gradients, losses, predictions, nonfinite)
+
+
+class _WideSum(NamedTuple):
+    """The `ClippedSum` of physical batches, its gradients in float64, and their own dtypes."""
+
+    sum: ClippedSum
+    dtypes: list
+
+
+def _wide_sum(physical_sum, lot):
+    """Returns the `_WideSum` of a share of a batch, which may be empty for a traced function."""
     count = tf.shape(lot.mask)[0]
 
     def part_of(k):
-        return physical_sum(*tf.nest.map_structure(lambda t: t[k], tuple(lot)))
-
-    if lot.mask.shape[0] == 1:
-        return part_of(0)
+        return physical_sum(*_physical_batch(lot, k))
 
     def wide(gradients):
         return [tf.cast(g, tf.float64) for g in gradients]
@@ -324,10 +350,13 @@ def sum_over_batch(physical_sum, lot):
         (tf.constant(start), begun, nonfinite, arrays),
         parallel_iterations=1,  # one physical batch in memory; random layers draw in order
     )
-    # In float64 above, so that many physical batches do not round more than one.
-    gradients = [tf.cast(g, t.dtype) for g, t in zip(gradients, like.gradients, strict=True)]
     losses, predictions = tf.nest.map_structure(lambda array: array.concat(), arrays)
-    return ClippedSum(gradients, losses, predictions, nonfinite)
+    dtypes = [g.dtype for g in like.gradients]
+    return _WideSum(ClippedSum(gradients, losses, predictions, nonfinite), dtypes)
+
+
+def _physical_batch(lot, k):
+    return tf.nest.map_structure(lambda t: t[k], tuple(lot))
 
 
 def private_gradients(

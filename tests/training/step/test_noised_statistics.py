@@ -545,4 +545,4 @@ def test_layers_that_come_late_are_refused(compiled, data):
 def test_a_model_without_layers_is_left_alone():
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
     given = ([tf.zeros(3)], list(model.trainable_variables), None)
-    assert NoisedStatistics(model, _plan()).joined(*given, None, None) == given
+    assert NoisedStatistics(model, _plan()).joined(*given, None, None, None) == given

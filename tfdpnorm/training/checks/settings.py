@@ -58,8 +58,47 @@ def check_no_strategy(model):
         raise ValueError(
             f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
             "part of a lot by itself, which the accounting does not know. Make, compile and fit "
-            "the model outside of strategy.scope(), on one device."
+            "the model outside of strategy.scope(), and pass make_private(..., strategy=strategy) "
+            "to train it on several devices."
         )
+
+
+def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eagerly=False):
+    """Refuses what is not supported on several devices.
+
+    Args:
+        replicas: `tfdpnorm.training.replicas.Replicas`.
+        foreign_engine: Name of an engine of tensorflow-privacy that is in use, or None.
+        jit_compile: As in `compile`.
+        run_eagerly: As in `compile`.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if replicas.count == 1:
+        return
+    for found, expected, remedy in (
+        (
+            foreign_engine and f"engine={foreign_engine!r}",
+            "an engine of this library",
+            'Use engine="book_keeping" or "per_example", or pass no strategy.',
+        ),
+        (
+            jit_compile and "jit_compile=True",
+            "jit_compile=False",
+            "XLA compiles a step for one device: leave it out, or pass no strategy.",
+        ),
+        (
+            run_eagerly and "run_eagerly=True",
+            "a step that is traced",
+            "An eager step runs on one device, and has no guarantee: leave it out.",
+        ),
+    ):
+        if found:
+            raise ValueError(
+                f"Expected {expected} with a strategy of {replicas.count} devices, got {found}. "
+                f"{remedy}"
+            )
 
 
 def check_no_auto_clustering():

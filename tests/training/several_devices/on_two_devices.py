@@ -1,0 +1,197 @@
+"""Updates on two devices of one process; `test_two_devices.py` runs this in a process of its own.
+
+TensorFlow takes the number of devices once, before anything else.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from tests.private_of import private_of
+from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.layers import NoisedBatchNormalization
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+TWO = ["/cpu:0", "/cpu:1"]
+
+
+@pytest.fixture
+def strategy():
+    return tf.distribute.MirroredStrategy(TWO)
+
+
+def summed(private, lot):
+    """The clipped sum of a traced step, one vector."""
+    sums = tf.function(private.clipped_sum, autograph=False)(lot)
+    return np.concatenate([s.numpy().ravel() for s in sums])
+
+
+def of_model(norm):
+    if norm == "noised":
+        parts = [keras.layers.Dense(4), NoisedBatchNormalization(), keras.layers.Dense(3)]
+        return lambda build: keras.Sequential([keras.Input((5,)), *parts])
+    return lambda build: build(norm=norm)
+
+
+CASES = {
+    "plain": {"norm": "none"},
+    "group": {"norm": "group"},
+    "public batch": {"norm": "public_batch"},
+    "noised statistics": {"norm": "noised"},
+    "per example": {"norm": "group", "engine": "per_example"},
+    "views": {"norm": "none", "augmentation": lambda x: 2.0 * x, "augmentation_multiplicity": 2},
+    "per layer": {"norm": "public_batch", "clipping": "per_layer"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sum_is_that_of_one_device(
+    name, strategy, build, private, data, public, cross_entropy, one_lot
+):
+    x, y = data
+    settings = dict(CASES[name])
+    norm = settings.pop("norm")
+    if norm == "public_batch":
+        settings["public_batch"] = public
+    found = {}
+    model = of_model(norm)(build)
+    for number, where in enumerate((None, strategy)):
+        one = private(model, physical_batch_size=8, strategy=where, **settings)
+        one.compile("sgd", cross_entropy)
+        # With fewer physical batches than devices, one has none.
+        for rows in (40, 13, 4):
+            lot = one_lot(x[:17], y[:17], rows=rows)
+            found[number, rows] = summed(one, lot)
+    for rows in (40, 13, 4):
+        alone, both = found[0, rows], found[1, rows]
+        assert np.linalg.norm(alone) > 0.1
+        np.testing.assert_allclose(both, alone, rtol=1e-5, atol=1e-6, err_msg=str(rows))
+
+
+def trained(model, data, loss, where, weight_trace=None, **settings):
+    keras.utils.set_random_seed(0)
+    settings = {"insecure_seed": 3, "physical_batch_size": 8, "noise_multiplier": 1.0, **settings}
+    one = private_of(
+        model,
+        num_examples=40,
+        expected_batch_size=10,
+        l2_norm_clip=1.0,
+        delta=1e-5,
+        **{"steps": 6, **settings},
+        strategy=where,
+    )
+    one.compile(keras.optimizers.SGD(1.0), loss, metrics=["accuracy"])
+    one.trace = weight_trace() if weight_trace else keras.callbacks.Callback()
+    one.history_of_fit = one.fit(*data, verbose=0, callbacks=[one.trace]).history
+    return one
+
+
+def test_a_run_is_that_of_one_device(strategy, build, data, cross_entropy):
+    model = build(norm="group")
+    begun = model.get_weights()
+    alone = trained(model, data, cross_entropy, None, physical_batch_size=8)
+    weights = model.get_weights()
+    model.set_weights(begun)
+    both = trained(model, data, cross_entropy, strategy, physical_batch_size=8)
+    assert both.slots == alone.slots and both.slots.batches % 2 == 0
+    for a, b in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    for name, values in alone.history_of_fit.items():
+        np.testing.assert_allclose(both.history_of_fit[name], values, rtol=1e-4, err_msg=name)
+    assert both.ledger.updates == alone.ledger.updates == 6
+    assert both.ledger.epsilon() == alone.ledger.epsilon()
+    assert both.ledger.settings == alone.ledger.settings
+    assert both.privacy_statement() == alone.privacy_statement()
+
+
+def test_both_devices_get_loops_of_their_own(strategy, private, build, data, cross_entropy):
+    one = private(build(), strategy=strategy)
+    one.compile("sgd", cross_entropy)
+    slots = one.slots
+    assert slots.batches == 2
+    lots = poisson_batches(*data, expected_batch_size=10).as_dataset(slots)
+    step = tf.function(one.clipped_sum, autograph=False)
+    graph = step.get_concrete_function(lots.element_spec).graph
+    loops = {op.device[-5:] for op in graph.get_operations() if op.type.endswith("While")}
+    assert loops == {"CPU:0", "CPU:1"}
+
+
+def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(
+    strategy, build, private, data, cross_entropy, one_lot
+):
+    x, y = data[0].copy(), data[1]
+    x[:8] *= 1e3
+    one = private(build(norm="group"), physical_batch_size=8, strategy=strategy, l2_norm_clip=0.5)
+    one.compile("sgd", cross_entropy)
+    step = tf.function(one.clipped_sum, autograph=False)
+    lot = one_lot(x[:20], y[:20], rows=4)
+    whole = np.concatenate([s.numpy().ravel() for s in step(lot)]).astype(np.float64)
+    moved = []
+    for k, row in np.argwhere(lot.mask.numpy() > 0):
+        kept = lot.mask.numpy()
+        kept[k, row] = 0.0
+        without = Lot(*(tf.constant(_emptied(t.numpy(), k, row)) for t in lot[:2]), kept, kept)
+        rest = np.concatenate([s.numpy().ravel() for s in step(without)])
+        moved.append(np.linalg.norm(whole - rest))
+    assert len(moved) == 20 and max(moved) <= 0.5 * (1 + 1e-6) and max(moved) > 0.49
+
+
+def _emptied(array, k, row):
+    array[k, row] = 0
+    return array
+
+
+def test_the_noise_is_that_of_one_draw(strategy, build, data, cross_entropy, weight_trace):
+    one = trained(
+        build(),
+        data,
+        cross_entropy,
+        strategy,
+        weight_trace,
+        steps=100,
+        noise_multiplier=1e3,
+        insecure_seed=None,
+    )
+    noise = [np.concatenate([v.ravel() for v in update]) for update in one.trace.updates()]
+    # Rows add at most 1/1000 of it. 3,900 numbers: 2 % is nearly two standard deviations.
+    assert len(noise) == 100
+    np.testing.assert_allclose(np.std(noise) * 10 / 1e3, 1.0, rtol=0.05)
+
+
+def test_devices_draw_different_masks_of_dropout(strategy, data):
+    features = 16
+    model = keras.Sequential(
+        [keras.Input((features,)), keras.layers.Dropout(0.5), keras.layers.Dense(2, use_bias=False)]
+    )
+    one = private_of(
+        model,
+        num_examples=40,
+        expected_batch_size=10,
+        steps=4,
+        l2_norm_clip=1e6,
+        noise_multiplier=1.0,
+        delta=1e-5,
+        strategy=strategy,
+    )
+    one.compile("sgd", lambda y, p: tf.reduce_sum(p * tf.one_hot(tf.cast(y, tf.int32), 2), axis=1))
+    # An example on each device, with an output of its own, whose gradient is the mask.
+    ones, mask = np.ones((2, 8, features), np.float32), np.zeros((2, 8), np.float32)
+    mask[:, 3] = 1
+    lot = Lot(*map(tf.constant, (ones, np.float32([[0] * 8, [1] * 8]), mask, mask)))
+    step = tf.function(one.clipped_sum, autograph=False)
+    for _ in range(2):
+        (masks,) = step(lot)
+        first, second = np.transpose(masks)
+        assert set(first) | set(second) == {0.0, 2.0} and (first != second).any()
+    one.fit(np.ones((40, features), np.float32), data[1] % 2, verbose=0)
+    assert one.ledger.guarantee_holds
+
+
+@pytest.mark.parametrize("option", ["jit_compile", "run_eagerly"])
+def test_steps_for_one_device_are_refused(option, strategy, build, private, cross_entropy):
+    one = private(build(), strategy=strategy)
+    with pytest.raises(ValueError, match=f"with a strategy of 2 devices, got {option}=True"):
+        one.compile("sgd", cross_entropy, **{option: True})

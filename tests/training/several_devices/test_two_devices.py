@@ -1,0 +1,21 @@
+"""Updates on two devices, in a process that has two."""
+
+import os
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tests.programs import run
+
+INSIDE = "tests/training/several_devices/on_two_devices.py"
+
+
+def check_inside(*arguments):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", INSIDE, *arguments]
+    result = run(command, os.environ, timeout=600)
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
+
+
+def test_updates_on_two_devices():
+    check_inside()

@@ -1,0 +1,152 @@
+"""The devices that the physical batches of an update are summed on, each its share of them.
+
+Nothing but the clipped sums is spread: one process draws one batch for all devices, and their sums
+are added up before the noise. Keras does not know of it, and the model has one copy.
+"""
+
+import tensorflow as tf
+
+from tfdpnorm.independence.changed_state import changed_by
+from tfdpnorm.keras_compat.distribution import (
+    STRATEGIES,
+    cluster_of,
+    devices_of,
+    is_handle_of_variable,
+    is_traced,
+    on_device,
+    value_of,
+)
+
+_JUMP = 2**40  # of the numbers of a random state, from device to device
+
+
+def replicas_of(strategy):
+    """Returns the `Replicas` of a `tf.distribute` strategy; `OneDevice` for None.
+
+    Raises:
+        ValueError: for a strategy that is not supported.
+    """
+    if strategy is None:
+        return OneDevice()
+    if not isinstance(strategy, STRATEGIES):
+        raise ValueError(
+            "Expected strategy to be a tf.distribute.MirroredStrategy or "
+            f"MultiWorkerMirroredStrategy, or None, got {type(strategy).__name__}: private "
+            "training is not implemented for others. Pass one of these."
+        )
+    return Replicas(devices_of(strategy))
+
+
+class OneDevice:
+    """An update that one device of one process makes: the physical batches one after the other.
+
+    Attributes:
+        count: The number of devices, in all processes.
+    """
+
+    count = 1
+
+    def of_shares(self, add_up, function, lot):
+        """Returns what `add_up(function, share)` gives for the share of each device, a list.
+
+        Args:
+            add_up: Function of a function and a `Lot`.
+            function: Of a physical batch, traced or not.
+            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are it.
+        """
+        return [add_up(function, lot)]
+
+    def added(self, sums):
+        """Returns the total of the sums of all shares, a list of tensors.
+
+        Args:
+            sums: List of lists of tensors: for each share, its sums.
+        """
+        (only,) = sums
+        return only
+
+
+class Replicas(OneDevice):
+    """Several devices of one process.
+
+    Each calls the same traced function, the one that was verified, with copies of the variables
+    that it reads. Copies get the present values before each use. A variable that the function
+    itself changes, the state of a random generator, goes on by itself on each device: it is copied
+    once, and set far ahead, so that devices do not draw the same numbers.
+
+    Args:
+        devices: Names of the devices, at least one. The first has the total.
+    """
+
+    def __init__(self, devices):
+        self._devices = tuple(devices)
+        self._copies = {}  # (handle, variable), by the id of the handle and the device
+        self.count = len(self._devices)
+
+    def of_shares(self, add_up, function, lot):
+        """As `OneDevice`. A function that is not traced, as in an eager step, has one device."""
+        if not is_traced(function):
+            return super().of_shares(add_up, function, lot)
+        parts = []
+        for number, device in enumerate(self._devices):
+            first, end = share(number, len(self._devices), tf.shape(lot.mask)[0])
+            of_handle = self._variables_on(number, function)
+            with tf.device(device):
+                # The place of a batch is cut off behind: it is where the pipeline has put it.
+                part = tf.nest.map_structure(lambda t, a=first, b=end: t[a:b], lot)
+                parts.append(add_up(on_device(function, device, of_handle), part))
+        return parts
+
+    def added(self, sums):
+        """As `OneDevice`; on the first device."""
+        with tf.device(self._devices[0]):
+            return [tf.add_n(list(parts)) for parts in zip(*sums, strict=True)]
+
+    def _variables_on(self, number, function):
+        """Function from the handle of a variable to that of the one which a device uses."""
+        changed = {id(handle) for _, handle in changed_by(function.graph.get_operations())}
+        used = {}
+        for handle in filter(is_handle_of_variable, function.captured_inputs):
+            if id(handle) not in used:
+                used[id(handle)] = self._used(number, handle, id(handle) in changed)
+        return lambda handle: used[id(handle)]
+
+    def _used(self, number, handle, is_changed):
+        device = self._devices[number]
+        if _is_on(handle, device):
+            return handle
+        key = id(handle), number
+        if key not in self._copies:
+            with tf.init_scope(), tf.device(device):
+                value = value_of(handle)
+                if is_changed:
+                    value = _ahead(value, number)
+                self._copies[key] = handle, tf.Variable(value, trainable=False)
+        _, copy = self._copies[key]
+        if not is_changed:
+            with tf.device(device):
+                copy.assign(value_of(handle), read_value=False)
+        return copy.handle
+
+
+def share(number, of, count):
+    """Returns the first of `count` things that share `number` of so many has, and the one after.
+
+    Shares follow each other, and differ by one at most.
+    """
+    return number * count // of, (number + 1) * count // of
+
+
+def _is_on(handle, device):
+    there = tf.DeviceSpec.from_string(handle.device)
+    return there.make_merged_spec(tf.DeviceSpec.from_string(device)) == there
+
+
+def _ahead(value, number):
+    """A state of Keras' or TensorFlow's random generators, far ahead; another one as it is.
+
+    Both are of two or three int64, of which the first is a seed or a counter.
+    """
+    if value.dtype == tf.int64 and value.shape.as_list() in ([2], [3]):
+        return value + tf.one_hot(0, value.shape[0], number * _JUMP, 0, dtype=tf.int64)
+    return value
