@@ -220,7 +220,7 @@ class PoissonBatches:
         """The weights as `x`, float32 [N, ...]; ones if none were given."""
         return self.examples.parts[2]
 
-    def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0):
+    def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0, shared=None):
         """Returns an infinite dataset of `Lot`s, one for each update.
 
         A lot has K physical batches of P rows, whatever it draws; K grows only for a lot that does
@@ -233,7 +233,10 @@ class PoissonBatches:
             insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
                 number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no longer
                 secret, so that no privacy guarantee holds. Its members do not depend on `slots`.
-            first_update: number of the first lot, which matters with `insecure_seed` only.
+            first_update: number of the first lot, which matters with `insecure_seed` and `shared`
+                only.
+            shared: `tfdpnorm.data.shared_lots.SharedLots`, for the same lots in several processes,
+                of which this one gets its share of the physical batches; None for one process.
 
         Returns:
             A `tf.data.Dataset` with elements `Lot`.
@@ -259,6 +262,8 @@ class PoissonBatches:
         def draw(update):
             if insecure_seed is not None:
                 bits = insecure_bits(insecure_seed, int(update))
+            elif shared is not None:
+                bits = shared.bits(int(update))
             else:
                 bits = secret_bits
             rows = poisson_rows(num_examples, sampling_rate, bits)
@@ -266,7 +271,8 @@ class PoissonBatches:
             # Row N is the row of zeros.
             placed = np.full(batches * slots.rows, num_examples, dtype=np.int64)
             placed[random_slots(len(rows), len(placed), bits)] = rows
-            return placed.reshape(batches, slots.rows)
+            placed = placed.reshape(batches, slots.rows)
+            return placed if shared is None else shared.share_of(placed)
 
         def gather(update):
             rows = tf.numpy_function(draw, [update], tf.int64, stateful=True)

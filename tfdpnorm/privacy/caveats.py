@@ -110,6 +110,14 @@ _WORDS = {
         NO_GUARANTEE,
         "per-example independence, which clipping rests on, was not verified: {why}",
     ),
+    # Processes
+    "several_workers": (
+        NOT_COVERED,
+        "Anybody who reads or changes what the processes of the run exchange: before each update "
+        "the sums without noise, and the secret key that the lots are drawn by. They go over the "
+        "network as they are. Members and slots of the lots come from a cryptographic generator "
+        "(SHAKE256, FIPS 202) with that key, drawn again for each fit().",
+    ),
     # Data
     "synthetic_public_rows": (
         ESTABLISHED,

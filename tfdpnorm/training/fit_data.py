@@ -145,6 +145,7 @@ def prepared_lots(private, batches, noise, loss):
             private.slots,
             insecure_seed=noise.insecure_seed,
             first_update=int(noise.update_count.numpy()),
+            shared=private.shared_lots,
         )
     if batches.examples.is_read_on_demand and any(expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))

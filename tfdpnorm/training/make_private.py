@@ -46,6 +46,7 @@ from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
 from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
 from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
+from tfdpnorm.training.workers import FollowsChief
 
 
 def make_private(
@@ -117,8 +118,9 @@ def make_private(
             "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
             is the `model` of what is returned, and what was done is its `conversion`.
         strategy: `tf.distribute.MirroredStrategy`, to have several devices add up the clipped sums
-            of an update (docs/several_devices.md). Make, compile and fit the model outside of its
-            scope. None for one device.
+            of an update; or `MultiWorkerMirroredStrategy`, for several processes
+            (docs/several_devices.md). Make, compile and fit the model outside of its scope. None
+            for one device.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -172,7 +174,7 @@ def make_private(
         "replicas": replicas,
     }
     rehearse(model, parts, plan, **form)
-    resumption, ledger = _opened(run_dir, plan, settings)
+    resumption, ledger = _opened(run_dir, plan, settings, replicas)
     private = PrivateModel(
         model,
         ledger=ledger,
@@ -334,8 +336,10 @@ def _row_sums(plan):
     return RowSums(block, rows_of_longer(most_rows, block)), rounding
 
 
-def _opened(run_dir, plan, settings):
+def _opened(run_dir, plan, settings, replicas):
     """The pair of what keeps the run and its ledger, in a `RunDir` or in memory."""
+    if not replicas.is_chief:
+        return FollowsChief(), PrivacyLedger(plan, settings)
     if run_dir is None:
         return WithoutRunFolder(), PrivacyLedger(plan, settings)
     folder = RunFolder(run_dir.path, plan, settings, resume=run_dir.resume)

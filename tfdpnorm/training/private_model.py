@@ -297,6 +297,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 self.session.provenance.begin(loaded_early=loaded_early)
                 self.session.provenance.note()
             self.session.provenance.check()
+        self._replicas.begin(self, batches, self._resumption)
         saving = self._resumption.callbacks(self, callbacks)
         if batches is not None:
             kwargs["shuffle"] = False  # They are sampled; Keras 3 warns that it does not shuffle.
@@ -312,7 +313,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.begin_within_epoch(epochs_left.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self.session.training():
+            with self._replicas.awaited(), self.session.training():
                 return super().fit(
                     x,
                     y,
@@ -336,6 +337,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def train_on_batch(self, *args, **kwargs):
         """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
         self._check_ready_for_training()
+        self._replicas.check_fit(None, ())
         self.session.provenance.check()
         before = int(self.update_count)
         try:
@@ -487,6 +489,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return self._noise.update_count
 
     @property
+    def shared_lots(self):
+        """`tfdpnorm.data.shared_lots.SharedLots` of the `fit` that runs; None in one process."""
+        return self._replicas.lots
+
+    @property
     def engine(self):
         """Name of the engine that computes the clipped sums."""
         return self._update.engine.now.name
@@ -534,6 +541,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def _entered(self, batches, callbacks, validation_is_public, arguments):
         """Enters the session with what `fit` got, and returns its callbacks, checked."""
         callbacks = validations_first(callbacks)
+        self._replicas.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]

@@ -1,11 +1,15 @@
 """The devices that the physical batches of an update are summed on, each its share of them.
 
-Nothing but the clipped sums is spread: one process draws one batch for all devices, and their sums
-are added up before the noise. Keras does not know of it, and the model has one copy.
+Nothing but the clipped sums is spread: there is one batch for all devices, of one process or of
+several (`tfdpnorm.training.workers`), and their sums are added up before the noise. Keras does not
+know of it, and the model has one copy in each process.
 """
+
+import contextlib
 
 import tensorflow as tf
 
+from tfdpnorm.data.shared_lots import share
 from tfdpnorm.independence.changed_state import changed_by
 from tfdpnorm.keras_compat.distribution import (
     STRATEGIES,
@@ -16,6 +20,7 @@ from tfdpnorm.keras_compat.distribution import (
     on_device,
     value_of,
 )
+from tfdpnorm.training.workers import Workers, check_fit_of_workers
 
 _JUMP = 2**40  # of the numbers of a random state, from device to device
 
@@ -34,7 +39,10 @@ def replicas_of(strategy):
             f"MultiWorkerMirroredStrategy, or None, got {type(strategy).__name__}: private "
             "training is not implemented for others. Pass one of these."
         )
-    return Replicas(devices_of(strategy))
+    cluster = cluster_of(strategy)
+    return Replicas(
+        devices_of(strategy), Workers(strategy, cluster) if cluster.count > 1 else None
+    )
 
 
 class OneDevice:
@@ -42,9 +50,21 @@ class OneDevice:
 
     Attributes:
         count: The number of devices, in all processes.
+        workers: `Workers`; None for one process.
     """
 
     count = 1
+    workers = None
+
+    @property
+    def is_chief(self):
+        """Whether this process keeps the ledger: the only one, or the first."""
+        return self.workers is None or self.workers.is_chief
+
+    @property
+    def lots(self):
+        """`tfdpnorm.data.shared_lots.SharedLots` of the `fit` that runs; None for one process."""
+        return self.workers and self.workers.lots
 
     def of_shares(self, add_up, function, lot):
         """Returns what `add_up(function, share)` gives for the share of each device, a list.
@@ -65,9 +85,32 @@ class OneDevice:
         (only,) = sums
         return only
 
+    def noise_for_all(self, noise):
+        """Returns what draws the noise of an update once, for all processes.
+
+        Args:
+            noise: `tfdpnorm.noise.gaussian.GaussianNoise` of this process.
+        """
+        return noise if self.workers is None else self.workers.noise_of_chief(noise)
+
+    def check_fit(self, batches, callbacks):
+        """Refuses a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
+        if self.workers is not None:
+            check_fit_of_workers(batches, callbacks)
+
+    def begin(self, private, batches, resumption):
+        """Begins a `fit`; see `Workers.begin`. Nothing is to be done in one process."""
+        if self.workers is not None:
+            with self.workers.awaited():
+                self.workers.begin(private, batches, resumption)
+
+    def awaited(self):
+        """Context in which other processes may end; see `Workers.awaited`."""
+        return contextlib.nullcontext() if self.workers is None else self.workers.awaited()
+
 
 class Replicas(OneDevice):
-    """Several devices of one process.
+    """The devices of a process, and the other processes.
 
     Each calls the same traced function, the one that was verified, with copies of the variables
     that it reads. Copies get the present values before each use. A variable that the function
@@ -75,13 +118,15 @@ class Replicas(OneDevice):
     once, and set far ahead, so that devices do not draw the same numbers.
 
     Args:
-        devices: Names of the devices, at least one. The first has the total.
+        devices: Names of the devices of this process, at least one. The first has the total.
+        workers: `tfdpnorm.training.workers.Workers`; None for one process.
     """
 
-    def __init__(self, devices):
+    def __init__(self, devices, workers=None):
         self._devices = tuple(devices)
         self._copies = {}  # (handle, variable), by the id of the handle and the device
-        self.count = len(self._devices)
+        self.workers = workers
+        self.count = len(self._devices) * (1 if workers is None else workers.count)
 
     def of_shares(self, add_up, function, lot):
         """As `OneDevice`. A function that is not traced, as in an eager step, has one device."""
@@ -98,9 +143,10 @@ class Replicas(OneDevice):
         return parts
 
     def added(self, sums):
-        """As `OneDevice`; on the first device."""
+        """As `OneDevice`; on the first device, and then over all processes, in float64."""
         with tf.device(self._devices[0]):
-            return [tf.add_n(list(parts)) for parts in zip(*sums, strict=True)]
+            total = [tf.add_n(list(parts)) for parts in zip(*sums, strict=True)]
+        return total if self.workers is None else self.workers.summed(total, tf.float64)
 
     def _variables_on(self, number, function):
         """Function from the handle of a variable to that of the one which a device uses."""
@@ -127,14 +173,6 @@ class Replicas(OneDevice):
             with tf.device(device):
                 copy.assign(value_of(handle), read_value=False)
         return copy.handle
-
-
-def share(number, of, count):
-    """Returns the first of `count` things that share `number` of so many has, and the one after.
-
-    Shares follow each other, and differ by one at most.
-    """
-    return number * count // of, (number + 1) * count // of
 
 
 def _is_on(handle, device):

@@ -203,7 +203,7 @@ class Update:
             clipped,
             trainable_variables(self._model),
             plan=self._plan,
-            noise=noise,
+            noise=self._replicas.noise_for_all(noise),
             update=update,
             pulls_back=self._streams.pulls_back,
             shrinks=self._streams.shrinks,

@@ -1,0 +1,241 @@
+"""Several processes that make the same updates together, each on its share of every batch.
+
+Each runs the same script. The first, the chief, keeps the ledger and draws the noise; no update is
+made without it, and it announces each in the ledger before. Three things pass between them:
+
+- when `fit` begins: the key that the batches are drawn by, and the chief's weights and optimizer;
+- in each update: the clipped sums, before the noise, which are added up in float64;
+- then the noisy sums of the chief.
+"""
+
+import contextlib
+import hashlib
+import secrets
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm.data.shared_lots import SharedLots
+from tfdpnorm.keras_compat.distribution import summed_over_processes
+from tfdpnorm.keras_compat.training import (
+    make_optimizer_variables,
+    optimizer_variables,
+    rate_variables,
+)
+from tfdpnorm.keras_compat.variables import weights
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Resume, Updates
+from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.resume.checkpoints import described_weights
+from tfdpnorm.training.resume.resumption import WithoutRunFolder
+
+_KEY_BYTES = 32
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
+
+
+class WorkerLostError(RuntimeError):
+    """Another process of the run has ended, or cannot be reached."""
+
+
+class Workers:
+    """The processes of a `MultiWorkerMirroredStrategy`.
+
+    Args:
+        strategy: The strategy.
+        cluster: `tfdpnorm.keras_compat.distribution.Cluster`, of at least two.
+
+    Attributes:
+        count: How many processes there are.
+        is_chief: Whether this is the one that keeps the ledger and draws the noise.
+        lots: `SharedLots` of the `fit` that runs, or None.
+    """
+
+    def __init__(self, strategy, cluster):
+        self._strategy, self._index = strategy, cluster.index
+        self.count, self.is_chief = cluster.count, cluster.index == 0
+        self.lots = None
+        self._summed = tf.function(lambda vector: summed_over_processes(strategy, vector))
+
+    def summed(self, tensors, dtype=None):
+        """Returns the sums of tensors over all processes, a list like `tensors`; everywhere equal.
+
+        Args:
+            tensors: List of tensors, of as many numbers in each process.
+            dtype: What they are added up in: float32, float64 or int64; None for the one of these
+                that holds their numbers.
+        """
+        groups, found = {}, {}
+        for index, tensor in enumerate(tensors):
+            groups.setdefault(dtype or _carrier(tensor.dtype), []).append(index)
+        for carrier, indices in groups.items():
+            flat = [tf.reshape(tf.cast(tensors[i], carrier), [-1]) for i in indices]
+            total = self._summed(tf.concat(flat, axis=0))
+            parts = tf.split(total, [tensors[i].shape.num_elements() for i in indices])
+            for i, part in zip(indices, parts, strict=True):
+                found[i] = tf.cast(tf.reshape(part, tensors[i].shape), tensors[i].dtype)
+        return [found[i] for i in range(len(tensors))]
+
+    def from_chief(self, tensors):
+        """Returns the chief's tensors in every process: the others add zeros, which is exact."""
+        return self.summed(tensors if self.is_chief else [tf.zeros_like(t) for t in tensors])
+
+    def noise_of_chief(self, noise):
+        """Returns what makes the chief's noise in all processes; see `GaussianNoise`."""
+        return _NoiseOfChief(noise, self)
+
+    def begin(self, private, batches, resumption):
+        """Begins a `fit`: compares what the processes train, and gives all of them the same state.
+
+        Args:
+            private: `PrivateModel`, whose run the chief has restored.
+            batches: `PoissonBatches`.
+            resumption: What keeps the run: `Resumption` or `WithoutRunFolder` of the chief,
+                `FollowsChief` of the others.
+
+        Raises:
+            ValueError: if the processes differ in plan, model, optimizer or data.
+        """
+        self._check_equal(private, batches)
+        key = secrets.token_bytes(_KEY_BYTES) if self.is_chief else bytes(_KEY_BYTES)
+        (key,) = self.from_chief([tf.constant(list(key), tf.int64)])
+        self.lots = SharedLots(bytes(key.numpy().tolist()), self._index, self.count)
+        self._follow_ledger(private, resumption)
+        make_optimizer_variables(private.optimizer, private.model.trainable_variables)
+        variables = [
+            *weights(private.model),
+            *optimizer_variables(private.optimizer),
+            *rate_variables(private.optimizer),
+        ]
+        values = self.from_chief([tf.convert_to_tensor(v.read_value()) for v in variables])
+        if not self.is_chief:
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+            private.session.leave(private.optimizer)
+            private.refresh_public_statistics()
+        private.ledger.record(caveat("several_workers"))
+
+    @contextlib.contextmanager
+    def awaited(self):
+        """Context in which an error of the exchange is raised as `WorkerLostError`."""
+        try:
+            yield
+        except _LOST as error:
+            raise WorkerLostError(
+                "Another process of the run has ended, or cannot be reached. The updates that the "
+                "ledger has announced are spent. End all processes, and start them again, as many "
+                "as you like: with RunDir(path, resume=True) the run goes on from its last "
+                f"checkpoint. TensorFlow says: {str(error).strip().splitlines()[-1]}"
+            ) from error
+
+    def _check_equal(self, private, batches):
+        mine = tf.constant(np.frombuffer(_digest(private, batches), np.int64))
+        (of_chief,) = self.from_chief([mine])
+        differs = tf.cast(tf.reduce_any(of_chief != mine), tf.int64)
+        (differing,) = self.summed([differs])
+        if differing:
+            where = "this one has others" if differs else f"{int(differing)} other(s) have others"
+            raise ValueError(
+                "Expected every process to train with the chief's plan, settings, model, optimizer "
+                f"and examples, these in the same order, got {self.count} processes of which "
+                f"{where}. An example that two processes have in different places would count "
+                "twice. Give all of them the same."
+            )
+
+    def _follow_ledger(self, private, resumption):
+        """Gives the ledger in memory of a worker what that of the chief has spent."""
+        ledger = private.ledger
+        state = ledger.state
+        spent = [state.updates, state.position, int(private.update_count), resumption.restores]
+        (spent,) = self.from_chief([tf.constant([int(n) for n in spent], tf.int64)])
+        updates, position, made, is_resumed = map(int, spent)
+        if self.is_chief:
+            return
+        if updates > state.updates:
+            ledger.record(Updates(updates - state.updates))
+        if position != ledger.state.position:
+            ledger.record(Resume(position))
+        private.update_count.assign(made)
+        resumption.position = position if is_resumed else None
+
+
+class FollowsChief(WithoutRunFolder):
+    """What a worker keeps of a run: nothing. It begins where the chief does.
+
+    Attributes:
+        position: The updates that the weights of a resumed run have seen; None for a new one.
+    """
+
+    position = None
+
+    def start_within_epoch(self, steps_per_epoch):
+        """As that of `Resumption`."""
+        position, self.position = self.position, None
+        return None if position is None else divmod(position, steps_per_epoch)
+
+
+class _NoiseOfChief:
+    """Noise that the chief draws, and everybody gets."""
+
+    def __init__(self, noise, workers):
+        self._noise, self._workers = noise, workers
+
+    def noised(self, sums, stddev, update):
+        """As that of `GaussianNoise`."""
+        if self._workers.is_chief:
+            sums = self._noise.noised(sums, stddev, update)
+        return self._workers.from_chief(sums)
+
+
+def check_fit_of_workers(batches, callbacks):
+    """Refuses a `fit` that several processes cannot make together.
+
+    Args:
+        batches: `PoissonBatches`, or None for other data.
+        callbacks: List of callbacks.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if batches is None:
+        raise ValueError(
+            "Expected arrays or tfdpnorm.data.poisson_batches(...) for fit() in several processes, "
+            "got other data: which of their examples a process has is not known. Pass one of these."
+        )
+    if any(isinstance(callback, PrivateValidation) for callback in callbacks):
+        raise ValueError(
+            "Expected no PrivateValidation in several processes, got one: each would ask by "
+            "itself, and the answers add up. Validate on public data, or train in one process."
+        )
+
+
+def _carrier(dtype):
+    """What numbers of a dtype are sent as, exactly."""
+    if dtype == tf.float64:
+        return tf.float64
+    return tf.float32 if dtype.is_floating else tf.int64
+
+
+def _digest(private, batches):
+    """What has to be the same in all processes, as bytes."""
+    found = hashlib.sha256()
+    described = [
+        private.plan,
+        sorted(private.ledger.settings.items()),
+        private.slots,
+        described_weights(private.model),
+        private.optimizer_settings,
+        type(batches.x).__name__,
+    ]
+    found.update(repr(described).encode())
+    for array in tf.nest.flatten([batches.x, batches.y, batches.sample_weight]):
+        if array is not None:
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            is_text = array.dtype == object
+            found.update(repr(array.tolist()).encode() if is_text else np.ascontiguousarray(array))
+    return found.digest()
