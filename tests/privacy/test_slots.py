@@ -73,6 +73,21 @@ def test_slots_suffice_and_are_the_fewest(n, size, updates, delta, physical):
         assert p - 8 < -(-needed // k)  # hardly a row is computed for nothing
 
 
+@pytest.mark.parametrize("n, size, updates, delta", CASES)
+@pytest.mark.parametrize("physical", [None, 7, 64])
+@pytest.mark.parametrize("replicas", [2, 3, 64])
+def test_devices_get_as_many_physical_batches_each(n, size, updates, delta, physical, replicas):
+    public = {"updates": updates, "delta": delta, "physical_batch_size": physical}
+    found = slots_for(n, size, **public, replicas=replicas)
+    needed = hardly_exceeded(n, size, updates, delta)
+    assert found.batches % replicas == 0 and needed <= found.batches * found.rows
+    assert found.rows <= slots_for(n, size, **public).rows
+    if physical is None:
+        assert found.batches == replicas
+    else:
+        assert (found.batches - replicas) * physical < needed and found.rows <= physical
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     n=st.integers(1, 5_000),

@@ -4,7 +4,8 @@
 
 PORTS are those of all processes, with commas between; one process trains without a strategy.
 SETTINGS are JSON: arguments of `private_of`, and `kill` [INDEX, UPDATE], `norm`, `rows`,
-`steps_per_execution`, `kind`. Writes what it has trained to FOLDER/INDEX.npz and .json.
+`steps_per_execution`. Writes what it has trained to FOLDER/INDEX.npz and .json. With `sums`, it
+trains nothing, and writes the clipped sum of a batch, and of the batch without each of its rows.
 """
 
 import json
@@ -29,6 +30,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.private_of import private_of
+from tfdpnorm.data import Lot
+from tfdpnorm.data.shared_lots import SharedLots
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 
 FEATURES, CLASSES, EXAMPLES = 5, 3, 40
@@ -59,10 +62,29 @@ class Recorder(keras.callbacks.Callback):
         )
 
 
+def clipped_sums(private):
+    """[1 + rows, coordinates]: of a batch of 4 physical batches, and of it without each row."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4, 4, FEATURES)).astype(np.float32)
+    x[::2] *= 1e3
+    y = rng.integers(CLASSES, size=(4, 4))
+    share = SharedLots(None, index, len(ports)).share_of
+    step, found = tf.function(private.clipped_sum, autograph=False), []
+    for left_out in range(-1, 16):
+        mask = np.ones((4, 4), np.float32)
+        if left_out >= 0:
+            mask.ravel()[left_out] = 0
+        kept = np.where(mask[..., np.newaxis] > 0, x, 0)
+        lot = Lot(*(tf.constant(share(t)) for t in (kept, y, mask, mask)))
+        found.append(np.concatenate([s.numpy().ravel() for s in step(lot)]))
+    return np.array(found)
+
+
 def main():
     """Trains."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy() if len(ports) > 1 else None
     kill, norm, rows = (settings.pop(n, None) for n in ("kill", "norm", "rows"))
+    only_sums = settings.pop("sums", False)
     steps_per_execution = settings.pop("steps_per_execution", 1)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
@@ -101,6 +123,9 @@ def main():
         metrics=["accuracy"],
         steps_per_execution=steps_per_execution,
     )
+    if only_sums:
+        np.savez(os.path.join(folder, f"{index}.npz"), clipped_sums(private))
+        return
     recorder = Recorder(kill)
     failed = None
     try:
