@@ -4,6 +4,7 @@ from tests.mutants import (
     accounting,
     clipping,
     conversion,
+    devices,
     dpvd,
     engines,
     ledger,
@@ -38,6 +39,7 @@ _SUBJECTS = (
     conversion,
     residual_networks,
     engines,
+    devices,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -40,9 +40,7 @@ def replicas_of(strategy):
             "training is not implemented for others. Pass one of these."
         )
     cluster = cluster_of(strategy)
-    return Replicas(
-        devices_of(strategy), Workers(strategy, cluster) if cluster.count > 1 else None
-    )
+    return Replicas(devices_of(strategy), Workers(strategy, cluster) if cluster.count > 1 else None)
 
 
 class OneDevice:

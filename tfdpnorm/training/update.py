@@ -106,7 +106,9 @@ class Update:
         views: The `Views`.
     """
 
-    def __init__(self, model, streams, views, plan, *, engine, clipping, sum_rounding, replicas=None):
+    def __init__(
+        self, model, streams, views, plan, *, engine, clipping, sum_rounding, replicas=None
+    ):
         self.engine = engine
         self.clipping = clipping
         self._sum_rounding = sum_rounding

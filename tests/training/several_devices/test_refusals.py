@@ -13,7 +13,7 @@ from tfdpnorm.training import workers as of_workers
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.replicas import OneDevice, Replicas, replicas_of
 from tfdpnorm.training.resume.resumption import WithoutRunFolder
-from tfdpnorm.training.workers import FollowsChief, Workers, WorkerLostError
+from tfdpnorm.training.workers import FollowsChief, WorkerLostError, Workers
 
 # The package has a function of that name.
 module = importlib.import_module("tfdpnorm.training.make_private")
@@ -30,7 +30,9 @@ module = importlib.import_module("tfdpnorm.training.make_private")
 )
 def test_other_strategies_are_refused_by_name(strategy, build, private):
     strategy = strategy()
-    with pytest.raises(ValueError, match=f"MirroredStrategy, or None, got {type(strategy).__name__}"):
+    with pytest.raises(
+        ValueError, match=f"MirroredStrategy, or None, got {type(strategy).__name__}"
+    ):
         private(build(), strategy=strategy)
 
 

@@ -13,18 +13,6 @@ import os
 import signal
 import sys
 
-from tests import conftest  # noqa: F401  # one thread an operation
-
-index, ports, folder = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
-settings = json.loads(sys.argv[4]) if len(sys.argv) > 4 else {}
-if len(ports) > 1:
-    os.environ["TF_CONFIG"] = json.dumps(
-        {
-            "cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]},
-            "task": {"type": "worker", "index": index},
-        }
-    )
-
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -33,6 +21,9 @@ from tests.private_of import private_of
 from tfdpnorm.data import Lot
 from tfdpnorm.data.shared_lots import SharedLots
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
+
+index, ports, folder = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
+settings = json.loads(sys.argv[4]) if len(sys.argv) > 4 else {}
 
 FEATURES, CLASSES, EXAMPLES = 5, 3, 40
 NORMS = {
@@ -57,9 +48,7 @@ class Recorder(keras.callbacks.Callback):
         self.on_train_batch_end(0)
 
     def on_train_batch_end(self, batch, logs=None):
-        self.weights.append(
-            np.concatenate([v.ravel() for v in self.model.model.get_weights()])
-        )
+        self.weights.append(np.concatenate([v.ravel() for v in self.model.model.get_weights()]))
 
 
 def clipped_sums(private):
@@ -80,9 +69,19 @@ def clipped_sums(private):
     return np.array(found)
 
 
+def made_strategy():
+    """The strategy of all processes; None for one."""
+    if len(ports) == 1:
+        return None
+    workers = [f"127.0.0.1:{port}" for port in ports]
+    task = {"type": "worker", "index": index}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
 def main():
     """Trains."""
-    strategy = tf.distribute.MultiWorkerMirroredStrategy() if len(ports) > 1 else None
+    strategy = made_strategy()
     kill, norm, rows = (settings.pop(n, None) for n in ("kill", "norm", "rows"))
     only_sums = settings.pop("sums", False)
     steps_per_execution = settings.pop("steps_per_execution", 1)
