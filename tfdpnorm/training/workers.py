@@ -130,7 +130,7 @@ class Workers:
                 "Another process of the run has ended, or cannot be reached. The updates that the "
                 "ledger has announced are spent. End all processes, and start them again, as many "
                 "as you like: with RunDir(path, resume=True) the run goes on from its last "
-                f"checkpoint. TensorFlow says: {str(error).strip().splitlines()[-1]}"
+                f"checkpoint. TensorFlow says: {_reason(error)}"
             ) from error
 
     def _check_equal(self, private, batches):
@@ -212,6 +212,12 @@ def check_fit_of_workers(batches, callbacks):
             "Expected no PrivateValidation in several processes, got one: each would ask by "
             "itself, and the answers add up. Validate on public data, or train in one process."
         )
+
+
+def _reason(error):
+    """The line of an error of TensorFlow that says why the exchange ended."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "aborted by" in line), (lines or ["nothing"])[-1])
 
 
 def _carrier(dtype):
