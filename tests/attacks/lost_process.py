@@ -3,9 +3,9 @@
     python -m tests.attacks.lost_process --data_dir=... [--steps=240] [--kill_at=100] [--later=3]
 
 Two processes train on the loopback until the second one is killed; then as many as --later resume.
-Prints ledger, epsilon and test accuracy of that run and of one by a single process, and ends with
-exit code 1 if the two differ in what they have spent, or in their statements beyond what the killing
-and the network add.
+Prints ledger, epsilon and test accuracy of that run and of one by a single process. Ends with exit
+code 1 if the two differ in what they have spent, or in their statements beyond what the killing and
+the network add.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
