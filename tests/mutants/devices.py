@@ -40,6 +40,14 @@ MUTANTS = (
         _on_devices,
     ),
     fault(
+        "devices-draw-the-same-numbers",
+        _REPLICAS,
+        "_JUMP = 2**40",
+        "_JUMP = 0",
+        "Two devices drop the same units.",
+        _on_devices,
+    ),
+    fault(
         "sums-of-processes-not-added",
         _REPLICAS,
         "return total if self.workers is None else",

@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from tests.private_of import private_of
 from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import NoisedBatchNormalization
 
 tf.config.set_logical_device_configuration(
@@ -164,10 +165,25 @@ def test_the_noise_is_that_of_one_draw(strategy, build, data, cross_entropy, wei
     np.testing.assert_allclose(np.std(noise) * 10 / 1e3, 1.0, rtol=0.05)
 
 
-def test_devices_draw_different_masks_of_dropout(strategy, data):
+class Dropping(keras.layers.Layer):
+    """Draws from a generator of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator = tf.random.Generator.from_seed(7)
+
+    def call(self, x):
+        return 2.0 * x * tf.cast(self.generator.uniform(tf.shape(x)) < 0.5, x.dtype)
+
+
+# Of Keras 2 it draws by seeds of TensorFlow's operations, which are the same on each device.
+@pytest.mark.quick_cases("generator")
+@pytest.mark.parametrize("kind", ["generator", *(["dropout"] if KERAS_3 else [])])
+def test_devices_draw_different_masks(kind, strategy, data):
     features = 16
+    drawing = Dropping() if kind == "generator" else keras.layers.Dropout(0.5)
     model = keras.Sequential(
-        [keras.Input((features,)), keras.layers.Dropout(0.5), keras.layers.Dense(2, use_bias=False)]
+        [keras.Input((features,)), drawing, keras.layers.Dense(2, use_bias=False)]
     )
     one = private_of(
         model,
