@@ -6,6 +6,7 @@ saved function on several devices; and `_handle_data` of a handle, which alone s
 holds. Version-bound: how a strategy names its devices and its cluster.
 """
 
+import os
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -26,6 +27,14 @@ class Cluster(NamedTuple):
 
     index: int
     count: int
+
+
+def threads_between_operations():
+    """Returns how many operations TensorFlow runs at once, an int."""
+    asked = tf.config.threading.get_inter_op_parallelism_threads()
+    told = os.environ.get("TF_NUM_INTEROP_THREADS", "")
+    told = int(told) if told.isdecimal() else 0
+    return asked or told or len(os.sched_getaffinity(0))
 
 
 def devices_of(strategy):

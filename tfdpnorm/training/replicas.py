@@ -18,6 +18,7 @@ from tfdpnorm.keras_compat.distribution import (
     is_handle_of_variable,
     is_traced,
     on_device,
+    threads_between_operations,
     value_of,
 )
 from tfdpnorm.training.workers import Workers, check_fit_of_workers
@@ -40,6 +41,12 @@ def replicas_of(strategy):
             "training is not implemented for others. Pass one of these."
         )
     cluster = cluster_of(strategy)
+    if cluster.count > 1 and threads_between_operations() < 2:
+        raise ValueError(
+            "Expected TensorFlow to run two operations or more at once in a process of several, "
+            "got one: an exchange takes a thread while it waits for others, and would never end. "
+            "Call tf.config.threading.set_inter_op_parallelism_threads(4) before anything else."
+        )
     return Replicas(devices_of(strategy), Workers(strategy, cluster) if cluster.count > 1 else None)
 
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tfdpnorm.data.shared_lots import SharedLots
 from tfdpnorm.keras_compat.distribution import summed_over_processes
+from tfdpnorm.keras_compat.graphs import current_graph
 from tfdpnorm.keras_compat.training import (
     make_optimizer_variables,
     optimizer_variables,
@@ -60,6 +61,7 @@ class Workers:
         self._strategy, self._index = strategy, cluster.index
         self.count, self.is_chief = cluster.count, cluster.index == 0
         self.lots = None
+        self._last = None, None  # graph and tensor
         self._summed = tf.function(lambda vector: summed_over_processes(strategy, vector))
 
     def summed(self, tensors, dtype=None):
@@ -75,11 +77,26 @@ class Workers:
             groups.setdefault(dtype or _carrier(tensor.dtype), []).append(index)
         for carrier, indices in groups.items():
             flat = [tf.reshape(tf.cast(tensors[i], carrier), [-1]) for i in indices]
-            total = self._summed(tf.concat(flat, axis=0))
+            total = self._one_after_the_other(tf.concat(flat, axis=0))
             parts = tf.split(total, [tensors[i].shape.num_elements() for i in indices])
             for i, part in zip(indices, parts, strict=True):
                 found[i] = tf.cast(tf.reshape(part, tensors[i].shape), tensors[i].dtype)
         return [found[i] for i in range(len(tensors))]
+
+    def _one_after_the_other(self, vector):
+        """The sum of the vectors of all processes, after the last one that the graph asks for.
+
+        Two that could run at once may begin in another order in each process. With few threads each
+        would wait for the other.
+        """
+        if tf.executing_eagerly():
+            return self._summed(vector)
+        graph, last = self._last
+        before = [last] if graph is current_graph() else []
+        with tf.control_dependencies(before):
+            total = self._summed(tf.identity(vector))
+        self._last = current_graph(), total
+        return total
 
     def from_chief(self, tensors):
         """Returns the chief's tensors in every process: the others add zeros, which is exact."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -39,6 +40,7 @@ def start(tmp_path):
             subprocess.Popen(
                 [*command, str(index), ports, str(folder), json.dumps(settings)],
                 cwd=ROOT,
+                env={**os.environ, "TF_NUM_INTEROP_THREADS": "4"},  # an exchange blocks one
                 stderr=subprocess.PIPE,
                 text=True,
             )
