@@ -256,7 +256,8 @@ def _digest(private, batches):
         type(batches.x).__name__,
     ]
     found.update(repr(described).encode())
-    for array in tf.nest.flatten([batches.x, batches.y, batches.sample_weight]):
+    # Examples that are read on demand come in blocks, and all of them are read.
+    for array in (leaf for block in batches.examples.blocks() for leaf in tf.nest.flatten(block)):
         if array is not None:
             found.update(f"{array.dtype.str}{array.shape}".encode())
             is_text = array.dtype == object

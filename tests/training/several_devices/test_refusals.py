@@ -103,6 +103,21 @@ def test_examples_in_another_order_have_another_digest(process, data):
     assert len(digests) == 3
 
 
+def test_examples_that_are_read_on_demand_are_compared(process, data, tmp_path):
+    x, y = data
+    one, _ = process(0)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    other = y.copy()
+    other[-1] = (other[-1] + 1) % 3
+    digests = [
+        of_workers._digest(one, poisson_batches(mapped, labels, expected_batch_size=10))
+        for labels in (y, y, other)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+
 def test_a_worker_has_a_ledger_in_memory_and_follows(process, tmp_path, build, private):
     one, _ = process(1)
     assert isinstance(one._resumption, FollowsChief)
