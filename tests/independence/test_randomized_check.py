@@ -107,6 +107,8 @@ def test_what_cannot_be_run_or_repeated_is_said():
     unknown = checked_augmentation(lambda x: x + tf.random.uniform([]) + 0 * calls)
     assert unknown == PASSED
     assert "8 examples gave shapes" in checked_augmentation(tf.reduce_mean).not_run
+    of_seven = checked_augmentation(lambda x: tf.boolean_mask(x, tf.range(tf.shape(x)[0]) < 7))
+    assert "could not be run: " in of_seven.not_run
 
 
 def test_a_check_that_would_show_nothing_is_not_run():

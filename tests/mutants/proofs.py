@@ -343,7 +343,7 @@ MUTANTS = (
     fault(
         "half-checks-are-passed",
         _AT_RANDOM,
-        'return Checked([], f"unusual examples could not be run: {_short(error)}")',
+        'return Checked([], f"{which} examples could not be run: {_short(error)}")',
         "return Checked([])",
         "A model that the randomized check could not run to its end counts as checked.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),

@@ -69,11 +69,13 @@ def randomized_check(function, examples, *, variables=list, layers=()):
             runs = _Runs(function, examples, variables)
         except Exception as error:  # whatever code of the user's raises
             return Checked([], f"it could not be run: {_short(error)}")
+        which = "synthetic"
         try:
             not_run = runs.says_nothing()
+            which = "unusual"
             return Checked([] if not_run else _findings(runs, examples), not_run)
         except tf.errors.OpError as error:
-            return Checked([], f"unusual examples could not be run: {_short(error)}")
+            return Checked([], f"{which} examples could not be run: {_short(error)}")
         finally:
             runs.restore()
 
@@ -102,8 +104,7 @@ class _Runs:
             inputs = [t for t in tf.nest.flatten(x) if t.dtype.is_floating and watches]
             with tf.GradientTape() as tape:
                 tape.watch(inputs)
-                values = tf.nest.flatten(function(x))
-                self._check_shapes(values)
+                values = self._one_for_each_example(tf.nest.flatten(function(x)))
                 total = _weighted_sum(values, weights)
             trained = list(variables()) if total is not None else []
             gradients = [[], []]
@@ -168,11 +169,13 @@ class _Runs:
         traced = tf.function(lambda x, w: function(x, w, *options), autograph=False)
         return traced.get_concrete_function(*self._specs)
 
-    def _check_shapes(self, values):
+    def _one_for_each_example(self, values):
+        """Values [n, ...]; where the trace does not know n, each run looks at it."""
         count = self._examples.count
-        shapes = [tuple(t.shape) for t in values if t.shape[:1] != [count]]
+        shapes = [tuple(t.shape) for t in values if tuple(t.shape)[:1] not in ((count,), (None,))]
         if shapes:
             raise ValueError(f"{count} examples gave shapes {shapes}")
+        return [tf.ensure_shape(t, [count, *t.shape[1:]]) for t in values]
 
 
 @as_written
