@@ -158,7 +158,7 @@ def on_tokens(function, trained=True):
     """A model of the embedded tokens, by a function (ids, vectors) -> [rows, features]."""
     ids = keras.Input((TOKENS,), dtype="int32")
     vectors = layers.Embedding(VOCABULARY, 4, trainable=trained)(ids)
-    joined = layers.Lambda(lambda both: function(*both))([ids, vectors])
+    joined = coupled.Layer(lambda both: function(*both))([ids, vectors])
     return keras.Model(ids, layers.Dense(3)(joined))
 
 

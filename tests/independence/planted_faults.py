@@ -15,9 +15,9 @@ from tests.independence.checked import (
     checked_augmentation,
     checked_loss,
     checked_model,
+    specs_of,
 )
 from tfdpnorm import independence
-from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.known_layers import known_faults
 from tfdpnorm.independence.verification.outputs import prove
 from tfdpnorm.keras_compat.variables import KERAS_3
@@ -61,9 +61,7 @@ def stopped(fault):
         named = [message for _, message in known_faults(model)]
         if named:
             return named[0]
-    spec = input_specs(model)
-    if spec is None:  # of a subclassed model, which Keras 3 keeps no dtypes of
-        spec = tf.TensorSpec([None, FEATURES])
+    spec = specs_of(model)
     try:
         proof = independence.prove_training(
             model, loss, tf.TensorSpec([P, *spec.shape[1:]], spec.dtype), y

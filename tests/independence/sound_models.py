@@ -3,6 +3,8 @@
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.independence.verification.coupled_models import Layer
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import ScaleNorm
 
 FEATURES, CLASSES = 5, 3
@@ -48,7 +50,7 @@ def several_inputs():
 def list_of_inputs():
     inputs = [keras.Input((4,)), keras.Input((2,))]
     x = layers.Concatenate()(inputs)
-    return functional(inputs, [layers.Dense(2)(x), tf.argmax(x, -1)])
+    return functional(inputs, [layers.Dense(2)(x), Layer(lambda x: tf.argmax(x, -1))(x)])
 
 
 def bytes_in():
@@ -68,21 +70,33 @@ def public_words():
     return functional(inputs, layers.Dense(CLASSES)(x))
 
 
-def subclassed():
+def _branch(x):
+    return tf.cond(tf.reduce_sum(tf.shape(x)) > 0, lambda: tf.tanh(x), lambda: x)
+
+
+def subclassed(branch=_branch):
     class Model(keras.Model):
         def __init__(self):
             super().__init__()
             self.hidden, self.head = layers.Dense(4), layers.Dense(CLASSES)
 
         def call(self, inputs):
-            x = self.hidden(inputs)
-            if tf.reduce_sum(tf.shape(x)) > 0:
-                x = tf.tanh(x)
-            return self.head(x)
+            return self.head(branch(self.hidden(inputs)))
 
     model = Model()
     model(tf.zeros([2, FEATURES]))
     return model
+
+
+def with_an_if_over_a_tensor():
+    """AutoGraph makes a branch of the graph of it; Keras 3 has no AutoGraph."""
+
+    def branch(x):
+        if tf.reduce_sum(tf.shape(x)) > 0:
+            x = tf.tanh(x)
+        return x
+
+    return subclassed(branch)
 
 
 class SpectralDense(layers.SpectralNormalization):
@@ -153,3 +167,5 @@ SOUND = {
     "counts_its_calls": counts_its_calls,
     "dead_for_large_inputs": dead_for_large_inputs,
 }
+if not KERAS_3:
+    SOUND["with_an_if_over_a_tensor"] = with_an_if_over_a_tensor

@@ -6,6 +6,7 @@ from tensorflow import keras
 
 from tests.independence.verification.coupled_models import FEATURES, P, around
 from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.keras_compat.variables import raw
 
 LABELS = tf.TensorSpec([P], tf.int64)
 X = tf.TensorSpec([P, FEATURES])
@@ -37,8 +38,9 @@ def partitioned(x):
 
 def written_back_to_front(x):
     array = tf.TensorArray(tf.float32, P, element_shape=[FEATURES])
-    for i in tf.range(P):
-        array = array.write(P - 1 - i, x[i])
+    _, array = tf.while_loop(
+        lambda i, _: i < P, lambda i, array: (i + 1, array.write(P - 1 - i, x[i])), [0, array]
+    )
     return tf.ensure_shape(array.stack(), [P, FEATURES])
 
 
@@ -146,7 +148,7 @@ class Bank(layers.Layer):
 
     def call(self, x):
         outputs = x + tf.gather(self.bank, tf.argmax(x, -1))
-        self.bank.scatter_nd_update(tf.argmax(x, -1)[:, None], x)
+        raw(self.bank).scatter_nd_update(tf.argmax(x, -1)[:, None], x)
         return outputs
 
 
