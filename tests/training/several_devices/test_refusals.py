@@ -117,7 +117,6 @@ def test_examples_that_are_read_on_demand_are_compared(process, data, tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
-
 def test_a_worker_has_a_ledger_in_memory_and_follows(process, tmp_path, build, private):
     one, _ = process(1)
     assert isinstance(one._resumption, FollowsChief)
