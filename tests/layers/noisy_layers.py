@@ -144,9 +144,9 @@ def both(make, inputs, **options):
     wrapper = WeightNoise(make(), STDDEV, seed=SEED, **options)
     plain = make()
     plain(inputs)
-    wrapper.build(inputs.shape)
+    wrapper.build(tuple(inputs.shape))
     wrapper(inputs)
-    wrapper.build(inputs.shape)  # the sequence of draws anew
+    wrapper.build(tuple(inputs.shape))  # the sequence of draws anew
     for to, value in zip(wrapper.weights, plain.weights, strict=True):
         to.assign(value)
     return wrapper, plain

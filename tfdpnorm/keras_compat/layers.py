@@ -562,8 +562,9 @@ class LossOfWeights:
         else:
             self.add_loss(function)
 
-    def _get_regularization_losses(self):
-        losses = super()._get_regularization_losses()
+    def _get_own_losses(self):
+        # Not `_get_regularization_losses`, which Keras 3 asks of the outermost model alone.
+        losses = super()._get_own_losses()
         return losses if self._loss_of_weights is None else [*losses, self._loss_of_weights()]
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.private_of import private_of
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 
 KINDS = {
@@ -64,7 +65,7 @@ def test_the_divergence_moves_the_weights_after_the_noise(
     built = network(**KINDS[kind], num_examples=40)
     model = private(built, l2_norm_clip=1e-6, noise_multiplier=0, insecure_seed=1)
     model.compile(keras.optimizers.SGD(0.5), cross_entropy)
-    variables = built.trainable_variables
+    variables = trainable_variables(built)
     with tf.GradientTape() as tape:
         loss = tf.add_n(built.losses)
     expected = [
