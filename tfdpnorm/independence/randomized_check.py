@@ -19,7 +19,7 @@ from tfdpnorm.dtypes import widened
 from tfdpnorm.independence.examples import chosen, splits
 from tfdpnorm.independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.functions import leaf_operations
-from tfdpnorm.keras_compat.graphs import as_written, captured_variables, seed_graph
+from tfdpnorm.keras_compat.graphs import as_written, captured_variables, seed_graph, traced
 
 _GRAPH_SEED = 5
 # How far results of the same sums, and of sums in another order, differ, in last digits.
@@ -166,8 +166,7 @@ class _Runs:
         ]
 
     def _traced(self, function, *options):
-        traced = tf.function(lambda x, w: function(x, w, *options), autograph=False)
-        return traced.get_concrete_function(*self._specs)
+        return traced(lambda x, w: function(x, w, *options), self._specs)
 
     def _one_for_each_example(self, values):
         """Values [n, ...]; where the trace does not know n, each run looks at it."""
