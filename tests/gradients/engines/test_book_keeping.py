@@ -148,6 +148,34 @@ class Gated(keras.layers.Layer):
         return tf.sigmoid(inputs @ self.gate) * tf.tanh(inputs @ self.kernel)
 
 
+class PerPosition(keras.layers.Layer):
+    """A kernel of its own for each position, as locally connected layers have."""
+
+    def __init__(self, filters):
+        super().__init__()
+        self._filters = filters
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(name="kernel", shape=(*input_shape[1:], self._filters))
+
+    def call(self, inputs):
+        return tf.tanh(tf.reduce_sum(inputs[..., tf.newaxis] * self.kernel, -2))
+
+
+def layers_of_ones_own():
+    return keras.Sequential(
+        [
+            keras.Input((4, 4, 2)),
+            PerPosition(3),
+            Gated(),
+            keras.layers.Reshape((16, 3)),
+            PerPosition(2),
+            keras.layers.Flatten(),
+            _dense(2),
+        ]
+    )
+
+
 def layers_without_a_rule():
     return keras.Sequential(
         [
@@ -182,7 +210,11 @@ def bidirectional():
 
 MODELS = [
     bidirectional,
-    layers_without_a_rule,
+    layers_of_ones_own,
+    pytest.param(
+        layers_without_a_rule,
+        marks=pytest.mark.keras_2_only("there are no locally connected layers"),
+    ),
     recurrent,
     dense,
     dense_over_positions,

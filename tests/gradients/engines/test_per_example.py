@@ -65,10 +65,6 @@ def unrolled_lstm():
     )
 
 
-def lstm():
-    return keras.Sequential([keras.Input((3, 2)), keras.layers.LSTM(2), keras.layers.Dense(2)])
-
-
 def masked_gru():
     return keras.Sequential(
         [
@@ -192,7 +188,7 @@ def test_falls_back_to_a_loop_with_a_warning():
 
 @pytest.mark.slow
 def test_the_loop_in_a_tf_function():
-    case = Case(lstm)
+    case = Case(masked_gru)
 
     specs = [tf.TensorSpec([None, *part.shape[1:]], part.dtype) for part in case.rows(1)]
 

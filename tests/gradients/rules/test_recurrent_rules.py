@@ -172,7 +172,7 @@ def steps_first():
         states_of_both_directions,
         masked_with_initial_state,
         called_twice,
-        steps_first,
+        pytest.param(steps_first, marks=pytest.mark.keras_2_only("no time_major")),
     ],
 )
 def test_models_equal_the_loop(build):

@@ -48,6 +48,12 @@ def masked_words_in_sentences():
     return model_over((2, 3), embedding, words, sentences, layers.LSTM(2), dtype="int32")
 
 
+def masked_words():
+    words = layers.TimeDistributed(layers.LSTM(3, return_sequences=True))
+    embedding = layers.Embedding(20, 3, mask_zero=True)
+    return model_over((2, 3), embedding, words, layers.Flatten(), dtype="int32")
+
+
 def embedding_inside():
     embedding = layers.TimeDistributed(layers.Embedding(20, 3))
     return model_over((2, 4), layers.Reshape((2, 4, 1)), embedding)
@@ -82,7 +88,11 @@ MODELS = [
     convolution,
     whole_model,
     nested,
-    masked_words_in_sentences,
+    pytest.param(
+        masked_words_in_sentences,
+        marks=pytest.mark.keras_2_only("hands the mask of words on to sentences"),
+    ),
+    masked_words,
     embedding_inside,
     users_layer,
     inside_and_outside,
