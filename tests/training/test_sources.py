@@ -143,6 +143,15 @@ def test_errors_of_files_that_tensorflow_reads_show_no_names():
     assert "secret" not in str(error.value)
 
 
+def test_errors_of_callbacks_keep_their_words():
+    def fail(*_, **__):
+        raise tf.errors.NotFoundError(None, None, "no such folder: /logs")
+
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=fail)
+    with pytest.raises(tf.errors.NotFoundError, match="^no such folder: /logs$"):
+        fitted(X, Y, callbacks=[callback])
+
+
 @each("mapped", [False, True])
 def test_validation_rows_are_looked_for_once_in_all_examples(mapped):
     source = Source(X, Y)
