@@ -330,6 +330,17 @@ def test_saved_examples_are_those_of_the_dataset(tmp_path):
         save_examples(dataset.unbatch(), tmp_path / "saved")
 
 
+def test_a_dataset_that_fails_halfway_leaves_no_files(tmp_path):
+    def half():
+        yield from X[:2]
+        raise OSError("the disk is gone")
+
+    dataset = tf.data.Dataset.from_generator(half, output_signature=tf.TensorSpec(X.shape[1:]))
+    with pytest.raises(tf.errors.OpError, match="the disk is gone"):
+        save_examples(dataset, tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
 @each(
     "dataset,error,match",
     [

@@ -52,14 +52,18 @@ def save_examples(dataset, folder):
     if any(folder.iterdir()):
         raise FileExistsError(f"Expected an empty folder, got {folder}. Name another one.")
     paths, count = [folder / f"{at}.bin" for at in range(len(specs))], 0
-    with contextlib.ExitStack() as stack:
-        written = [stack.enter_context(path.open("wb")) for path in paths]
-        for example in dataset.prefetch(tf.data.AUTOTUNE):
-            for file, part in zip(written, tf.nest.flatten(example), strict=True):
-                file.write(part.numpy().tobytes())
-            count += 1
-    if not count:
-        raise ValueError("Expected at least 1 example, got a dataset without any.")
+    with contextlib.ExitStack() as scratch:  # whose files go if the dataset fails halfway
+        partials = [scratch.enter_context(files.scratch_file(path)) for path in paths]
+        with contextlib.ExitStack() as opened:
+            written = [opened.enter_context(partial.open("wb")) for partial in partials]
+            for example in dataset.prefetch(tf.data.AUTOTUNE):
+                for file, part in zip(written, tf.nest.flatten(example), strict=True):
+                    file.write(part.numpy().tobytes())
+                count += 1
+        if not count:
+            raise ValueError("Expected at least 1 example, got a dataset without any.")
+        for partial, path in zip(partials, paths, strict=True):
+            files.publish(partial, path)
     mapped = [
         np.memmap(path, spec.dtype.as_numpy_dtype, "r", shape=(count, *spec.shape))
         for path, spec in zip(paths, specs, strict=True)
