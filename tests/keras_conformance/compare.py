@@ -14,7 +14,6 @@ from tensorflow import keras
 from tests.clean_keras import reset_names
 from tests.keras_conformance import models
 from tests.private_of import private_of
-from tfdpnorm.keras_compat.graphs import without_remapping
 from tfdpnorm.keras_compat.models import sublayers
 
 UPDATES = 5
@@ -49,7 +48,7 @@ def outcome_of(case, folder):
     Raises:
         AssertionError: for what is not equal, and for a refusal after an update is in the ledger.
     """
-    with warnings.catch_warnings(), without_remapping():  # which also fails in plain Keras
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _outcome_of(case, folder)
 

@@ -278,33 +278,16 @@ def captured_variables(function):
     return list(found.values())
 
 
+@contextlib.contextmanager
 def unoptimized():
     """Context in which graphs are run as they are traced.
 
     For graphs that run a few times, where optimising takes longer than the runs.
     """
-    return _optimizing(disable_meta_optimizer=True)
-
-
-def without_remapping():
-    """Context in which operations are not fused, if TensorFlow is one that fails at it.
-
-    TensorFlow 2.21 breaks off at some U-Nets, private or not, and may end the process with that.
-    Private steps of LeNet-5 and ResNet-9 take as long without.
-    """
-    return _optimizing(remapping=False) if KERAS_3 else contextlib.nullcontext()
-
-
-# What TensorFlow does unless told otherwise.
-_DEFAULTS = {"disable_meta_optimizer": False, "remapping": True}
-
-
-@contextlib.contextmanager
-def _optimizing(**options):
-    given = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options(options)
+    option = "disable_meta_optimizer"
+    given = tf.config.optimizer.get_experimental_options().get(option, False)
+    tf.config.optimizer.set_experimental_options({option: True})
     try:
         yield
     finally:
-        before = {name: given.get(name, _DEFAULTS[name]) for name in options}
-        tf.config.optimizer.set_experimental_options(before)
+        tf.config.optimizer.set_experimental_options({option: given})

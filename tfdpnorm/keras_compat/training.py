@@ -57,10 +57,9 @@ class BeginsWithinEpoch(keras.Model):
             self._steps_now = tf.Variable(self.steps_per_execution, dtype=tf.int64, trainable=False)
 
         def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-            """Keras would draw a batch only to see its shape, and nobody would count it."""
-            if data_batch is not None:
-                super()._maybe_symbolic_build(data_batch=data_batch)
-            elif self._first_step is not None and iterator.steps_per_epoch:
+            """Where `fit` begins. In a strategy Keras would draw a batch here to see its shapes."""
+            del data_batch
+            if iterator is not None and self._first_step is not None and iterator.steps_per_epoch:
                 first, self._first_step = self._first_step, None
                 self._steps_now.assign(self.steps_per_execution)  # after a fit that ended within
                 iterator._enumerate_iterator = _Executions(self, iterator, first)
@@ -175,7 +174,7 @@ def make_metric_variables(model, predictions, targets):
 
 
 def _make_metrics_of_specs(model, targets, predictions):
-    """As `fit` of Keras 3 makes them, but without a batch of examples."""
+    """As Keras 3 makes them in a strategy, but without a batch of examples."""
     specs = tf.nest.map_structure(
         lambda t: keras.KerasTensor(tuple(t.shape), getattr(t.dtype, "name", t.dtype)),
         (targets, predictions),

@@ -4,11 +4,7 @@ import contextlib
 import os
 import warnings
 
-from tfdpnorm.keras_compat.graphs import (
-    as_written,
-    without_op_callbacks,
-    without_remapping,
-)
+from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.announced_updates import BatchesInUse
 from tfdpnorm.training.checks.models import check_ready
@@ -100,7 +96,7 @@ class Session:
     @contextlib.contextmanager
     def training(self):
         """Context of the training inside of `fit`; errors of it show no private values."""
-        with self.batches.of_fit(), without_private_values(), without_remapping():
+        with self.batches.of_fit(), without_private_values():
             with without_op_callbacks() as were_any:
                 if were_any:
                     warnings.warn(_NO_DEBUGGING, stacklevel=4)
