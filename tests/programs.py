@@ -1,5 +1,7 @@
 """Programs that tests start."""
 
+import contextlib
+import socket
 import subprocess
 import sys
 import types
@@ -9,6 +11,15 @@ from pathlib import Path
 from absl import app, flags
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def free_ports(count):
+    """Returns numbers of ports that nothing uses now, a list."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def run(command, environment, timeout):

@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from absl import flags
 from tensorflow import keras
 
 import tfdpnorm
+from tests.programs import free_ports
 from tfdpnorm.training.workers import WorkerLostError
 from trainers.data.sources import load_examples
 
@@ -83,13 +83,7 @@ def main():
 
 def _in_processes(count, folder, dead=None):
     """Runs the training in so many processes, and returns what each says of it."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    processes = []
+    ports, processes = free_ports(count), []
     for index in range(count):
         role = {"index": index, "ports": ports, "folder": folder}
         role["kill_at"] = FLAGS.kill_at if index == dead else None

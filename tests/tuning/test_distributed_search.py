@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ import time
 import keras_tuner
 import pytest
 
+from tests.programs import free_ports
 from tests.tuning.distributed_search import TRIALS
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
 from tfdpnorm.tuning import distributed, private_tuner
@@ -18,9 +18,7 @@ from tfdpnorm.tuning.folder import rows_of_search
 
 @pytest.fixture
 def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    return free_ports(1)[0]
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Processes that train together on this machine, and one by itself, which does the same."""
 
-import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import types
@@ -12,18 +10,10 @@ import types
 import numpy as np
 import pytest
 
-from tests.programs import ROOT
+from tests.programs import ROOT, free_ports
 from tfdpnorm.privacy import read_ledger
 
 SEEDED = {"insecure_seed": 3}
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return ",".join(str(each.getsockname()[1]) for each in sockets)
 
 
 @pytest.fixture
@@ -34,7 +24,7 @@ def start(tmp_path):
     def run(count, **settings):
         folder = tmp_path / f"results-{len(started)}"
         folder.mkdir()
-        ports = free_ports(count)
+        ports = ",".join(map(str, free_ports(count)))
         command = [sys.executable, "-m", "tests.training.several_devices.worker"]
         processes = [
             subprocess.Popen(

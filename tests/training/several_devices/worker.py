@@ -93,7 +93,8 @@ def main():
         settings["public_batch"] = settings["public_batch"].astype(np.float32)
     if rows == "other order" and index:
         x, y = x[::-1], y[::-1]
-    keras.utils.set_random_seed(index)  # every process begins with other weights
+    # `fit` gives every process the chief's weights; a sum by itself does not.
+    keras.utils.set_random_seed(0 if only_sums else index)
     model = keras.Sequential(
         [
             keras.Input((FEATURES,)),
