@@ -30,7 +30,6 @@ Private parts of Keras 2:
 
 import contextlib
 import functools
-import importlib
 import inspect
 
 import tensorflow as tf
@@ -47,9 +46,8 @@ if KERAS_3:
     from keras.src.backend.common import global_state as _global_state
     from keras.src.layers.layer import CallContext as _CallContext
 else:
-    _SOURCE = keras.layers.Layer.__module__.partition(".engine.")[0]  # keras.src, tf_keras.src
-    _base_layer_utils = importlib.import_module(f"{_SOURCE}.engine.base_layer_utils")
-    _autocast_variable = importlib.import_module(f"{_SOURCE}.mixed_precision.autocast_variable")
+    from keras.src.engine import base_layer_utils as _base_layer_utils
+    from keras.src.mixed_precision import autocast_variable as _autocast_variable
 
 
 def said_or_by_default(training):
@@ -70,17 +68,14 @@ def context_of_call():
     """What Keras says, in the call of a layer that runs, to the layers inside: for `as_called`.
 
     Returns:
-        Dict: whether this is training, a bool, a tensor or None; with newer packages, whatever else
-        layers ask for.
+        Dict: whether this is training, a bool, a tensor or None; with Keras 3, whatever else layers
+        ask for.
     """
     if KERAS_3:
         context = _global_state.get_global_attribute("current_call_ctx")
         known = {} if context is None else vars(context)
         return {name: value for name, value in known.items() if name != "entry_layer"}
-    context = _base_layer_utils.call_context()
-    if hasattr(context, "call_context_args"):  # tf_keras 2.21
-        return {"call_context_args": dict(context.call_context_args)}
-    return {"training": context.training}
+    return {"training": _base_layer_utils.call_context().training}
 
 
 @contextlib.contextmanager

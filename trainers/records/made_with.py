@@ -9,7 +9,7 @@ import sys
 import tfdpnorm
 from tfdpnorm._version import __version__
 
-_PACKAGES = ("tensorflow", "keras", "tf-keras", "tensorflow-privacy", "dp-accounting", "numpy")
+_PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
 
 
 def made_with(settings):
