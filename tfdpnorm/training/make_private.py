@@ -143,7 +143,9 @@ def make_private(
         conversion=conversion,
         clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
         public=public,
-        views=_instance("views", views, Views, "Views(layer, multiplicity=4)"),
+        views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
+            plan.most_per_person
+        ),
         engine=engine,
         validate=validate,
     )

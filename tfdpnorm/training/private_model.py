@@ -186,7 +186,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def train_step(self, data):
         self.session.batches.check_step()
-        lot = data if isinstance(data, Lot) else one_physical_batch(data)
+        lot = data if isinstance(data, Lot) else one_physical_batch(data, self.plan)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
         outputs = self._update(lot, self._noise, self.optimizer)
@@ -246,6 +246,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         *,
         steps_per_epoch=None,
         validation_is_public=False,
+        person=None,
         **kwargs,
     ):
         """Trains until `epochs` or the planned updates have passed, whichever is first.
@@ -264,6 +265,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are refused, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
+            person: For a plan with `most_per_person`: whose each row is, a vector of integers or
+                texts.
             validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
                 may act on it.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
@@ -285,8 +288,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.session.check_variables()
         was_built = self.model.built
         loaded_early = not was_built and has_deferred_weights(self.model)
-        if batch_size is not None:
-            kwargs["batch_size"] = batch_size
+        kwargs |= {} if batch_size is None else {"batch_size": batch_size}
+        kwargs |= {} if person is None else {"person": person}
         batches = checked_batches(self, self._streams, x, y, kwargs)
         check_something_trains(self.session.check_variables())
         callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)

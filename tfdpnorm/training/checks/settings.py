@@ -170,7 +170,7 @@ def check_budget_share(share, layers, mode):
 
 
 def check_views(views, mode):
-    """Refuses multi-view augmentations where each example runs together with public rows.
+    """Refuses several rows of an example where each runs together with public rows.
 
     Args:
         views: `tfdpnorm.training.views.Views`.
@@ -179,6 +179,11 @@ def check_views(views, mode):
     Raises:
         ValueError: with what was expected.
     """
+    if views.rows_per_person is not None and mode in ("example", "lot"):
+        raise ValueError(
+            f'Expected a plan without most_per_person with statistics="{mode}", which joins each '
+            'row with the public rows, got one. Use statistics="public" or "blend".'
+        )
     if not views.are_rows and mode in ("example", "lot"):
         raise ValueError(
             f'Expected no augmentation with statistics="{mode}", which joins each example with the '
@@ -193,7 +198,7 @@ def check_private_data(batches, plan, public_batch):
         ValueError: if N or the expected lot size differ from the plan's, or the public batch does
             not fit the data or shares rows with it.
     """
-    for name in ("num_examples", "expected_batch_size"):
+    for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
             raise ValueError(
                 f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
