@@ -83,7 +83,7 @@ def test_the_sum_is_that_of_a_loop_over_persons(
 def test_all_rows_of_a_person_take_part_where_they_fit(
     build, of_persons, step_sum, rows, cross_entropy
 ):
-    """One with 1,000 rows beside one with a single row: each counts as one person. Nobody is clipped."""
+    """One with 1,000 rows counts as one with a single row does. Nobody is clipped."""
     model, (x, y, person) = build(norm="layer"), rows
     trained = of_persons(model, most=1000, l2_norm_clip=100.0)
     trained.compile("sgd", cross_entropy)
