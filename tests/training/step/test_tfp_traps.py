@@ -106,7 +106,7 @@ class TestGlobalSeed:
         trained, trace = private(linear()), weight_trace()
         trained.compile(keras.optimizers.SGD(1.0), no_gradient)
         weights = trained.get_weights()
-        checkpoint = tf.train.Checkpoint(model=trained)
+        checkpoint = tf.train.Checkpoint(model=trained.model)
         path = checkpoint.write(str(tmp_path / "checkpoint"))
         callbacks = [trace]
         if way == "early_stopping":
