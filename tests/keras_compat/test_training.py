@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.keras_versions import needs_keras_3
 from tfdpnorm.keras_compat import training
 from tfdpnorm.keras_compat.training import (
     is_of_tensorflow_privacy,
@@ -67,7 +66,7 @@ def test_a_schedule_leaves_no_rate_variable():
     assert rate_variables(keras.optimizers.SGD(schedule)) == []
 
 
-@needs_keras_3
+@pytest.mark.keras_3_only("there is no MultiOptimizer")
 def test_rates_and_steps_are_those_of_held_optimizers_too():
     held = [keras.optimizers.SGD(0.1), keras.optimizers.Adam(0.01)]
     both = keras.optimizers.OptimizerMap(held[0], {".*kernel": held[1]})

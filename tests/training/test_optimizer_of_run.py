@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.keras_versions import legacy, needs_keras_3
+from tests.keras_versions import legacy
 from tests.private_of import private_of
 
 REFUSED = "Expected an optimizer that nothing but this private training uses, got .* after {} steps"
@@ -55,7 +55,7 @@ def test_one_that_trained_after_compile(build, data, cross_entropy, momentum):
         np.testing.assert_array_equal(old, new)
 
 
-@needs_keras_3
+@pytest.mark.keras_3_only("there is no MultiOptimizer")
 def test_one_that_another_holds(build, data, cross_entropy):
     """The optimizer that is compiled has made no step."""
     from keras.optimizers import MultiOptimizer, OptimizerMap
