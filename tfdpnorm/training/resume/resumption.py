@@ -190,7 +190,8 @@ class Checkpointing(keras.callbacks.Callback):
     def _save(self):
         if self._saved_at != self._private.ledger.state.position:
             memories = [_memory(callback) for callback in self._with_memory()]
-            self._folder.save(self._private.model, self._variables(), memories)
+            rows = self._private.physical_batch_size
+            self._folder.save(self._private.model, self._variables(), memories, rows)
             self._saved_at = self._private.ledger.state.position
 
     def _variables(self):
