@@ -19,6 +19,9 @@ _BEFORE = {
     "curve": [],
     "not_covered": None,  # was not noted
     "weights_from_elsewhere": None,  # likewise
+    "unit": "row",
+    "most_per_person": None,
+    "num_rows": None,  # as many as examples
     "test_top5": None,
     "test_top5_ema": None,
     "device": None,  # likewise

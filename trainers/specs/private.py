@@ -49,6 +49,8 @@ IMPORTED = (
     "feature_views",
     "feature_scaling",
     "head",
+    "person_feature",
+    "most_per_person",
 )
 
 
@@ -343,6 +345,17 @@ class PrivateSpec(TrainingSpec):
         choices=("new", "imported"),
     )
 
+    # --- images of which several are one person's ---
+    person_feature: str | None = option(
+        None,
+        "Whose each image is: subfolder, by the folder below that of the class, or the name of a "
+        "column of the CSV file. Persons are then sampled and protected, with all of their images, "
+        "and an example is a person: also for --expected_batch_size, --max_examples, --held_out.",
+    )
+    most_per_person: int | None = option(
+        None, "Most images of a person that an update reads; with --person_feature.", at_least=1
+    )
+
     def __post_init__(self):
         super().__post_init__()
         checks.check_norm(self)
@@ -354,6 +367,7 @@ class PrivateSpec(TrainingSpec):
             checks.check_model(self.model)
         else:
             checks.check_imported(self)
+        checks.check_persons(self)
 
     @property
     def needs_public_rows(self):

@@ -94,6 +94,11 @@ def _check_searched(run):
         )
     if run.accountant != "rdp":
         raise ValueError(f'Expected accountant="rdp" in a search, got {run.accountant!r}.')
+    if run.most_per_person is not None:
+        raise ValueError(
+            f"Expected no most_per_person in a search, got {run.most_per_person}: scores are "
+            "noised for one row of a person."
+        )
     if run.plateau == "private":
         raise ValueError(
             "Expected plateau='none', 'public' or 'test' in a search, got 'private': its answers "
