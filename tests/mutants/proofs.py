@@ -174,7 +174,7 @@ MUTANTS = (
     fault(
         "used-optimizers",
         "tfdpnorm/training/provenance.py",
-        "if steps != (left if optimizer is known else 0):",
+        "if steps != expected:",
         "if False:",
         "Momentum of gradients without noise is released by the first private update.",
         ("tests/training/test_optimizer_of_run.py",),
