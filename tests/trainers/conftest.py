@@ -48,6 +48,8 @@ def make_record():
             "weights_from_elsewhere": [],
             "unit": "row",
             "most_per_person": None,
+            "most_rows_per_person": None,
+            "epsilon_of_person": None,
             "num_examples": 60_000,
             "num_rows": 60_000,
             "expected_batch_size": 2048,

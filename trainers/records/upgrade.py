@@ -21,6 +21,8 @@ _BEFORE = {
     "weights_from_elsewhere": None,  # likewise
     "unit": "row",
     "most_per_person": None,
+    "most_rows_per_person": None,
+    "epsilon_of_person": None,
     "num_rows": None,  # as many as examples
     "test_top5": None,
     "test_top5_ema": None,

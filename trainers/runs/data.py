@@ -21,6 +21,7 @@ from tfdpnorm.data import (
 )
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.synthetic import is_synthetic
+from tfdpnorm.privacy.persons import check_rows_per_person
 from trainers.data.catalogue import known_names
 from trainers.data.images import load_labelled
 from trainers.data.sources import load_examples
@@ -111,7 +112,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
     if is_imported or is_pretrained(spec):
         # Before hours of features are computed.
-        plan_of(spec, train.num_persons)
+        plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)
     raw = {
         "train_x": train.x,
         "test_x": test.x,
@@ -127,7 +128,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         (arrays, more), left_out = prepared(spec, raw, **places), None
     else:
         arrays, more, left_out = _prepared(spec, train, raw, chosen.synthetic, test.y, places)
-    labels, persons = train.y, train.persons
+    labels, persons = train.y, sampled_persons(spec, train)
     if chosen.public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
         arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
@@ -143,6 +144,11 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         scale=scale_of(spec, chosen.notes, left_out),
         public_source=chosen.public_source,
     )
+
+
+def sampled_persons(spec, train):
+    """Whose each example is, where persons are sampled; None where examples are."""
+    return None if getattr(spec, "most_per_person", None) is None else train.persons
 
 
 def scale_of(spec, notes, pretraining=None):
@@ -194,6 +200,8 @@ def choose(spec, load, load_public, data_dir=None):
     """
     is_private = spec.kind == "private"
     train = load(spec.dataset, "train", data_dir)
+    if train.persons is not None and spec.most_rows_per_person is not None:
+        check_rows_per_person(train.persons, spec.most_rows_per_person)
     if not trains_imported(spec):
         _check_fits(spec, is_text=train.x.dtype == object)
     notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]

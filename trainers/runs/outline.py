@@ -72,7 +72,7 @@ def outline(spec, data_dir=None):
     return loading.ExperimentData(
         train_x=of_rows,
         train_y=chosen.train.y,
-        persons=chosen.train.persons,
+        persons=loading.sampled_persons(spec, chosen.train),
         test_y=chosen.test.y,
         public_x=public,
         num_classes=chosen.train.num_classes,

@@ -100,6 +100,9 @@ class PrivateRun(Run):
                 f"({plan.accountant}, add or remove one {_UNITS[plan.unit]}, "
                 "Poisson sampling)"
             )
+            if spec.most_rows_per_person is not None:
+                epsilon = self.model.ledger.person_epsilon(whole_plan=True)
+                lines.append(f"  {_of_person(spec.most_rows_per_person, epsilon)}")
         else:
             lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
             if _is_claimed(spec):
@@ -173,6 +176,8 @@ class PrivateRun(Run):
             **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
             **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
             "num_rows": len(self.data.train_x),
+            "most_rows_per_person": spec.most_rows_per_person,
+            "epsilon_of_person": ledger.person_epsilon() if spec.most_rows_per_person else None,
             **fields_of(spec, "noise_generator insecure_seed"),
             **fields_of(self.model, "statistics engine"),
             "updates": ledger.updates,
@@ -221,6 +226,9 @@ def _spent(run, record):
     if record["guarantee_holds"]:
         at = f"at delta {record['delta']:g}"
         text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+        if record["epsilon_of_person"] is not None:
+            rows, epsilon = record["most_rows_per_person"], record["epsilon_of_person"]
+            text += f"; {_of_person(rows, epsilon)}"
         if record["epsilon_validation"] is not None:
             count = f"{len(run.data.validation_x):,}"
             spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
@@ -232,6 +240,10 @@ def _spent(run, record):
     if _is_claimed(run.spec):
         text += f"\n  {_claimed(record['epsilon_claimed'])}"
     return text
+
+
+def _of_person(rows, epsilon):
+    return f"for a person with up to {rows} examples: epsilon {ceil_text(epsilon)}"
 
 
 def _by_pld(ledger):

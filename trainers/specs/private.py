@@ -51,6 +51,7 @@ IMPORTED = (
     "head",
     "person_feature",
     "most_per_person",
+    "most_rows_per_person",
 )
 
 
@@ -349,11 +350,18 @@ class PrivateSpec(TrainingSpec):
     person_feature: str | None = option(
         None,
         "Whose each image is: subfolder, by the folder below that of the class, or the name of a "
-        "column of the CSV file. Persons are then sampled and protected, with all of their images, "
-        "and an example is a person: also for --expected_batch_size, --max_examples, --held_out.",
+        "column of the CSV file. --max_examples and --held_out then count persons.",
     )
     most_per_person: int | None = option(
-        None, "Most images of a person that an update reads; with --person_feature.", at_least=1
+        None,
+        "Most images of a person that an update reads. Persons are then sampled and protected, "
+        "with all of their images: --expected_batch_size and --epochs count persons.",
+        at_least=1,
+    )
+    most_rows_per_person: int | None = option(
+        None,
+        "Most images of a person. Images are sampled, and epsilon is stated for a person, too.",
+        at_least=2,
     )
 
     def __post_init__(self):

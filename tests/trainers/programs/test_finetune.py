@@ -114,6 +114,19 @@ def of_persons(tmp_path):
     )
 
 
+def test_images_are_sampled_and_epsilon_is_stated_for_persons(main, tmp_path):
+    given = dict(f.removeprefix("--").split("=") for f in of_persons(tmp_path))
+    given |= {"most_per_person": "", "most_rows_per_person": 4, "held_out": 2}
+    result = main("finetune", *(f"--{name}={value}" for name, value in given.items() if value))
+    assert result.code == 0, result.err
+    (record,) = read_records(tmp_path / "out")
+    counted = {"unit": "row", "most_per_person": None, "num_examples": 32, "num_rows": 32}
+    assert {name: record[name] for name in counted} == counted
+    assert record["epsilon"] <= 8 < record["epsilon_of_person"] < 100
+    assert "2 persons with 8 training examples held out" in record["scale"]
+    assert result.out.count("for a person with up to 4 examples: epsilon ") == 2
+
+
 @pytest.mark.slow_cases("exported")
 @pytest.mark.parametrize("is_exported", [False, True], ids=["", "exported"])
 def test_persons_are_counted_sampled_and_recorded(main, tmp_path, is_exported):
@@ -162,6 +175,14 @@ def test_persons_that_are_not_known_or_not_protected(main, tmp_path):
         ("--most_per_person=", "Expected person_feature and most_per_person together, got"),
         ("--person_feature=", "Expected person_feature and most_per_person together, got"),
         ("--most_per_person=0", "Expected most_per_person to be a whole number >= 1, got 0"),
+        (
+            "--most_rows_per_person=3",
+            "Expected most_per_person, to sample persons, or most_rows_per_person, .* got 3 and 3",
+        ),
+        (
+            "--most_per_person= --most_rows_per_person=3",
+            "Expected at most most_rows_per_person=3 examples of each person, got a person with m",
+        ),
         (
             "--plateau=private --learning_rate_schedule=constant",
             "Expected plateau='none', 'public' or 'test' with most_per_person",

@@ -84,7 +84,7 @@ def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
         },
         "clipping": Clipping(grouping="per_layer"),
         "engine": "per_example", "physical_batch_size": 7, "noise_generator": "fast",
-        "insecure_seed": 5,
+        "insecure_seed": 5, "most_rows_per_person": None,
     }  # fmt: skip
     audited = AuditSpec(clipping="per_layer", clip_function="automatic")
     found = handed_on(audited, monkeypatch, accountant="rdp")
