@@ -29,6 +29,8 @@ _NAMES = {
     "fold_public_statistics": "tfdpnorm.convert",
     "make_plan": "tfdpnorm.privacy",
     "make_private": "tfdpnorm.training",
+    "suggest": "tfdpnorm.training",
+    "suggested_optimizer": "tfdpnorm.training",
 }
 _PACKAGES = (
     "analysis",

@@ -2,12 +2,14 @@
 
     tfdpnorm-epsilon --num_examples=60000 --expected_batch_size=600 --epochs=40 --delta=1e-5 \
         --epsilon=1 --accountant=both
+    tfdpnorm-epsilon --suggest --num_examples=60000 --delta=1e-5 --epsilon=1
     tfdpnorm-epsilon --ledger=run/ledger.jsonl
     tfdpnorm-epsilon --sampling_rate=0.01 --steps=20000 --delta=1e-5 --noise_multiplier=5.36 \
         --accountant=all --adjacency=both
 
-The last one sets four accountants beside each other, two of which do not always hold, and says so.
-It loads no TensorFlow; and the accountants, which load SciPy, once the arguments are understood.
+--suggest prints settings by rule. The last one sets four accountants beside each other, two of
+which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load SciPy,
+once the arguments are understood.
 """
 
 import argparse
@@ -46,11 +48,15 @@ def main(argv=None):
             --help.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
-    of_ledger = any(argument.split("=")[0] == "--ledger" for argument in argv)
-    parser = _make_parser(of_ledger)
+    names = {argument.split("=")[0] for argument in argv}
+    of_ledger, suggests = "--ledger" in names, "--suggest" in names
+    parser = _make_parser(of_ledger, suggests)
     flags = parser.parse_args(argv)
     try:
-        lines = _of_ledger(flags) if of_ledger else _of_settings(flags, parser.prog)
+        if of_ledger:
+            lines = _of_ledger(flags)
+        else:
+            lines = _suggested(flags) if suggests else _of_settings(flags, parser.prog)
     except FileNotFoundError as error:
         parser.error(
             f"Expected --ledger to be the file of a run, got {error.filename!r}, which is not "
@@ -72,14 +78,14 @@ def main(argv=None):
     return 0
 
 
-def _make_parser(of_ledger):
+def _make_parser(of_ledger, suggests):
     parser = _Parser(
         prog="tfdpnorm-epsilon",
         description="Prints the epsilon of DP-SGD for a noise multiplier, the noise multiplier for "
         "an epsilon, or the epsilon that a run has spent according to its ledger.",
         allow_abbrev=False,
     )
-    needed = not of_ledger
+    needed = not (of_ledger or suggests)
     parser.add_argument(
         "--ledger",
         action="append",
@@ -93,14 +99,16 @@ def _make_parser(of_ledger):
     length = parser.add_mutually_exclusive_group(required=needed)
     length.add_argument("--steps", type=int, help="optimizer updates")
     length.add_argument("--epochs", type=float, help="steps = ceil(epochs / sampling_rate)")
-    parser.add_argument("--delta", type=float, required=needed, help="well below 1 / num_examples")
+    parser.add_argument(
+        "--delta", type=float, required=not of_ledger, help="well below 1 / num_examples"
+    )
     noise = parser.add_mutually_exclusive_group(required=needed)
     noise.add_argument("--noise_multiplier", type=float, help="prints the epsilon of this noise")
     noise.add_argument("--epsilon", type=float, help="prints the least noise for this epsilon")
     parser.add_argument(
         "--accountant",
         choices=(*ACCOUNTANTS, "both", *CLAIMING_ACCOUNTANTS, "all"),
-        default=None if of_ledger else "rdp",
+        default=None if of_ledger or suggests else "rdp",
         help="rdp if not given, or the ledger's; both: rdp and pld; ac, zcdp: advanced composition "
         "and zCDP as Ermis & Cemgil (2017) claim them; all: the four of them, and which hold",
     )
@@ -108,6 +116,12 @@ def _make_parser(of_ledger):
         "--adjacency",
         choices=(*ADJACENCIES, "both"),
         help="add_or_remove_one if not given; what makes two data sets neighbours",
+    )
+    parser.add_argument(
+        "--suggest",
+        action="store_true",
+        help="prints lot size, updates and noise by rule for --epsilon, --delta and "
+        "--num_examples; --epochs, --steps and --expected_batch_size are kept if given",
     )
     parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
     return parser
@@ -304,6 +318,38 @@ def _ledger_remarks(ledger):
     return [f"Ledger: {lines} lines; {state}.", *privacy_statement(ledger).splitlines()]
 
 
+_OF_SUGGESTION = "suggest num_examples epsilon delta epochs steps expected_batch_size json".split()
+
+
+def _suggested(flags):
+    others = [name for name, value in vars(flags).items() if value not in (None, False)]
+    others = [f"--{name}" for name in others if name not in _OF_SUGGESTION]
+    if others:
+        raise ValueError(
+            f"Expected --suggest without {', '.join(others)}, got both. It takes --num_examples, "
+            "--epsilon, --delta, --epochs, --steps and --expected_batch_size."
+        )
+    if flags.epsilon is None or flags.num_examples is None:
+        raise ValueError("Expected --suggest with --epsilon and --num_examples. Give both.")
+    from tfdpnorm.privacy.suggested_plan import suggest_plan
+
+    suggested = suggest_plan(
+        budget=PrivacyBudget(flags.epsilon, flags.delta),
+        num_examples=flags.num_examples,
+        epochs=flags.epochs,
+        steps=flags.steps,
+        expected_batch_size=flags.expected_batch_size,
+    )
+    names = ("expected_batch_size", "steps", "accountant", "noise_multiplier")
+    values = {name: getattr(suggested.plan, name) for name in names}
+    if flags.json:
+        return [json.dumps({**values, "reasons": suggested.reasons})]
+    return [
+        *(f"{name} = {value}: {suggested.reasons[name]}" for name, value in values.items()),
+        "Clipping, views and learning rate follow from the model: tfdpnorm.suggest(model, ...).",
+    ]
+
+
 def _of_settings(flags, program):
     compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
     sampling_rate, steps = _lots(flags)
@@ -345,17 +391,13 @@ def _lots(flags):
     arguments.sampling_rate("--sampling_rate", sampling_rate)
     steps = flags.steps
     if steps is None:
-        epochs = arguments.positive("--epochs", flags.epochs)
-        steps = _steps(epochs, sampling_rate)
+        from tfdpnorm.privacy.plan import updates_of_epochs
+
+        arguments.positive("--epochs", flags.epochs)
+        steps = updates_of_epochs(flags.epochs, sampling_rate)
     arguments.whole("--steps", steps, at_least=1)
     arguments.open_unit("--delta", flags.delta)
     return sampling_rate, steps
-
-
-def _steps(epochs, sampling_rate):
-    steps = epochs / sampling_rate
-    # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
-    return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
 
 
 def _computed(flags, sampling_rate, steps):

@@ -250,12 +250,20 @@ class PrivacyPlan:
         return run_epsilon(self, updates, ())
 
 
+def updates_of_epochs(epochs, sampling_rate):
+    """How many updates draw each example `epochs` > 0 times in the mean, rounded up."""
+    steps = arguments.positive("epochs", epochs) / sampling_rate
+    # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
+    return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
+
+
 def make_plan(
     *,
     num_examples,
     expected_batch_size,
-    steps,
     l2_norm_clip,
+    steps=None,
+    epochs=None,
     budget=None,
     noise_multiplier=None,
     delta=None,
@@ -272,8 +280,10 @@ def make_plan(
     Args:
         num_examples: Number of private training examples, >= 1.
         expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
-        steps: Number of optimizer updates, >= 1.
         l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
+        steps: Number of optimizer updates, >= 1.
+        epochs: How often an example is drawn in the mean, > 0, in the place of steps, which is
+            epochs * num_examples / expected_batch_size, rounded up.
         budget: A `PrivacyBudget`; the noise is calibrated to it. An infinite epsilon means no
             noise.
         noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
@@ -291,7 +301,8 @@ def make_plan(
             numbers of persons.
 
     Raises:
-        ValueError: if both or neither of `budget` and `noise_multiplier` are given, `delta` is
+        ValueError: if both or neither of `budget` and `noise_multiplier` are given, or of `steps`
+            and `epochs`, `delta` is
             missing or superfluous, a value is outside of its range, the budget cannot be met, or
             "pld" cannot compute so small a delta.
 
@@ -319,6 +330,14 @@ def make_plan(
             f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
             "Give a delta well below 1 / num_examples."
         )
+    if (steps is None) == (epochs is None):
+        got = "neither" if steps is None else "both"
+        raise ValueError(f"Expected exactly one of steps and epochs, got {got}. Give one of them.")
+    if steps is None:
+        lots = arguments.whole("num_examples", num_examples, at_least=1) / arguments.positive(
+            "expected_batch_size", expected_batch_size
+        )
+        steps = updates_of_epochs(epochs, 1 / lots)
     settings = {
         "num_examples": num_examples,
         "expected_batch_size": expected_batch_size,

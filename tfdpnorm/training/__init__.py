@@ -10,6 +10,8 @@ from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
 from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
+from tfdpnorm.training.suggested_rate import suggested_optimizer
+from tfdpnorm.training.suggestions import Suggestion, suggest
 from tfdpnorm.training.views import Views
 
 __all__ = [
@@ -20,8 +22,11 @@ __all__ = [
     "PrivateValidation",
     "PublicBatch",
     "RunDir",
+    "Suggestion",
     "Views",
     "WeightAverage",
     "make_private",
+    "suggest",
+    "suggested_optimizer",
     "total_l2_norm_clip",
 ]

@@ -46,6 +46,7 @@ from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.replicas import replicas_of
 from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
 from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
+from tfdpnorm.training.suggestions import suggest
 from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
 from tfdpnorm.training.workers import FollowsChief
@@ -53,8 +54,11 @@ from tfdpnorm.training.workers import FollowsChief
 
 def make_private(
     model,
-    plan,
+    plan=None,
     *,
+    budget=None,
+    num_examples=None,
+    epochs=None,
     clipping=None,
     public_batch=None,
     views=None,
@@ -73,6 +77,15 @@ def make_private(
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
     is.
 
+        budget = tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5)
+        private = tfdpnorm.make_private(model, budget=budget, num_examples=len(x))
+        private.compile("adam", "sparse_categorical_crossentropy")
+        private.fit(x, y)
+        print(private.privacy_statement())
+
+    Without a plan, all settings that are not given follow from rules, see `tfdpnorm.suggest`; the
+    `suggestion` of what is returned has them, with reasons. With a plan they are yours:
+
         plan = tfdpnorm.make_plan(
             num_examples=60_000,
             expected_batch_size=1024,
@@ -81,14 +94,16 @@ def make_private(
             budget=tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5),
         )
         private = tfdpnorm.make_private(model, plan)
-        private.compile("sgd", "sparse_categorical_crossentropy")
-        private.fit(x, y)
 
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
             one.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
-            expected batch size, the updates, the clipping norm, and the noise for a budget.
+            expected batch size, the updates, the clipping norm, and the noise for a budget. None to
+            have it made by rule from the next three.
+        budget: `tfdpnorm.PrivacyBudget`, without a plan.
+        num_examples: N, the number of training examples, without a plan.
+        epochs: How often an example is drawn in the mean, without a plan; None for a usual number.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm: as one vector unless told.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
@@ -138,13 +153,26 @@ def make_private(
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
     """
+    _check_one_of(plan, budget=budget, num_examples=num_examples, epochs=epochs)
     _check_settings(
-        plan, noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
+        noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
     )
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
+    suggestion = None
+    if plan is None:
+        suggestion = suggest(model, budget=budget, num_examples=num_examples, epochs=epochs)
+        suggestion = suggestion.beside(
+            clipping=clipping,
+            views=views,
+            public_batch=public,
+            physical_batch_size=physical_batch_size,
+        )
+        plan, clipping, views = suggestion.plan, suggestion.clipping, suggestion.views
+        public = PublicBatch.of(suggestion.public_batch)
+        physical_batch_size = suggestion.physical_batch_size
     replicas = replicas_of(strategy)
     parts = _parts_of(
         model,
@@ -210,7 +238,7 @@ def make_private(
         resumption=resumption,
         **form,
     )
-    private.conversion = conversion
+    private.conversion, private.suggestion = conversion, suggestion
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
     for phase in plan.earlier:
@@ -224,11 +252,22 @@ def make_private(
     return private
 
 
-def _check_settings(
-    plan, noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
-):
-    """Refuses values that no model could be trained with."""
-    check_runs_eagerly()
+def _check_one_of(plan, **instead):
+    """Refuses a plan beside what makes one, and neither of them."""
+    given = [name for name, value in instead.items() if value is not None]
+    if plan is None:
+        if instead["budget"] is None or instead["num_examples"] is None:
+            raise ValueError(
+                f"Expected budget and num_examples, or a plan, got {given or 'none of them'}. Write "
+                "make_private(model, budget=tfdpnorm.PrivacyBudget(3.0, 1e-5), "
+                "num_examples=len(x))."
+            )
+        return
+    if given:
+        raise ValueError(
+            f"Expected a plan or {' and '.join(given)}, got both. The plan has them: remove the "
+            "others, or the plan."
+        )
     arguments.instance(
         "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
     )
@@ -237,6 +276,13 @@ def _check_settings(
             f'Expected a plan with sampling="poisson", as lots are sampled here, got '
             f"{plan.sampling!r}. Leave it out."
         )
+
+
+def _check_settings(
+    noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
+):
+    """Refuses values that no model could be trained with."""
+    check_runs_eagerly()
     arguments.choice("noise_generator", noise_generator, GENERATORS)
     number = None if _is_auto(physical_batch_size) else physical_batch_size
     for name, value, least, remedy in (

@@ -26,6 +26,7 @@ from tfdpnorm.training.checks.callbacks import (
     validations_first,
 )
 from tfdpnorm.training.checks.data import NO_TARGETS, one_physical_batch
+from tfdpnorm.training.checks.effectiveness import warn_of_ineffective
 from tfdpnorm.training.checks.independence import IndependenceChecks
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -51,6 +52,7 @@ from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_upda
 from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.resumption import optimizer_settings
 from tfdpnorm.training.session import Session
+from tfdpnorm.training.suggested_rate import OPTIMIZERS
 from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
 
@@ -73,6 +75,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
         session: The `Session`: whose weights, optimizer and data these are.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
+        suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
     """
 
     how_to_save = (
@@ -115,7 +118,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.optimizer_settings = None
         self._names_of_metrics = ()
         self.session = Session(model, ledger, streams.public_batch)
-        self.conversion = None
+        self.conversion = self.suggestion = None
         if not resumption.restores:
             self.session.provenance.begin()
         resumption.restore_weights(model)
@@ -128,7 +131,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         Args:
             optimizer: Any Keras optimizer, by name or object, except one that clips and noises by
-                itself.
+                itself. If `make_private` had no plan, the names "sgd", "adam", "adamw" and
+                "rmsprop" stand for optimizers with the suggested learning rate; an object keeps
+                its own.
             loss: Keras loss that gives one value per example; any reduction it has is ignored in
                 training. With masks and `ignore_class`, see `PerExampleLoss`.
             metrics: As in Keras; padding rows are left out of them.
@@ -159,6 +164,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             jit_compile=kwargs.get("jit_compile") is True,
             run_eagerly=kwargs.get("run_eagerly"),
         )
+        if self.suggestion is not None and optimizer in OPTIMIZERS:
+            optimizer = self.suggestion.optimizer(optimizer)
         optimizer = keras.optimizers.get(optimizer)
         check_optimizer(optimizer)
         all_metrics = [metrics, kwargs.get("weighted_metrics")]
@@ -168,6 +175,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if isinstance(loss, dict) and isinstance(loss_weights, dict):
             loss_weights = {**dict.fromkeys(loss, 1.0), **loss_weights}  # Keras 3 wants them all.
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
+        warn_of_ineffective(self.model, self.plan, optimizer, stacklevel=2)
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self.session.compiled()

@@ -1,0 +1,158 @@
+"""Lot size and updates by rule: that they spend the budget, and waste little of it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.suggested_plan import gaussian_mu, suggest_plan
+
+
+def budget(epsilon=3.0, delta=1e-5):
+    return PrivacyBudget(epsilon, delta)
+
+
+class TestGaussianMu:
+    @pytest.mark.parametrize("epsilon", [1e-3, 0.05, 1.0, 8.0, 50.0, 500.0])
+    @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+    def test_its_mechanism_has_just_that_delta(self, epsilon, delta):
+        mu = gaussian_mu(epsilon, delta)
+        above = stats.norm.cdf(mu / 2 - epsilon / mu)
+        below = np.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
+        assert above - below == pytest.approx(delta, rel=1e-5)
+
+    def test_of_no_privacy(self):
+        assert gaussian_mu(math.inf, 1e-5) == math.inf
+
+
+class TestSpendsTheBudget:
+    @pytest.mark.parametrize("num_examples", [20, 1_437, 60_000, 5_000_000])
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+    def test_and_not_more(self, num_examples, epsilon):
+        plan = suggest_plan(
+            budget=budget(epsilon, 0.1 / num_examples**1.1), num_examples=num_examples
+        ).plan
+        assert 0.98 * epsilon <= plan.epsilon_after(plan.steps) <= epsilon
+        assert plan.accountant == "pld" and plan.guarantee_holds
+        assert 1 <= plan.expected_batch_size <= num_examples
+
+    def test_of_persons(self):
+        plan = suggest_plan(budget=budget(), num_examples=300, most_per_person=4).plan
+        assert plan.unit == "person" and plan.num_examples == 300
+
+    def test_without_a_bound_it_has_no_noise_and_no_guarantee(self):
+        plan = suggest_plan(budget=budget(math.inf), num_examples=60_000).plan
+        assert plan.noise_multiplier == 0 and not plan.guarantee_holds
+
+
+class TestWastesLittle:
+    @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+    def test_larger_lots_would_hardly_lessen_the_noise(self, epsilon):
+        plan = suggest_plan(budget=budget(epsilon), num_examples=60_000).plan
+        of_all = calibrate_noise_multiplier(budget(epsilon), 1.0, plan.steps, "pld") / 60_000
+        assert 1.0 <= plan.noise_multiplier / plan.expected_batch_size / of_all < 1.08
+
+    def test_more_budget_has_larger_lots(self):
+        lots = [
+            suggest_plan(budget=budget(e), num_examples=60_000).plan.expected_batch_size
+            for e in (0.5, 1.0, 2.0)
+        ]
+        assert lots == sorted(set(lots))
+
+    def test_the_time_is_bounded(self):
+        plan = suggest_plan(budget=budget(8.0), num_examples=1_000_000).plan
+        assert plan.steps * plan.sampling_rate == pytest.approx(30)
+
+
+class TestKeepsWhatIsGiven:
+    def test_epochs(self):
+        for epochs in (1, 12.5, 100):
+            plan = suggest_plan(budget=budget(), num_examples=60_000, epochs=epochs).plan
+            assert plan.steps * plan.sampling_rate == pytest.approx(epochs, rel=0.01)
+
+    def test_steps(self):
+        suggested = suggest_plan(budget=budget(), num_examples=60_000, steps=77)
+        assert suggested.plan.steps == 77 and suggested.reasons["steps"] == "as given"
+
+    def test_lots(self):
+        suggested = suggest_plan(budget=budget(), num_examples=60_000, expected_batch_size=256)
+        assert suggested.plan.expected_batch_size == 256
+        assert suggested.reasons["expected_batch_size"] == "as given"
+
+    def test_lots_and_epochs(self):
+        plan = suggest_plan(
+            budget=budget(), num_examples=60_000, expected_batch_size=600, epochs=3
+        ).plan
+        assert (plan.expected_batch_size, plan.steps) == (600, 300)
+
+    def test_lots_and_steps(self):
+        plan = suggest_plan(
+            budget=budget(), num_examples=60_000, expected_batch_size=500, steps=11
+        ).plan
+        assert (plan.expected_batch_size, plan.steps) == (500, 11)
+
+    def test_the_whole_data_set(self):
+        plan = suggest_plan(budget=budget(), num_examples=50, expected_batch_size=50).plan
+        assert plan.sampling_rate == 1
+
+    def test_not_all_three(self):
+        with pytest.raises(ValueError, match="two of epochs, steps and expected_batch_size"):
+            suggest_plan(
+                budget=budget(), num_examples=50, epochs=2, steps=3, expected_batch_size=10
+            )
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"num_examples": 0}, "num_examples"),
+            ({"epochs": 0}, "epochs"),
+            ({"epochs": math.nan}, "epochs"),
+            ({"steps": 1.5}, "steps"),
+            ({"expected_batch_size": 1000}, "expected_batch_size"),
+            ({"budget": 3.0}, "budget"),
+        ],
+    )
+    def test_bad_values_are_refused(self, settings, message):
+        with pytest.raises((TypeError, ValueError), match=f"Expected {message}"):
+            suggest_plan(**{"budget": budget(), "num_examples": 50, **settings})
+
+    def test_every_setting_has_a_reason(self):
+        reasons = suggest_plan(budget=budget(), num_examples=60_000).reasons
+        assert set(reasons) == {"steps", "expected_batch_size", "accountant", "noise_multiplier"}
+        assert all(reasons.values())
+
+
+class TestCommand:
+    FLAGS = ("--suggest", "--num_examples=60000", "--epsilon=3", "--delta=1e-5")
+
+    def test_prints_a_line_for_each(self, capsys):
+        assert main(self.FLAGS) == 0
+        lines = capsys.readouterr().out.splitlines()
+        plan = suggest_plan(budget=budget(), num_examples=60_000).plan
+        assert lines[0].startswith(f"expected_batch_size = {plan.expected_batch_size}: ")
+        assert lines[3].startswith(f"noise_multiplier = {plan.noise_multiplier}: ")
+
+    def test_as_json(self, capsys):
+        main([*self.FLAGS, "--steps=50", "--json"])
+        values = json.loads(capsys.readouterr().out)
+        assert values["steps"] == 50 and values["reasons"]["steps"] == "as given"
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (("--suggest", "--num_examples=60", "--delta=1e-5"), "with --epsilon"),
+            (("--suggest", "--epsilon=1", "--delta=1e-5"), "and --num_examples"),
+            ((*FLAGS, "--accountant=rdp"), "without --accountant"),
+            ((*FLAGS, "--sampling_rate=0.1"), "without --sampling_rate"),
+            (FLAGS[:3], "--delta"),
+        ],
+    )
+    def test_refuses(self, flags, message, capsys):
+        with pytest.raises(SystemExit):
+            main(flags)
+        assert message in capsys.readouterr().err

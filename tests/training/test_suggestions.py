@@ -1,0 +1,292 @@
+"""Settings by rule: what they follow from, and that three arguments suffice to train."""
+
+import dataclasses
+import math
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+import tfdpnorm
+from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, Views, make_private, models, suggest
+from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
+
+BUDGET = PrivacyBudget(3.0, 1e-5)
+N = 60
+
+
+def mlp(norm="none"):
+    return models.build("mlp", norm=norm, num_classes=3, input_shape=(4,), hidden_units=(8,))
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N, 4)).astype("float32")
+    return x, x[:, :3].argmax(1)
+
+
+def loss():
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+class TestThreeArguments:
+    @pytest.mark.parametrize("optimizer", [*OPTIMIZERS, None])
+    def test_suffice(self, data, optimizer):
+        private = make_private(mlp("public_batch"), budget=BUDGET, num_examples=N, epochs=1)
+        named = {} if optimizer is None else {"optimizer": optimizer}
+        private.compile(loss=loss(), **named)
+        private.fit(*data, verbose=0)
+        assert private.ledger.state.updates == private.plan.steps
+        assert 0.98 * BUDGET.epsilon <= private.ledger.epsilon() <= BUDGET.epsilon
+        assert private.ledger.guarantee_holds
+        name = optimizer or "rmsprop"
+        schedule = private.optimizer.get_config()["learning_rate"]["config"]
+        rate = suggested_rate(private.model, private.plan, name)
+        assert schedule["initial_learning_rate"] == pytest.approx(rate)
+
+    def test_what_is_given_is_kept(self):
+        given = {
+            "clipping": Clipping(grouping="per_layer"),
+            "views": Views(multiplicity=2),
+            "public_batch": PublicBatch(
+                np.random.default_rng(0).random((8, 4)), pull_back="shrunk"
+            ),
+            "physical_batch_size": 5,
+        }
+        private = make_private(mlp("public_batch"), budget=BUDGET, num_examples=N, **given)
+        suggestion = private.suggestion
+        assert suggestion.clipping is given["clipping"] and suggestion.views is given["views"]
+        assert suggestion.physical_batch_size == 5 == private.slots.rows
+        assert suggestion.public_batch is given["public_batch"]
+        assert [suggestion.reasons[name] for name in given] == ["as given"] * 4
+        assert "given" in str(suggestion)
+
+    def test_an_optimizer_that_is_an_object_keeps_its_rate(self, data):
+        private = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            private.compile(keras.optimizers.SGD(1e-6), loss())
+        assert float(private.optimizer.learning_rate) == pytest.approx(1e-6)
+
+    def test_other_names_are_those_of_keras(self):
+        private = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=1)
+        private.compile("adagrad", loss())
+        assert float(private.optimizer.learning_rate) == pytest.approx(1e-3)
+
+    def test_of_a_plan_are_not_suggested(self):
+        plan = tfdpnorm.make_plan(
+            num_examples=N, expected_batch_size=20, epochs=2, l2_norm_clip=1.0, budget=BUDGET
+        )
+        private = make_private(mlp(), plan)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            private.compile("sgd", loss())
+        assert private.suggestion is None and plan.steps == 6
+        assert float(private.optimizer.learning_rate) == pytest.approx(0.01)
+
+    def test_with_conversion_the_converted_model_counts(self):
+        inputs = keras.Input((4,))
+        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+        private = make_private(model, budget=BUDGET, num_examples=N, convert="public_batch")
+        assert private.suggestion.public_batch == "synthetic"
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({}, "budget and num_examples, or a plan, got none"),
+            ({"budget": BUDGET}, r"got \['budget'\]"),
+            ({"num_examples": N}, r"got \['num_examples'\]"),
+            ({"budget": 3.0, "num_examples": N}, "Expected budget"),
+        ],
+    )
+    def test_too_little_is_refused(self, settings, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            make_private(mlp(), **settings)
+
+    def test_a_plan_beside_them_is_refused(self):
+        plan = suggest(mlp(), budget=BUDGET, num_examples=N).plan
+        with pytest.raises(ValueError, match="a plan or num_examples and epochs, got both"):
+            make_private(mlp(), plan, num_examples=N, epochs=3)
+
+    def test_a_model_without_weights_is_refused(self):
+        model = keras.Sequential([keras.layers.Dense(3)])
+        with pytest.raises(ValueError, match="Expected a built model"):
+            make_private(model, budget=BUDGET, num_examples=N)
+
+    def test_a_run_is_resumed(self, data, tmp_path):
+        def private(resume):
+            run_dir = tfdpnorm.RunDir(tmp_path / "run", resume=resume)
+            made = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=4, run_dir=run_dir)
+            made.compile("sgd", loss())
+            return made
+
+        first = private(False)
+        first.fit(*data, epochs=1, verbose=0)
+        first.ledger.close()
+        second = private(True)
+        second.fit(*data, verbose=0)
+        assert second.ledger.state.resumes == 1 and second.ledger.epsilon() <= BUDGET.epsilon
+
+
+class TestSuggestion:
+    def test_its_arguments_make_the_same_model_private(self):
+        suggestion = suggest(mlp(), budget=BUDGET, num_examples=N)
+        private = make_private(mlp(), **suggestion.arguments)
+        assert private.plan == suggestion.plan
+
+    def test_prints_a_line_and_a_reason_for_each_setting(self):
+        suggestion = suggest(mlp("public_batch"), budget=BUDGET, num_examples=N)
+        lines = str(suggestion).splitlines()
+        assert len(lines) == len(suggestion.reasons)
+        assert all(reason in str(suggestion) for reason in suggestion.reasons.values())
+
+    @pytest.mark.parametrize(
+        ("shape", "multiplicity"), [((32, 40, 3), 4), ((24, 24, 1), 4), ((16, 32, 1), None)]
+    )
+    def test_images_of_a_size_get_views(self, shape, multiplicity):
+        inputs = keras.Input(shape)
+        model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
+        views = suggest(model, budget=BUDGET, num_examples=N).views
+        assert multiplicity == (None if views is None else views.multiplicity)
+
+    def test_the_views_move_images_and_do_not_flip_them(self):
+        inputs = keras.Input((28, 28, 1))
+        model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
+        views = suggest(model, budget=BUDGET, num_examples=N).views
+        image = np.tile(np.arange(28, dtype="float32")[None, None, :, None], (1, 28, 1, 1))
+        seen = np.asarray(views(tf.constant(image)))[0]
+        middle = seen[:, 10, 8:20, 0]
+        np.testing.assert_array_equal(np.diff(middle, axis=-1), 1.0)
+        assert abs(middle[:, 0] - 8).max() <= 3
+
+    def test_large_rows_go_through_in_small_batches(self):
+        def rows(side):
+            inputs = keras.Input((side, side, 3))
+            hidden = keras.layers.Conv2D(64, 3, padding="same")(inputs)
+            model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(hidden))
+            return suggest(model, budget=BUDGET, num_examples=N).physical_batch_size
+
+        assert rows(16) == 512
+        assert 1 <= rows(400) < rows(224) < 64
+
+
+class TestRate:
+    PLAN = tfdpnorm.make_plan(
+        num_examples=6_000,
+        expected_batch_size=300,
+        steps=150,
+        l2_norm_clip=0.5,
+        budget=BUDGET,
+        accountant="pld",
+    )
+
+    def moved(self, name, gradients):
+        """By how much an optimizer with the suggested rate moves weights of the same shapes."""
+        model = mlp()
+        rate = suggested_rate(model, self.PLAN, name)
+        optimizer = optimizer_at(rate, self.PLAN.steps, name)
+        variables = [tf.Variable(np.zeros(v.shape, "float32")) for v in model.trainable_variables]
+        if hasattr(keras, "Variable"):
+            variables = [keras.Variable(v.numpy()) for v in variables]
+        for _ in range(self.PLAN.steps):
+            optimizer.apply_gradients([(gradients(v.shape), v) for v in variables])
+        return math.sqrt(sum(float(np.sum(np.square(v.numpy()))) for v in variables)), model
+
+    def noise(self, shape):
+        stddev = self.PLAN.noise_multiplier * self.PLAN.l2_norm_clip / self.PLAN.expected_batch_size
+        return tf.random.normal(tuple(shape), stddev=stddev)
+
+    @pytest.mark.parametrize("name", OPTIMIZERS)
+    def test_the_noise_alone_moves_the_weights_as_the_rule_says(self, name):
+        keras.utils.set_random_seed(0)
+        moved, model = self.moved(name, self.noise)
+        numbers = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
+        kernels = 4 * 8 * 2 / 12 + 8 * 3 * 2 / 11  # Glorot & Bengio (2010)
+        signal = math.sqrt(self.PLAN.steps) * self.PLAN.expected_batch_size
+        signal /= self.PLAN.noise_multiplier * math.sqrt(numbers)
+        path = 5 * min(signal, 400) ** 0.7 * math.sqrt(kernels)
+        assert moved == pytest.approx(path * math.sqrt(3 / 8) / 0.5 / signal, rel=0.35)
+
+    def test_does_not_depend_on_what_the_weights_are(self):
+        model = mlp()
+        before = suggested_rate(model, self.PLAN)
+        model.set_weights([np.zeros_like(w) for w in model.get_weights()])
+        assert suggested_rate(model, self.PLAN) == before
+
+    def test_is_in_units_of_the_clipping_norm(self):
+        double = dataclasses.replace(self.PLAN, l2_norm_clip=1.0)
+        model = mlp()
+        assert suggested_rate(model, double) == pytest.approx(suggested_rate(model, self.PLAN) / 2)
+        assert suggested_rate(model, double, "adam") == suggested_rate(model, self.PLAN, "adam")
+
+    def test_without_noise_it_is_finite(self):
+        plan = dataclasses.replace(self.PLAN, noise_multiplier=0.0)
+        assert all(0 < suggested_rate(mlp(), plan, name) < 100 for name in OPTIMIZERS)
+
+    def test_what_has_no_rate_is_refused(self):
+        inputs = keras.Input((4,))
+        bare = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
+        with pytest.raises(ValueError, match="with kernels to train"):
+            suggested_rate(bare, self.PLAN)
+        with pytest.raises(ValueError, match="Expected optimizer"):
+            suggested_rate(mlp(), self.PLAN, "adagrad")
+
+    def test_of_a_private_model_with_a_plan(self, data):
+        private = make_private(mlp(), self.PLAN)
+        optimizer = tfdpnorm.suggested_optimizer(private, "adam")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            private.compile(optimizer, loss())
+
+
+class TestWarns:
+    def compiled(self, optimizer, model=None, **settings):
+        settings = {"expected_batch_size": 30, "steps": 40, "budget": BUDGET, **settings}
+        plan = tfdpnorm.make_plan(num_examples=N, l2_norm_clip=1.0, **settings)
+        private = make_private(model or mlp(), plan)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            private.compile(optimizer, loss())
+        return [str(w.message) for w in caught if "may train badly" in str(w.message)]
+
+    def usual(self, name="sgd"):
+        plan = tfdpnorm.make_plan(
+            num_examples=N, expected_batch_size=30, steps=40, l2_norm_clip=1.0, budget=BUDGET
+        )
+        return suggested_rate(mlp(), plan, name)
+
+    @pytest.mark.parametrize(("factor", "word"), [(0.05, "small"), (0.5, None), (30, "large")])
+    def test_of_rates(self, factor, word):
+        found = self.compiled(keras.optimizers.SGD(self.usual() * factor, momentum=0.9))
+        assert [word in sentence for sentence in found] == ([True] if word else [])
+
+    def test_a_rate_without_momentum_is_ten_times_as_large(self):
+        assert not self.compiled(keras.optimizers.SGD(self.usual() * 30))
+        assert self.compiled(keras.optimizers.SGD(self.usual() * 30, momentum=0.9))
+
+    def test_of_rates_of_schedules(self):
+        schedule = keras.optimizers.schedules.CosineDecay(self.usual("adam") / 50, 40)
+        (found,) = self.compiled(keras.optimizers.Adam(schedule))
+        assert "small for adam" in found
+
+    def test_of_small_lots(self):
+        rate = keras.optimizers.SGD(0.1)
+        assert any(
+            "Lots of 1 are small" in s
+            for s in self.compiled(rate, expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
+        )
+
+    def test_of_dropout_once(self):
+        inputs = keras.Input((4,))
+        hidden = keras.layers.Dropout(0.5, name="drop")(keras.layers.Dense(8)(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+        (found,) = self.compiled(keras.optimizers.SGD(1e-9), model)
+        assert "drop (0.5)" in found and "learning rate of 1e-09" in found
+
+    def test_not_without_noise(self):
+        settings = {"budget": PrivacyBudget(math.inf, 1e-5)}
+        assert not self.compiled(keras.optimizers.SGD(1e-9), **settings)

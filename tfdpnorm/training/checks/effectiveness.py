@@ -1,0 +1,78 @@
+"""Settings that the guarantee allows, and that hardly train: one warning names them all."""
+
+import math
+import numbers
+import warnings
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
+
+_FAR = 10.0  # times the suggested rate, or a part of it
+_LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large lots
+
+
+def warn_of_ineffective(model, plan, optimizer, stacklevel):
+    """Warns once of what keeps a private training from learning, as far as public numbers tell.
+
+    Args:
+        model: The Keras model.
+        plan: `PrivacyPlan`.
+        optimizer: A Keras optimizer.
+        stacklevel: See `warnings.warn`.
+    """
+    if not plan.noise_multiplier or math.isinf(plan.l2_norm_clip):
+        return
+    found = [_of_lots(plan), _of_dropout(model), _of_rate(model, plan, optimizer)]
+    found = [sentence for sentence in found if sentence]
+    if found:
+        warnings.warn(
+            "The guarantee holds, but these settings may train badly: "
+            + " ".join(found)
+            + " tfdpnorm.suggest(model, budget=..., num_examples=...) has others.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _of_lots(plan):
+    if plan.noise_multiplier >= _LEAST_NOISE or plan.epsilon_target is None:
+        return None
+    return (
+        f"Lots of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
+        f"{plan.noise_multiplier:.2g}, and twice as large ones little more, for half the noise "
+        "in the mean."
+    )
+
+
+def _of_dropout(model):
+    rates = {
+        layer.name: layer.rate
+        for layer in sublayers(model)
+        if isinstance(layer, keras.layers.Dropout) and layer.rate
+    }
+    if not rates:
+        return None
+    names = ", ".join(f"{name} ({rate:g})" for name, rate in list(rates.items())[:3])
+    return f"Dropout, {names}, adds noise to gradients that have noise already."
+
+
+def _of_rate(model, plan, optimizer):
+    name = type(optimizer).__name__.lower()
+    settings = optimizer.get_config()
+    rate = settings.get("learning_rate")
+    if isinstance(rate, dict):  # A schedule.
+        rate = rate.get("config", {}).get("initial_learning_rate")
+    if name not in OPTIMIZERS or not isinstance(rate, numbers.Real) or not model.built:
+        return None
+    try:
+        usual = suggested_rate(model, plan, name)
+    except ValueError:  # Nothing to train that has a usual size.
+        return None
+    if name == "sgd":  # Of another momentum.
+        usual *= (1 - settings["momentum"]) / (1 - MOMENTUM)
+    if usual / _FAR <= rate <= usual * _FAR:
+        return None
+    than = "small" if rate < usual else "large"
+    return f"A learning rate of {rate:.3g} is {than} for {name}: {usual:.2g} suits this noise."

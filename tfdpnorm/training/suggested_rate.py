@@ -1,0 +1,113 @@
+"""The learning rate that a plan and the sizes of a model's weights suggest.
+
+Noise is what limits the rate of DP-SGD. After T updates of normalised gradients the weights of a
+model have walked a path of length L in the directions of gradients, and the noise has moved them by
+about L / S, with S the ratio of signal to noise of the whole training:
+
+    S = sqrt(T) B / (z sqrt(d)),    B the expected lot size, d the number of trained weights.
+
+Both are to be seen beside the norm of the kernels as they are usually initialised, w0: what is
+normalised after a kernel depends on the kernel's direction alone. At the best of the rates that
+searches found for LeNet-5 and BiLSTMs, on data sets from 1,400 to 120,000 examples, L / w0 is some
+5 S^0.7 (docs/settings.md has the figures).
+"""
+
+import math
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.keras_compat.variables import trainable_variables
+
+MOMENTUM = 0.9
+_PATH, _POWER = 5.0, 0.7
+_LARGEST_SIGNAL = 400.0
+# The mean of a cosine schedule over its steps, and the root of that of its squares.
+_MEAN, _RMS = 0.5, math.sqrt(3 / 8)
+
+# Optimizers whose update has about the size of the rate in each coordinate, whatever the gradients.
+_OF_UNIT_STEPS = ("adam", "adamw", "rmsprop")
+OPTIMIZERS = ("sgd", *_OF_UNIT_STEPS)
+
+
+def suggested_rate(model, plan, optimizer="sgd"):
+    """The rate that a cosine schedule begins with, a float.
+
+    It follows from the plan and the shapes of the weights: nothing private, and not what the
+    weights are, so that a run that is resumed has the same.
+
+    Args:
+        model: A built Keras model.
+        plan: `PrivacyPlan`.
+        optimizer: "sgd", with momentum 0.9; or "adam", "adamw" or "rmsprop".
+
+    Raises:
+        ValueError: for another optimizer, a model with no kernel to train, or no clipping norm.
+    """
+    arguments.choice("optimizer", optimizer, OPTIMIZERS)
+    if math.isinf(plan.l2_norm_clip):
+        raise ValueError(
+            "Expected a plan with a finite l2_norm_clip, got inf: without clipping the rate depends "
+            "on the gradients. Choose an optimizer with its rate."
+        )
+    shapes = [tuple(variable.shape) for variable in trainable_variables(model)]
+    numbers = sum(int(np.prod(shape)) for shape in shapes)
+    norm = math.sqrt(sum(_usual_squared_norm(shape) for shape in shapes))
+    if not norm:
+        raise ValueError(
+            "Expected a built model with kernels to train, got one without. Build it, or choose an "
+            "optimizer with its rate."
+        )
+    signal = _signal(plan, numbers)
+    path = _PATH * signal**_POWER * norm
+    if optimizer == "sgd":
+        return path * (1 - MOMENTUM) / (_MEAN * plan.steps * plan.l2_norm_clip)
+    # The noise alone makes such steps, in a random direction each: it moves the weights by
+    # rate * rms * sqrt(T d).
+    moved = path * _RMS / (_MEAN * signal)
+    return moved / (_RMS * math.sqrt(plan.steps * numbers))
+
+
+def suggested_optimizer(private, name="sgd"):
+    """Makes an optimizer with the rate that suits the plan and the model.
+
+        private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")
+
+    Args:
+        private: A `PrivateModel` whose model is built.
+        name: "sgd", with momentum 0.9; or "adam", "adamw" or "rmsprop".
+
+    Returns:
+        A new Keras optimizer, with a cosine schedule over the updates of the plan.
+
+    Raises:
+        ValueError: as `suggested_rate` does.
+    """
+    return optimizer_at(suggested_rate(private.model, private.plan, name), private.plan.steps, name)
+
+
+def optimizer_at(rate, steps, name):
+    """Makes the optimizer of a name with a cosine schedule from a rate to 0 over `steps` updates."""
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
+    if name == "sgd":
+        return keras.optimizers.SGD(schedule, momentum=MOMENTUM)
+    kinds = (keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.RMSprop)
+    return dict(zip(_OF_UNIT_STEPS, kinds, strict=True))[name](schedule)
+
+
+def _signal(plan, numbers):
+    """S, at most so large that the noise does not count any more."""
+    noise = plan.gradient_noise_multiplier * math.sqrt(numbers)
+    largest = _LARGEST_SIGNAL
+    if noise * largest <= math.sqrt(plan.steps) * plan.expected_batch_size:
+        return largest
+    return math.sqrt(plan.steps) * plan.expected_batch_size / noise
+
+
+def _usual_squared_norm(shape):
+    """The squared norm that the initialisation of Glorot & Bengio (2010) gives to a kernel."""
+    if len(shape) < 2:
+        return 0.0
+    field = int(np.prod(shape[:-2]))
+    return int(np.prod(shape)) * 2 / (field * (shape[-2] + shape[-1]))

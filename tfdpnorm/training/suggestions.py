@@ -1,0 +1,210 @@
+"""Settings by rule, for those who have a model, a budget and data, and no time for a search."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm import arguments
+from tfdpnorm.gradients import Clipping
+from tfdpnorm.independence.examples import input_specs
+from tfdpnorm.keras_compat.models import complete_build, sublayers
+from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
+from tfdpnorm.privacy import PrivacyPlan
+from tfdpnorm.privacy.suggested_plan import suggest_plan
+from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
+from tfdpnorm.training.views import Views
+
+# Small images lose by being moved.
+_MULTIPLICITY, _SMALLEST_IMAGE, _LARGEST_SHIFT = 4, 24, 0.1
+# Rows at once: more make no update faster on a processor. What a layer gives is kept for the
+# backward pass, and there are copies of it: some 16 bytes for each number.
+_ROWS, _ROWS_OF_UNKNOWN = 512, 64
+_BYTES, _BYTES_OF_NUMBER = 2 * 2**30, 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """Settings of a private training by rule.
+
+        suggestion = tfdpnorm.suggest(model, budget=budget, num_examples=len(x))
+        print(suggestion)
+        private = tfdpnorm.make_private(model, **suggestion.arguments)
+        private.compile(suggestion.optimizer("sgd"), loss)
+
+    Attributes:
+        plan: `PrivacyPlan`.
+        clipping: `Clipping`.
+        views: `Views`, or None for none.
+        public_batch: "synthetic", or None for a model that takes no public rows.
+        physical_batch_size: Rows that go through the model at once.
+        learning_rates: Dict from names of optimizers to the rate that a cosine schedule begins with.
+        reasons: Dict from names of settings to a sentence of reason each.
+    """
+
+    plan: PrivacyPlan
+    clipping: Clipping
+    views: Views | None
+    public_batch: str | None
+    physical_batch_size: int
+    learning_rates: dict
+    reasons: dict
+
+    @property
+    def arguments(self):
+        """Arguments of `make_private`, a dict."""
+        names = ("plan", "clipping", "views", "public_batch", "physical_batch_size")
+        return {name: getattr(self, name) for name in names}
+
+    def optimizer(self, name="sgd"):
+        """Makes an optimizer, "sgd", "adam", "adamw" or "rmsprop", with its suggested rate."""
+        arguments.choice("optimizer", name, OPTIMIZERS)
+        return optimizer_at(self.learning_rates[name], self.plan.steps, name)
+
+    def beside(self, **given):
+        """Returns the suggestion with settings that were given in the place of its own.
+
+        Args:
+            **given: Those of `arguments`, but the plan; None for what was not given.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        reasons = {**self.reasons, **dict.fromkeys(given, "as given")}
+        return dataclasses.replace(self, **given, reasons=reasons)
+
+    def __str__(self):
+        rows = self._rows()
+        width = max(len(name) for name, _, _ in rows)
+        shown = max(len(value) for _, value, _ in rows)
+        return "\n".join(f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows)
+
+    def _rows(self):
+        plan = self.plan
+        values = {
+            "steps": f"{plan.steps:,}",
+            "expected_batch_size": f"{plan.expected_batch_size:,}",
+            "noise_multiplier": f"{plan.noise_multiplier:.4g}",
+            "accountant": plan.accountant,
+            "clipping": f'"{self.clipping.function}"',
+            "l2_norm_clip": f"{plan.l2_norm_clip:g}",
+            "views": "none" if self.views is None else f"{self.views.multiplicity}",
+            "public_batch": _named(self.public_batch),
+            "learning_rate": ", ".join(
+                f"{name} {self.learning_rates[name]:.3g}" for name in ("sgd", "adam")
+            ),
+            "physical_batch_size": f"{self.physical_batch_size}",
+        }
+        return [(name, value, self.reasons[name]) for name, value in values.items()]
+
+
+def suggest(
+    model,
+    *,
+    budget,
+    num_examples,
+    epochs=None,
+    steps=None,
+    expected_batch_size=None,
+    most_per_person=None,
+):
+    """Suggests all settings of a private training, from public numbers alone.
+
+    Args:
+        model: A built Keras model.
+        budget: `PrivacyBudget`.
+        num_examples: N, the number of private examples; of persons, with `most_per_person`.
+        epochs: How often an example is drawn in the mean; None for as often as pays.
+        steps: Number of updates; None for a suggested one.
+        expected_batch_size: Expected lot size; None for a suggested one.
+        most_per_person: See `make_plan`.
+
+    Returns:
+        A `Suggestion`.
+
+    Raises:
+        ValueError: for a model that is not built or has no kernels, and as `make_plan` does.
+    """
+    complete_build(model)
+    if not model.built:
+        raise ValueError(
+            "Expected a built model, got one whose weights are not made yet. Call it on a batch, "
+            "or model.build(shape), before."
+        )
+    suggested = suggest_plan(
+        budget=budget,
+        num_examples=num_examples,
+        epochs=epochs,
+        steps=steps,
+        expected_batch_size=expected_batch_size,
+        most_per_person=most_per_person,
+    )
+    plan = suggested.plan
+    views, of_views = _views(model, plan.most_per_person)
+    public_batch, of_public = _public_batch(model)
+    rows, of_rows = _physical_batch_size(model, plan, views)
+    return Suggestion(
+        plan=plan,
+        clipping=Clipping(function="automatic"),
+        views=views,
+        public_batch=public_batch,
+        physical_batch_size=rows,
+        learning_rates={name: suggested_rate(model, plan, name) for name in OPTIMIZERS},
+        reasons={
+            **suggested.reasons,
+            "clipping": "gradients get about the same norm, so that only the rate has to be chosen",
+            "l2_norm_clip": "any: with automatic clipping the rate makes up for it",
+            "views": of_views,
+            "public_batch": of_public,
+            "learning_rate": "by the noise and the sizes of the weights, falling to 0 as a cosine",
+            "physical_batch_size": of_rows,
+        },
+    )
+
+
+def _named(public_batch):
+    if public_batch is None or isinstance(public_batch, str):
+        return str(public_batch or "none")
+    return "given"
+
+
+def _views(model, most_per_person):
+    """The views, or None; and why."""
+    specs = input_specs(model)
+    if not isinstance(specs, tf.TensorSpec) or specs.shape.rank != 4:
+        return None, "only images have any"
+    if most_per_person is not None:
+        return None, "a person has several rows"
+    size = min(side or 0 for side in specs.shape[1:3])
+    if size < _SMALLEST_IMAGE:
+        return None, f"only images of {_SMALLEST_IMAGE} pixels and more gain by them"
+    padding = round(_LARGEST_SHIFT * size)
+    views = Views(RandomCropAndFlip(padding=padding, flip=False), multiplicity=_MULTIPLICITY)
+    return views, f"moved by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
+
+
+def _public_batch(model):
+    """What public rows it takes, or None; and why."""
+    if any(isinstance(layer, PublicMomentsLayer) for layer in (model, *sublayers(model))):
+        return "synthetic", "none were given: made up from the shape of the inputs"
+    return None, "no layer takes any"
+
+
+def _physical_batch_size(model, plan, views):
+    """How many examples go through the model at once, and why."""
+    per_example = (1 if views is None else views.multiplicity) * (plan.most_per_person or 1)
+    outputs = sum(_numbers_in_output(layer) for layer in sublayers(model))
+    if outputs:
+        rows = min(_ROWS, _BYTES // (_BYTES_OF_NUMBER * outputs))
+        why = f"what the layers keep of {_ROWS} rows, or of as many as fit into {_BYTES >> 30} GiB"
+    else:
+        rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are not known beforehand"
+    return max(1, rows // per_example), why
+
+
+def _numbers_in_output(layer):
+    """How many numbers a layer gives for a row; 0 if that is not known."""
+    try:
+        tensors = tf.nest.flatten(layer.output)
+    except (AttributeError, RuntimeError, ValueError):
+        return 0  # No symbolic call, or several.
+    shapes = [tuple(tensor.shape)[1:] for tensor in tensors]
+    return sum(int(np.prod([size or 1 for size in shape])) for shape in shapes)
