@@ -8,8 +8,8 @@
         --accountant=all --adjacency=both
 
 --suggest prints settings by rule. The last one sets four accountants beside each other, two of
-which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load SciPy,
-once the arguments are understood.
+which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load
+SciPy, once the arguments are understood.
 """
 
 import argparse

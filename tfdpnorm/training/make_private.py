@@ -258,8 +258,8 @@ def _check_one_of(plan, **instead):
     if plan is None:
         if instead["budget"] is None or instead["num_examples"] is None:
             raise ValueError(
-                f"Expected budget and num_examples, or a plan, got {given or 'none of them'}. Write "
-                "make_private(model, budget=tfdpnorm.PrivacyBudget(3.0, 1e-5), "
+                f"Expected budget and num_examples, or a plan, got {given or 'none of them'}. "
+                "Write make_private(model, budget=tfdpnorm.PrivacyBudget(3.0, 1e-5), "
                 "num_examples=len(x))."
             )
         return

@@ -48,8 +48,8 @@ def suggested_rate(model, plan, optimizer="sgd"):
     arguments.choice("optimizer", optimizer, OPTIMIZERS)
     if math.isinf(plan.l2_norm_clip):
         raise ValueError(
-            "Expected a plan with a finite l2_norm_clip, got inf: without clipping the rate depends "
-            "on the gradients. Choose an optimizer with its rate."
+            "Expected a plan with a finite l2_norm_clip, got inf: without clipping the rate "
+            "depends on the gradients. Choose an optimizer with its rate."
         )
     shapes = [tuple(variable.shape) for variable in trainable_variables(model)]
     numbers = sum(int(np.prod(shape)) for shape in shapes)
@@ -88,7 +88,7 @@ def suggested_optimizer(private, name="sgd"):
 
 
 def optimizer_at(rate, steps, name):
-    """Makes the optimizer of a name with a cosine schedule from a rate to 0 over `steps` updates."""
+    """Makes the optimizer of a name, with a cosine schedule from a rate to 0 over the updates."""
     schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
     if name == "sgd":
         return keras.optimizers.SGD(schedule, momentum=MOMENTUM)

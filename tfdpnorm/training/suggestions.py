@@ -38,7 +38,8 @@ class Suggestion:
         views: `Views`, or None for none.
         public_batch: "synthetic", or None for a model that takes no public rows.
         physical_batch_size: Rows that go through the model at once.
-        learning_rates: Dict from names of optimizers to the rate that a cosine schedule begins with.
+        learning_rates: Dict from names of optimizers to the rate that a cosine schedule begins
+            with.
         reasons: Dict from names of settings to a sentence of reason each.
     """
 
