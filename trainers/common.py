@@ -8,6 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 from absl import app, flags, logging
 
 from trainers import spec_flags
+from trainers.cell_defaults import show_if_help_is_asked
 from trainers.data.catalogue import check_there
 from trainers.specs.training import CACHE_DIR
 
@@ -36,7 +37,7 @@ def define_run_flags():
         "mixed_precision",
         None,
         "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16; "
-        "--nomixed_precision is --precision=float32 (default: the experiment's own).",
+        "--nomixed_precision is --precision=float32 (default: that of --precision).",
     )
     define_data_dir()
     # Not results/, whose records are kept and averaged into the papers' tables.
@@ -145,10 +146,16 @@ def _of_private_runs(spec):
     return {"checkpoint_every": FLAGS.checkpoint_every}
 
 
-def run_app(main):
+def run_app(main, spec=None, **usual):
     """Runs `main()` with parsed flags; a user's mistakes end in one line, not in a traceback.
 
     `main` imports what loads TensorFlow, so that --help and wrong flags are answered at once.
+
+    Args:
+        main: Function without arguments.
+        spec: Function without arguments that returns the spec of the parsed flags, for the defaults
+            that --help shows; None where the help has them.
+        **usual: See `trainers.cell_defaults.show_if_help_is_asked`.
     """
 
     def guarded(argv):
@@ -165,6 +172,8 @@ def run_app(main):
             print(f"Error: {_cause(error)}", file=sys.stderr)
             sys.exit(2)
 
+    if spec is not None:
+        show_if_help_is_asked(spec, usual)
     app.run(guarded)
 
 

@@ -31,11 +31,16 @@ def define_flags():
     common.define_private_run_flags()
 
 
+def spec():
+    """Returns the spec that the flags describe."""
+    return davody.spec(FLAGS.dataset, **common.parsed(PrivateSpec))
+
+
 def main():
     """Trains the cell that the flags describe."""
-    common.train(davody.spec(FLAGS.dataset, **common.parsed(PrivateSpec)))
+    common.train(spec())
 
 
 if __name__ == "__main__":
     define_flags()
-    common.run_app(main)
+    common.run_app(main, spec)

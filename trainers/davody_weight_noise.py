@@ -32,19 +32,22 @@ def define_flags():
     common.define_run_flags()
 
 
+def spec():
+    """Returns the spec that the flags describe."""
+    settings = common.parsed(NonPrivateSpec)
+    return davody.weight_noise_spec(
+        FLAGS.dataset,
+        stddev=settings.pop("weight_noise_stddev"),
+        norm_placement=FLAGS.norm_placement,
+        **settings,
+    )
+
+
 def main():
     """Trains the cell that the flags describe."""
-    settings = common.parsed(NonPrivateSpec)
-    common.train(
-        davody.weight_noise_spec(
-            FLAGS.dataset,
-            stddev=settings.pop("weight_noise_stddev"),
-            norm_placement=FLAGS.norm_placement,
-            **settings,
-        )
-    )
+    common.train(spec())
 
 
 if __name__ == "__main__":
     define_flags()
-    common.run_app(main)
+    common.run_app(main, spec)

@@ -95,8 +95,8 @@ def _check_flags():
         )
 
 
-def main():
-    """Trains the cell that the flags describe."""
+def spec():
+    """Returns the spec that the flags describe."""
     _check_flags()
     settings = common.parsed(PrivateSpec)
     settings.pop("accountant", None)
@@ -104,17 +104,20 @@ def main():
         settings["calibrated_by"] = FLAGS.accountant
     else:
         settings["accountant"] = FLAGS.accountant
-    common.train(
-        ermis.spec(
-            FLAGS.dataset,
-            FLAGS.method,
-            reading=FLAGS.reading,
-            hidden_units=FLAGS.hidden_units,
-            **settings,
-        )
+    return ermis.spec(
+        FLAGS.dataset,
+        FLAGS.method,
+        reading=FLAGS.reading,
+        hidden_units=FLAGS.hidden_units,
+        **settings,
     )
+
+
+def main():
+    """Trains the cell that the flags describe."""
+    common.train(spec())
 
 
 if __name__ == "__main__":
     define_flags()
-    common.run_app(main)
+    common.run_app(main, spec)

@@ -45,29 +45,34 @@ def define_flags():
     common.define_private_run_flags()
 
 
-def main():
-    """Trains the run that the flags describe."""
+def spec():
+    """Returns the spec that the flags describe."""
     settings = common.parsed(PrivateSpec)
     if "model" not in settings:
         raise ValueError("Expected --model, the path of a Keras model, got none.")
+    return cells.spec(FLAGS.dataset, **settings)
+
+
+def main():
+    """Trains the run that the flags describe."""
+    to_train = spec()
     if FLAGS.save_model is not None:
         raise ValueError(
             f"Expected --export_dir, which has the model from images to logits, got --save_model="
             f"{FLAGS.save_model}. Leave that out."
         )
-    spec = cells.spec(FLAGS.dataset, **settings)
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
-        common.check_datasets(spec)  # at once, and not after TensorFlow is loaded
+        common.check_datasets(to_train)  # at once, and not after TensorFlow is loaded
         from trainers.runs.export import check_export
 
-        check_export(spec, FLAGS.export_dir, FLAGS.data_dir)
-    result = common.train(spec)
+        check_export(to_train, FLAGS.export_dir, FLAGS.data_dir)
+    result = common.train(to_train)
     if FLAGS.export_dir is not None and result is not None:
         from trainers.runs.export import export_finetuned
 
-        export_finetuned(spec, result, FLAGS.export_dir, data_dir=FLAGS.data_dir)
+        export_finetuned(to_train, result, FLAGS.export_dir, data_dir=FLAGS.data_dir)
 
 
 if __name__ == "__main__":
     define_flags()
-    common.run_app(main)
+    common.run_app(main, spec, model="model.keras")

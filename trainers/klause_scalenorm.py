@@ -50,15 +50,19 @@ def define_flags():
     common.define_private_run_flags()
 
 
-def main():
-    """Trains the cell that the flags describe."""
+def spec():
+    """Returns the spec that the flags describe."""
     settings = {**common.parsed(PrivateSpec), "model": FLAGS.model}
     options = {name: FLAGS[name].value for name in _OPTIONS}
     cell = dict(scale_norm=FLAGS.scale_norm, options=options)
     if settings["norm"] == "batch":
-        common.train(_without_privacy(settings, cell))
-    else:
-        common.train(klause.spec(FLAGS.dataset, **cell, **settings))
+        return _without_privacy(settings, cell)
+    return klause.spec(FLAGS.dataset, **cell, **settings)
+
+
+def main():
+    """Trains the cell that the flags describe."""
+    common.train(spec())
 
 
 def _without_privacy(settings, cell):
@@ -80,4 +84,4 @@ def _without_privacy(settings, cell):
 
 if __name__ == "__main__":
     define_flags()
-    common.run_app(main)
+    common.run_app(main, spec)

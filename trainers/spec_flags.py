@@ -10,8 +10,11 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
+OF_EXPERIMENT = "the experiment's own"
+
+
 def _own(name):
-    return "the experiment's own"
+    return OF_EXPERIMENT
 
 
 def define(spec_class, *, default=_own, only=None, leave_out=(), help=None, own=None, required=()):

@@ -1,0 +1,57 @@
+"""`--help` shows the defaults of the cell that the other flags choose."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from trainers.davody import cells as davody
+
+
+def help_of(program, *flags):
+    done = subprocess.run(
+        [sys.executable, "-m", f"trainers.{program}", *flags, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return " ".join(done.stdout.split())
+
+
+def shown(text, flag):
+    found = re.search(rf"--{flag}: .*?\(default: of this cell: (.*?)\)", text)
+    return found and found[1]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "davody_dp",
+        "davody_weight_noise",
+        "ermis_variational_dropout",
+        "finetune",
+        "klause_scalenorm",
+    ],
+)
+def test_no_default_is_left_to_guess(program):
+    text = help_of(program)
+    assert "of this cell" in text and "the experiment's own" not in text
+
+
+@pytest.mark.parametrize("epsilon", [7.0, 0.1])
+def test_they_are_those_of_the_cell(epsilon):
+    text = help_of("davody_dp", "--norm=layer", f"--epsilon={epsilon}")
+    spec = davody.spec("mnist", norm="layer", epsilon=epsilon)
+    for name in ("learning_rate", "expected_batch_size", "l2_norm_clip"):
+        assert shown(text, name) == f"{getattr(spec, name):g}"
+
+
+def test_what_is_given_is_no_default():
+    text = help_of("davody_dp", "--epsilon=1", "--learning_rate=0.125")
+    assert "0.125" not in text
+
+
+def test_wrong_flags_do_not_hide_the_help():
+    text = help_of("davody_dp", "--dataset=cifar10", "--model=bilstm", "--epsilon=1")
+    assert "--expected_batch_size" in text and "flags:" in text
