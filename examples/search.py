@@ -1,0 +1,45 @@
+"""A search for settings, which the budget pays for."""
+
+import tempfile
+
+import numpy as np
+from sklearn.datasets import load_digits
+from tensorflow import keras
+
+from tfdpnorm import PrivacyBudget
+from tfdpnorm.tuning import PrivateRandomSearch
+
+# Your data; those that score the trials are public, or pay as well.
+x, y = load_digits(return_X_y=True)
+x = (x / 16).astype("float32")
+train, scores = (x[:1400], y[:1400]), (x[1400:], y[1400:])
+
+
+def build(hp):
+    """The model of a trial, compiled."""
+    units, rate = hp.Choice("units", [16, 32]), hp.Float("rate", 0.2, 5, sampling="log")
+    model = keras.Sequential(
+        [keras.Input((64,)), keras.layers.Dense(units, "tanh"), keras.layers.Dense(10)]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(rate, momentum=0.9), loss)
+    return model
+
+
+def settings(hp):
+    """Arguments of make_plan and make_private; the search finds the noise."""
+    return dict(num_examples=1400, expected_batch_size=280, steps=40, l2_norm_clip=1.0)
+
+
+tuner = PrivateRandomSearch(
+    build,
+    settings=settings,
+    budget=PrivacyBudget(epsilon=4.0, delta=1e-5),  # of the whole search
+    expected_trials=2,
+    directory=tempfile.mkdtemp(),
+    project_name="digits",
+)
+tuner.search(*train, validation_data=scores, verbose=0)
+best = tuner.get_best_models()[0]
+print(best.privacy_statement())
+print("accuracy:", np.mean(best.predict(scores[0], verbose=0).argmax(1) == scores[1]))

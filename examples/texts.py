@@ -1,0 +1,34 @@
+"""Texts: words become numbers by a hash, so that no vocabulary tells what people wrote."""
+
+import numpy as np
+from tensorflow import keras
+
+import tfdpnorm
+from tfdpnorm import PrivacyBudget
+from tfdpnorm.data import hash_tokens
+
+# Your data: a list of texts, and a class number for each.
+rng = np.random.default_rng(0)
+WORDS = (["good", "fine", "lovely", "kind"], ["bad", "awful", "sad", "rude"])
+y = rng.integers(0, 2, 600)
+texts = [" ".join(["the", "stay", "was", *rng.choice(WORDS[label], 3)]) for label in y]
+
+VOCABULARY, LENGTH = 1000, 12
+x = hash_tokens(texts, VOCABULARY, LENGTH)
+
+model = keras.Sequential(
+    [
+        keras.Input((LENGTH,), dtype="int32"),
+        keras.layers.Embedding(VOCABULARY, 16),
+        keras.layers.LayerNormalization(),
+        keras.layers.GlobalAveragePooling1D(),
+        keras.layers.Dense(2),
+    ]
+)
+private = tfdpnorm.make_private(model, budget=PrivacyBudget(3.0, 1e-5), num_examples=500)
+private.compile(
+    "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+)
+private.fit(x[:500], y[:500], verbose=0)
+print(private.privacy_statement())
+print(private.evaluate(x[500:], y[500:], verbose=0, return_dict=True))

@@ -1,0 +1,40 @@
+"""Every example runs as it is printed, and states a guarantee."""
+
+import ast
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parents[1] / "examples"
+EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_runs_and_states_a_guarantee(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, FOLDER / f"{name}.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "differential privacy" in done.stdout and "NO GUARANTEE" not in done.stdout
+    assert "may train badly" not in done.stderr
+
+
+def test_the_notebook_is_the_first_example():
+    cells = json.loads((FOLDER / "digits.ipynb").read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    for cell in code:
+        ast.parse(cell)  # Each by itself.
+    _, *script = ast.parse((FOLDER / "digits.py").read_text()).body
+    assert ast.dump(ast.parse("\n".join(code))) == ast.dump(ast.Module(script, type_ignores=[]))
+
+
+def test_all_are_listed():
+    page = (FOLDER / "README.md").read_text()
+    assert all(f"[{name}.py]({name}.py)" in page for name in EXAMPLES)
