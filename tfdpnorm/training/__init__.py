@@ -2,7 +2,9 @@
 
 from tfdpnorm.choices import ENGINES
 from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsDropout
+from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.callbacks.progress import Progress
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
 from tfdpnorm.training.nadam import NAdam
@@ -18,8 +20,10 @@ __all__ = [
     "ENGINES",
     "NAdam",
     "PrivacyNoiseAsDropout",
+    "PrivacyTensorBoard",
     "PrivateModel",
     "PrivateValidation",
+    "Progress",
     "PublicBatch",
     "RunDir",
     "Suggestion",

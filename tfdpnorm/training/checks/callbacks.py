@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
+from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 # Functions of what is public or released anyway. A learning rate that was reduced by a released
@@ -29,6 +30,7 @@ _LOGGERS = (
     keras.callbacks.CSVLogger,
     keras.callbacks.TensorBoard,
     keras.callbacks.RemoteMonitor,
+    PrivacyTensorBoard,
 )
 _NEVER_STOP = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.ModelCheckpoint)
 

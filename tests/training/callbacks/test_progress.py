@@ -1,0 +1,120 @@
+"""What is shown and written during training: nothing that is not covered passes for covered."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdpnorm import PrivacyBudget, PrivateValidation, make_plan, make_private
+from tfdpnorm.training import PrivacyTensorBoard, Progress
+
+N = 60
+
+
+@pytest.fixture
+def trained(build):
+    def trained(*callbacks, validate=True, **more):
+        plan = make_plan(
+            num_examples=N,
+            expected_batch_size=20,
+            steps=6,
+            l2_norm_clip=1.0,
+            budget=PrivacyBudget(3.0, 1e-5),
+        )
+        private = make_private(build(), plan, validate=validate)
+        private.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        rng = np.random.default_rng(0)
+        x = rng.random((N, *private.model.input_shape[1:])).astype("float32")
+        other = rng.random((9, *private.model.input_shape[1:])).astype("float32")
+        y = np.zeros(N, "int32")
+        given = {"validation_data": (other, y[:9])} if more.pop("validated", False) else {}
+        private.fit(x, y, verbose=0, callbacks=list(callbacks), **given, **more)
+        return private
+
+    return trained
+
+
+def noised(rows=40):
+    rng = np.random.default_rng(5)
+    return PrivateValidation(
+        rng.random((rows, 4)).astype("float32"),
+        np.zeros(rows, "int32"),
+        budget=PrivacyBudget(2.0, 1e-5),
+        queries=3,
+        name="private_val_guess",
+    )
+
+
+class TestProgress:
+    def lines(self, trained, *callbacks, **more):
+        file = io.StringIO()
+        private = trained(Progress(1e-9, file), *callbacks, **more)
+        return private, file.getvalue().splitlines()
+
+    def test_a_line_for_each_update_and_one_at_the_end(self, trained):
+        private, lines = self.lines(trained, validated=True)
+        numbers = [int(re.match(r"update (\d+) of 6, ", line)[1]) for line in lines]
+        assert numbers == [1, 2, 3, 4, 5, 6, 6]
+        assert "val_accuracy" in lines[-1] and "examples/s" in lines[-1] and "in all" in lines[-1]
+        spent = [float(re.search(r"epsilon (\S+) of", line)[1]) for line in lines]
+        assert spent == sorted(spent) and spent[-1] == pytest.approx(private.ledger.epsilon(), 1e-3)
+        assert spent[-1] >= private.ledger.epsilon()
+
+    def test_nothing_of_training_examples(self, trained):
+        _, lines = self.lines(trained)
+        assert not any("loss" in line or "accuracy" in line for line in lines)
+
+    def test_noised_accuracies_are_shown(self, trained):
+        _, lines = self.lines(trained, noised())
+        assert "private_val_guess" in lines[-1]
+
+    def test_without_a_guarantee_no_epsilon(self, trained):
+        _, lines = self.lines(trained, validate=False)
+        assert all("NO GUARANTEE" in line and "epsilon" not in line for line in lines)
+
+    def test_a_guarantee_that_is_lost_is_not_shown(self, trained):
+        file, progress = io.StringIO(), None
+
+        class Voids(Progress):
+            def on_epoch_end(self, epoch, logs=None):
+                super().on_epoch_end(epoch, logs)
+                if epoch == 0:
+                    from tfdpnorm.privacy.caveats import caveat
+
+                    self.model.ledger.record(caveat("no_guarantee", sentence="it was lost"))
+
+        progress = Voids(1e-9, file)
+        trained(progress)
+        lines = file.getvalue().splitlines()
+        assert "epsilon" in lines[0] and "NO GUARANTEE" in lines[-1]
+
+    def test_by_time(self, trained):
+        file = io.StringIO()
+        trained(Progress(1e9, file))
+        assert len(file.getvalue().splitlines()) == 1
+
+    def test_the_time_is_positive(self):
+        with pytest.raises(ValueError, match="Expected every_seconds"):
+            Progress(0)
+
+
+class TestTensorBoard:
+    def groups(self, folder):
+        found = {}
+        for path in folder.glob("*"):
+            for record in tf.data.TFRecordDataset(str(path)):
+                event = tf.compat.v1.Event.FromString(record.numpy())
+                for value in event.summary.value:
+                    group, name = value.tag.rsplit("/", 1)
+                    found.setdefault(group, set()).add(name)
+        return found
+
+    def test_scalars_are_grouped_by_what_covers_them(self, trained, tmp_path):
+        private = trained(PrivacyTensorBoard(tmp_path), noised(), validated=True)
+        groups = self.groups(tmp_path)
+        assert groups["covered"] == {"epsilon", "private_val_guess"}
+        assert groups["validation"] == {"val_loss", "val_accuracy"}
+        assert groups["not covered by the guarantee"] >= {"loss", "accuracy"}
+        assert "PrivacyTensorBoard" in private.privacy_statement()

@@ -1,0 +1,48 @@
+"""Scalars for TensorBoard, by what the guarantee says of them."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.training.callbacks.private_validation import NAME_PREFIX
+
+COVERED, VALIDATION, NOT_COVERED = "covered", "validation", "not covered by the guarantee"
+_FREE = ("epsilon", "learning_rate", "lr")
+
+
+class PrivacyTensorBoard(keras.callbacks.Callback):
+    """Writes scalars for TensorBoard at the end of each epoch, in three groups.
+
+    | group | what is in it |
+    |---|---|
+    | covered | epsilon, the learning rate, and the noised accuracies of `PrivateValidation` |
+    | validation | `val_...`, of validation data: theirs is the privacy to think of |
+    | not covered by the guarantee | loss and metrics of the training examples |
+
+        private.fit(x, y, callbacks=[tfdpnorm.training.PrivacyTensorBoard("logs")])
+
+    The statement says that a file holds numbers that are not covered.
+
+    Args:
+        log_dir: Folder that `tensorboard --logdir` reads.
+    """
+
+    def __init__(self, log_dir):
+        super().__init__()
+        self._log_dir = str(log_dir)
+        self._writer = None
+
+    def on_train_begin(self, logs=None):
+        self._writer = tf.summary.create_file_writer(self._log_dir)
+
+    def on_epoch_end(self, epoch, logs=None):
+        with self._writer.as_default(step=self.model.ledger.state.updates):
+            for name, value in (logs or {}).items():
+                tf.summary.scalar(f"{self._group(name)}/{name}", float(value))
+
+    def on_train_end(self, logs=None):
+        self._writer.close()
+
+    def _group(self, name):
+        if name in _FREE or name.startswith(NAME_PREFIX):
+            return COVERED
+        return VALIDATION if name.startswith("val_") else NOT_COVERED

@@ -1,0 +1,72 @@
+"""A line now and then: how far a private training is, and what it has spent."""
+
+import sys
+import time
+
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training.callbacks.private_validation import NAME_PREFIX
+
+
+class Progress(keras.callbacks.Callback):
+    """Prints updates, epsilon, validation, speed and the time left, in one line.
+
+        private.fit(x, y, verbose=0, callbacks=[tfdpnorm.training.Progress()])
+
+        update 120 of 400, epsilon 1.64 of 3, private_val_accuracy 0.912, 810 examples/s, 85 s left
+
+    It shows no loss and no metric of training examples, which no guarantee covers. Examples per
+    second are those expected, so that they tell nothing of how many were drawn. The epsilon is
+    rounded up; "of" is what the whole plan will have spent.
+
+    Args:
+        every_seconds: Time between two lines, > 0. There is one at the end in any case.
+        file: Where to print; standard output if None.
+    """
+
+    def __init__(self, every_seconds=10.0, file=None):
+        super().__init__()
+        self.every_seconds = arguments.positive("every_seconds", every_seconds)
+        self._file = file
+        self._validation = {}
+
+    def on_train_begin(self, logs=None):
+        ledger = self.model.ledger
+        self._began = self._told = time.monotonic()
+        self._first = ledger.state.updates
+        self._whole = ledger.epsilon(whole_plan=True) if ledger.guarantee_holds else None
+
+    def on_train_batch_end(self, batch, logs=None):
+        if time.monotonic() - self._told >= self.every_seconds:
+            self._tell()
+
+    def on_epoch_end(self, epoch, logs=None):
+        shown = [name for name in logs or {} if name.startswith(("val_", NAME_PREFIX))]
+        self._validation = {name: logs[name] for name in shown}
+
+    def on_train_end(self, logs=None):
+        self._tell(at_end=True)
+
+    def _tell(self, at_end=False):
+        self._told = time.monotonic()
+        plan, ledger = self.model.plan, self.model.ledger
+        seconds, made = self._told - self._began, ledger.state.updates - self._first
+        parts = [f"update {ledger.state.updates:,} of {plan.steps:,}"]
+        if ledger.guarantee_holds and self._whole is not None:
+            parts.append(f"epsilon {ceil_text(ledger.epsilon())} of {ceil_text(self._whole)}")
+        else:
+            parts.append("NO GUARANTEE")
+        parts += [f"{name} {float(value):.3f}" for name, value in self._validation.items()]
+        if made and seconds:
+            parts.append(f"{made * plan.expected_batch_size / seconds:,.0f} examples/s")
+            left = (plan.steps - ledger.state.updates) * seconds / made
+            parts.append(f"{_time(seconds)} in all" if at_end else f"{_time(left)} left")
+        print(", ".join(parts), file=self._file or sys.stdout, flush=True)
+
+
+def _time(seconds):
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
