@@ -39,7 +39,7 @@ def trained(build):
 def noised(rows=40):
     rng = np.random.default_rng(5)
     return PrivateValidation(
-        rng.random((rows, 4)).astype("float32"),
+        rng.random((rows, 5)).astype("float32"),
         np.zeros(rows, "int32"),
         budget=PrivacyBudget(2.0, 1e-5),
         queries=3,
