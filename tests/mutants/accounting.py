@@ -6,6 +6,7 @@ _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
 _COMPOSITION = "tfdpnorm/privacy/composition.py"
 _COMPARISON = "tfdpnorm/privacy/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
+_MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
@@ -41,11 +42,91 @@ MUTANTS = (
     ),
     fault(
         "replaced-examples-point-nowhere",
-        "tfdpnorm/privacy/replace_one.py",
-        "special.log_ndtr((-1 - t) / z)",
-        "special.log_ndtr(-t / z)",
+        _MIXTURES,
+        "    return Pair(log_weights, drawn, -drawn, noise_multiplier, exposed)",
+        "    return Pair(log_weights, drawn, 0 * drawn, noise_multiplier, exposed)",
         "The other example's gradient counts as zero: half of what replacing does.",
-        tests_in("tests/privacy/test_replace_one.py", "test_delta_of_the_pair_by_integration"),
+        tests_in("tests/privacy/test_mixtures.py", "test_one_update_by_integration"),
+    ),
+    fault(
+        "rows-of-a-person-drawn-together",
+        _MIXTURES,
+        "    chosen = np.array([math.log(math.comb(rows, j)) for j in range(rows + 1)])",
+        "    chosen = np.zeros(rows + 1)",
+        "Most of the batches with some rows of a person are not counted.",
+        tests_in("tests/privacy/test_mixtures.py", "test_one_update_by_integration"),
+    ),
+    fault(
+        "components-left-out-for-nothing",
+        _MIXTURES,
+        "float(tail[~kept].max(initial=0.0))",
+        "0.0",
+        "Rare large numbers of rows in a batch cost nothing.",
+        tests_in("tests/privacy/test_mixtures.py", "test_components_left_out_count_as_exposed"),
+    ),
+    fault(
+        "losses-rounded-downwards",
+        _MIXTURES,
+        "upper = np.clip((p - scaled) / -math.expm1(-interval), 0.0, p)",
+        "upper = np.clip((p - scaled) / -math.expm1(-interval) - p / 2, 0.0, p)",
+        "Every update loses a little less on the grid than it does.",
+        tests_in("tests/privacy/test_mixtures.py", "test_composition_by_repeated_integration"),
+    ),
+    fault(
+        "persons-who-are-added-only",
+        _COMPOSITION,
+        "for pair in (removed, added)",
+        "for pair in (added, added)",
+        "What an attacker learns from a person's presence is not looked at.",
+        tests_in("tests/privacy/test_persons.py", "test_figures"),
+    ),
+    fault(
+        "group-of-one",
+        "tfdpnorm/privacy/profiles.py",
+        "terms = np.exp(np.multiply.outer(np.arange(size), each)).sum(axis=0)",
+        "terms = 1.0",
+        "By the lemma for groups, delta is that of one example.",
+        tests_in("tests/privacy/test_persons.py", "test_the_lemma_for_groups"),
+    ),
+    fault(
+        "answers-about-a-persons-other-examples-free",
+        "tfdpnorm/privacy/epsilons.py",
+        "disjoint=None if rows > 1 else False",
+        "disjoint=False",
+        "A person with examples in both sets is told the epsilon of one of them.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "persons-of-the-updates-seen",
+        "tfdpnorm/privacy/epsilons.py",
+        "updates = plan.steps if whole_plan else state.updates\n    parts",
+        "updates = plan.steps if whole_plan else state.position\n    parts",
+        "To persons, updates that a crash lost cost nothing.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "phases-of-persons-free",
+        "tfdpnorm/privacy/epsilons.py",
+        "*asked, *phases]\n    if any",
+        "*asked]\n    if any",
+        "To persons, earlier phases cost nothing.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "searches-with-private-scores-per-person",
+        "tfdpnorm/privacy/epsilons.py",
+        "    if reason is not None:\n        raise",
+        "    if False:\n        raise",
+        "Scores of a person's validation examples are not counted, and nobody is told.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "person-with-one-more",
+        "tfdpnorm/privacy/persons.py",
+        ".max() > most:",
+        ".max() > most + 1:",
+        "A person with more examples than the statement says is let through.",
+        tests_in("tests/privacy/test_persons.py", "TestOwners"),
     ),
     fault(
         "rate-of-another-n",
@@ -418,8 +499,8 @@ MUTANTS = (
     fault(
         "validation-of-earlier-phases-free",
         "tfdpnorm/privacy/epsilons.py",
-        "for part in phase.validation]",
-        "for part in ()]",
+        "    before = [part for phase in plan.earlier for part in phase.validation]",
+        "    before = []",
         "What a first phase asked of validation examples is forgotten.",
         tests_in(_PHASES, "test_queries_of_a_phase_count_as_many_as_were_planned"),
     ),

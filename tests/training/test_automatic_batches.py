@@ -229,6 +229,7 @@ def test_trials_leave_the_model_as_it_was(private, left):
     assert np.array_equal(np.random.get_state()[1], numpy)
 
 
+@pytest.mark.slow  # of a process as large as that of all tests, Linux may take pages meanwhile
 @needs_peak
 def test_a_trial_measures_what_the_rows_take(private):
     """One gradient of a matrix for each row, all there at once."""

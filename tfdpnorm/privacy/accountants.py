@@ -163,6 +163,11 @@ def coarse_epsilon(event, delta):
     return rdp_to_epsilon(rdp_of(event, COARSE_RDP_ORDERS), delta, COARSE_RDP_ORDERS)
 
 
+def delta_lost_by_pld(updates):
+    """What rounding may take from a delta in the composition of `updates` >= 1 mechanisms."""
+    return _LOST_TO_ROUNDING * updates
+
+
 def delta_for_pld(delta, updates):
     """The delta that a PLD is asked for, so that its epsilon holds at `delta` in spite of rounding.
 
@@ -173,7 +178,7 @@ def delta_for_pld(delta, updates):
     Raises:
         ValueError: for a delta that rounding may take half of.
     """
-    lost = _LOST_TO_ROUNDING * updates
+    lost = delta_lost_by_pld(updates)
     if delta < 2 * lost:
         raise ValueError(
             f'Expected delta of at least {2 * lost:.2g} with the "pld" accountant and {updates:,} '

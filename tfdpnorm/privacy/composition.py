@@ -5,13 +5,16 @@ import math
 
 import dp_accounting
 
+from tfdpnorm.privacy import profiles
 from tfdpnorm.privacy.accountants import (
     dp_sgd_event,
     epsilon_of,
+    pld_interval,
     rdp_of_update,
     rdp_to_epsilon,
 )
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 
 
 def run_epsilon(plan, updates, queries):
@@ -59,6 +62,49 @@ def composed_epsilon(parts, delta, accountant):
 def composed_rdp(parts):
     """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
     return sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
+
+
+# Epsilons whose privacy losses are not worth computing: exp(700) is the largest number.
+_HOPELESS = 3_000
+
+
+@functools.lru_cache(maxsize=32)
+def composed_profile(parts, delta, rows=1):
+    """The profile of Gaussian mechanisms, for a person who owns up to `rows` examples.
+
+    It is the smaller one, at each epsilon, of two that hold: that of the privacy losses, where they
+    can be computed, and that of Renyi divergences for one example, by the lemma for groups.
+
+    Args:
+        parts: Tuple of (sampling rate, noise multiplier, count).
+        delta: In (0, 1): about where the profile has to be precise.
+        rows: Of the person, >= 1.
+
+    Returns:
+        A function, as in `tfdpnorm.privacy.profiles`.
+    """
+    parts = tuple(part for part in parts if part[2])
+    if not parts:
+        return profiles.of_nothing
+    rdp = composed_rdp(parts)
+    known = [profiles.of_group(profiles.of_rdp(rdp), rows)]
+    epsilon = rows * rdp_to_epsilon(rdp, delta)
+    if 0 < epsilon < _HOPELESS:
+        try:
+            known.append(_profile_of_losses(parts, epsilon, rows))
+        except (ValueError, ArithmeticError, MemoryError):
+            pass  # As for `epsilon_of`: there are settings whose losses cannot be computed.
+    return profiles.smallest(known)
+
+
+def _profile_of_losses(parts, epsilon, rows):
+    updates = sum(count for _, _, count in parts)
+    interval = pld_interval(epsilon, updates)
+    directions = [
+        composed_losses([(pair(q, z, rows), count) for q, z, count in parts], interval)
+        for pair in (removed, added)
+    ]
+    return profiles.of_losses(directions, updates)
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,13 +8,17 @@ All of them are infinite if no guarantee holds, but `claimed_epsilon`. Arguments
         Renyi DP, the only one that knows what a choice costs.
     whole_plan: Whether to give the epsilon after the last update and query planned, as a run that
         is held to its plan does anyway.
+
+`person_epsilon` and `profile` take no accountant: they use what is tighter.
 """
 
 import dataclasses
 import functools
 import math
 
-from tfdpnorm.privacy.composition import composed_epsilon, run_epsilon
+from tfdpnorm import arguments
+from tfdpnorm.privacy import profiles
+from tfdpnorm.privacy.composition import composed_epsilon, composed_profile, run_epsilon
 
 
 def epsilon(state, accountant=None, *, whole_plan=False):
@@ -49,6 +53,63 @@ def validation_epsilon(state, accountant=None, *, whole_plan=False):
         return search.score_epsilon(plan.delta, asked)
     before = [part for phase in plan.earlier for part in phase.validation]
     return composed_epsilon([*asked, *before], plan.delta, plan.accountant)
+
+
+def person_epsilon(state, rows, *, whole_plan=False):
+    """Returns the epsilon guaranteed to every person with up to `rows` examples, at plan.delta.
+
+    Up to `rows` training examples, and as many examples of private validation: of these, noisy
+    answers are counted too, as the person may have both.
+
+    Raises:
+        ValueError: where `persons_unavailable`.
+    """
+    if not state.guarantee_holds:
+        return math.inf
+    reason = persons_unavailable(state)
+    if reason is not None:
+        raise ValueError(f"{reason} Leave most_rows_per_person out.")
+    found = profile(state, rows, whole_plan=whole_plan)
+    return math.inf if found is None else profiles.epsilon_at(found, state.plan.delta)
+
+
+def persons_unavailable(state):
+    """Returns why there is no epsilon for persons with several examples, a sentence, or None."""
+    search = state.search
+    if search is None or (search.score_noise_multiplier is None and not state.asked):
+        return None
+    return (
+        "Epsilon for persons is not available for searches that ask private validation examples: a "
+        "person may have examples among these and among those of the training."
+    )
+
+
+def profile(state, rows=1, *, whole_plan=False):
+    """Returns the privacy profile of what was released, as in `tfdpnorm.privacy.profiles`.
+
+    Args:
+        state: `LedgerState`; what is known against its guarantee is not looked at.
+        rows: For how many examples of a person. For 1, answers about validation examples that are
+            no training examples are not counted; for more they are, as in `person_epsilon`.
+        whole_plan: As above.
+
+    Returns:
+        A function; None where something was released without noise.
+    """
+    rows = arguments.whole("rows", rows, at_least=1)
+    plan, search = state.plan, state.search
+    whole_plan = whole_plan or state.is_held_to_plan or search is not None
+    phases = [part for phase in plan.earlier for part in phase.mechanisms]
+    if rows > 1:
+        phases += [part for phase in plan.earlier for part in phase.validation]
+    asked = state.mechanisms(disjoint=None if rows > 1 else False, whole_plan=whole_plan)
+    updates = plan.steps if whole_plan else state.updates
+    parts = [(plan.sampling_rate, plan.noise_multiplier, updates), *asked, *phases]
+    if any(count and not noise for _, noise, count in parts):
+        return None
+    if search is not None:
+        return profiles.of_group(profiles.of_rdp(search.rdp(parts if asked else ())), rows)
+    return composed_profile(tuple(parts), plan.delta, rows)
 
 
 def _plan_by(plan, accountant):

@@ -26,7 +26,8 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` reads "noise_generator", "noise_grid" and "sum_rounding".
+            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding",
+            "most_rows_per_person", "responsible" and "contact".
 
     Attributes:
         run_id: Twelve hexadecimal digits that no other run has, a string.
@@ -38,7 +39,7 @@ class PrivacyLedger:
 
     def __init__(self, plan, settings=None):
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
-        self._state, self._settings = first_state(plan), _checked_settings(settings)
+        self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
         self.file = None
         self._must_resume = False
@@ -52,6 +53,16 @@ class PrivacyLedger:
     def settings(self):
         """What else describes the run, as it was given: a dict."""
         return dict(self._settings)
+
+    @property
+    def unit(self):
+        """What is sampled and protected: "row", an example, or "person", with all of their rows."""
+        return self.plan.unit
+
+    @property
+    def most_rows_per_person(self):
+        """The most examples of a person that an epsilon is stated for as well; None for one."""
+        return self._settings.get("most_rows_per_person")
 
     @property
     def state(self):
@@ -101,6 +112,15 @@ class PrivacyLedger:
     def validation_epsilon(self, accountant=None, *, whole_plan=False):
         """Returns the epsilon guaranteed to every validation example; see `privacy.epsilons`."""
         return epsilons.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
+
+    def person_epsilon(self, *, whole_plan=False):
+        """Returns the epsilon of every person with up to `most_rows_per_person` examples.
+
+        Raises:
+            ValueError: where there is none; see `privacy.epsilons`.
+        """
+        rows = self.most_rows_per_person
+        return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
 
     def close(self):
         """Closes the file, so that other processes may open it; nothing can be recorded then."""
@@ -260,7 +280,7 @@ def _plan_fields(plan):
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
 
 
-def _checked_settings(settings):
+def _checked_settings(settings, unit):
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
@@ -268,4 +288,16 @@ def _checked_settings(settings):
     for name in settings:
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
-    return {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
+    checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
+    rows = checked.get("most_rows_per_person")
+    if rows is not None and unit == "person":
+        raise ValueError(
+            "Expected no most_rows_per_person where persons are sampled, got "
+            f"{rows!r}. Leave it out: epsilon is that of a person with any number of examples."
+        )
+    if rows is not None:
+        remedy = "Epsilon for one example is stated anyway."
+        arguments.integer(
+            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
+        )
+    return checked

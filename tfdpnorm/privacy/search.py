@@ -16,7 +16,7 @@ import numpy as np
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import rdp_to_epsilon
 from tfdpnorm.privacy.composition import composed_rdp
-from tfdpnorm.privacy.selection import NumberOfRuns, selection_epsilon
+from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,11 @@ class SearchPlan:
             trial: What the released trial has in fact spent, as in `composed_rdp`: counted where it
                 is more than planned.
         """
-        return _epsilon(self, self.trials, tuple(trial), delta)
+        return rdp_to_epsilon(self.rdp(trial), delta)
+
+    def rdp(self, trial=()):
+        """The Renyi divergences of the search for every training example; see `epsilon`."""
+        return _rdp(self, self.trials, tuple(trial))
 
     def score_epsilon(self, delta, queries=()):
         """The epsilon of the search for every validation example, if none is a training example.
@@ -145,7 +149,7 @@ class SearchPlan:
         planned = () if noise is None else ((1.0, noise, 1),)
         if not planned and not queries:
             return 0.0
-        return _epsilon(self, planned, tuple(queries), delta)
+        return rdp_to_epsilon(_rdp(self, planned, tuple(queries)), delta)
 
     def trial_epsilon(self, delta):
         """The epsilon of one trial by itself, the dearest, had there been no search."""
@@ -170,13 +174,13 @@ def _largest(mechanisms):
 
 
 @functools.lru_cache(maxsize=256)
-def _epsilon(plan, mechanisms, spent, delta):
+def _rdp(plan, mechanisms, spent):
     """Of a search whose trials are, at the dearest, one of `mechanisms` or all of `spent`."""
     curves = [_largest(mechanisms)] if mechanisms else []
     curves += [composed_rdp(spent)] if spent else []
     of_a_trial = np.max(curves, axis=0)
-    if not np.isfinite(of_a_trial).any():
-        return math.inf
     if plan.is_composed:
-        return rdp_to_epsilon(plan.expected_trials * of_a_trial, delta)
-    return selection_epsilon(of_a_trial, plan.number_of_trials, delta)
+        return plan.expected_trials * of_a_trial
+    if not np.isfinite(of_a_trial).any():
+        return of_a_trial
+    return selection_rdp(of_a_trial, plan.number_of_trials)

@@ -13,7 +13,7 @@ import numpy as np
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import RDP_ORDERS
 
 _MOST_HALVINGS = 200
 
@@ -123,12 +123,6 @@ def selection_rdp(run_rdp, runs, orders=RDP_ORDERS):
     found = run_rdp + extra + math.log(runs.mean) / (orders - 1)
     # A Renyi divergence never falls with its order.
     return np.minimum.accumulate(found[::-1])[::-1]
-
-
-def selection_epsilon(run_rdp, runs, delta, orders=RDP_ORDERS):
-    """The epsilon of releasing the best of K runs; see `selection_rdp`."""
-    delta = arguments.open_unit("delta", delta)
-    return rdp_to_epsilon(selection_rdp(run_rdp, runs, orders), delta, orders)
 
 
 def _mean_of(gamma, shape):

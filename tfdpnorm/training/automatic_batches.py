@@ -160,7 +160,7 @@ class _Trial:
 
     def __init__(self, model, parts, plan):
         known = input_specs(model)
-        self._specs = lot_specs(model, 1)
+        self._specs = lot_specs(model, 1, parts.views.rows_per_person)
         sizes = [spec.shape[1:] for spec in tf.nest.flatten(known or [])]
         if self._specs is None or not all(size.is_fully_defined() for size in sizes):
             raise ValueError(
@@ -229,7 +229,9 @@ def _synthetic_lot(specs, rows, bound):
     few = synthetic_examples(flat, _DIFFERENT_ROWS, bound=bound).base
     chosen = tf.range(rows)[tf.newaxis] % _DIFFERENT_ROWS
     ones = tf.ones([1, rows])
-    return Lot(tf.nest.map_structure(lambda a: tf.gather(a, chosen), few), ones, ones, ones)
+    weights = tf.ones([1, rows, *specs.sample_weight.shape[2:]])
+    x = tf.nest.map_structure(lambda a: tf.gather(a, chosen), few)
+    return Lot(x, weights, weights, ones)
 
 
 @contextlib.contextmanager

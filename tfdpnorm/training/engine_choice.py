@@ -96,7 +96,7 @@ class EngineInUse:
             self.now, again = first, own_words(error)
             # The first, unless its remedy is what was tried.
             raise (again if again is not None and is_of_engine(refused) else refused) from None
-        self.said = _price(self._model, refused, rows and rows * self._views.multiplicity)
+        self.said = _price(self._model, refused, rows and rows * self._views.rows_per_example)
         _warn(self.said)
         return result
 
@@ -181,7 +181,8 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
         engine.check_rows_can_be_apart()
     if _is_known_to_fit(model, parts):
         return
-    specs = lot_specs(model, slots_of_plan(plan, physical_batch_size, replicas.count).rows)
+    rows = slots_of_plan(plan, physical_batch_size, replicas.count).rows
+    specs = lot_specs(model, rows, parts.views.rows_per_person)
     if specs is None:
         return
     refused = _refused(model, parts, plan, specs, validate)
@@ -202,7 +203,7 @@ def _is_known_to_fit(model, parts):
     )
 
 
-def lot_specs(model, rows):
+def lot_specs(model, rows, per_person=None):
     """Returns a `Lot` of `tf.TensorSpec` [None, rows, ...]; None if the inputs are not known.
 
     Sizes that are not known are 32, and the targets a vector.
@@ -210,6 +211,7 @@ def lot_specs(model, rows):
     Args:
         model: The Keras model.
         rows: P, those of a physical batch.
+        per_person: R, where each of these is a person with so many rows: [None, P, R, ...].
     """
     built = is_functional(model) or all(x.built for x in (model, *sublayers(model)))
     specs = input_specs(model) or specs_of_build(model) if built else None
@@ -218,10 +220,12 @@ def lot_specs(model, rows):
 
     def of_lot(spec):
         inner = [_UNKNOWN_SIZE if n is None else n for n in spec.shape[1:]]
-        return tf.TensorSpec([None, rows, *inner], spec.dtype)
+        return tf.TensorSpec([*of_rows, *inner], spec.dtype)
 
-    vector = tf.TensorSpec([None, rows])
-    return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, vector)
+    mask = tf.TensorSpec([None, rows])
+    of_rows = [None, rows] if per_person is None else [None, rows, per_person]
+    vector = tf.TensorSpec(of_rows)
+    return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, mask)
 
 
 def _refused(model, parts, plan, specs, validate):

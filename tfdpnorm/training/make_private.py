@@ -70,6 +70,7 @@ def make_private(
     validate=True,
     convert=None,
     strategy=None,
+    most_rows_per_person=None,
 ):
     """Makes a Keras model trainable under differential privacy.
 
@@ -128,6 +129,9 @@ def make_private(
             of an update; or `MultiWorkerMirroredStrategy`, for several processes
             (docs/several_devices.md). Make, compile and fit the model outside of its scope. None
             for one device.
+        most_rows_per_person: The most training examples that one person owns, >= 2: the statement
+            then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
+            about single examples. Examples are sampled either way.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -138,7 +142,9 @@ def make_private(
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
     """
-    _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, validate)
+    _check_settings(
+        plan, noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
+    )
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
@@ -150,7 +156,9 @@ def make_private(
         conversion=conversion,
         clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
         public=public,
-        views=_instance("views", views, Views, "Views(layer, multiplicity=4)"),
+        views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
+            plan.most_per_person
+        ),
         engine=engine,
         validate=validate,
     )
@@ -175,6 +183,8 @@ def make_private(
         "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
+    if most_rows_per_person is not None:
+        settings["most_rows_per_person"] = most_rows_per_person
     form = {
         "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
         "validate": validate,
@@ -218,7 +228,9 @@ def make_private(
     return private
 
 
-def _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, validate):
+def _check_settings(
+    plan, noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
+):
     """Refuses values that no model could be trained with."""
     check_runs_eagerly()
     arguments.instance(
@@ -234,6 +246,7 @@ def _check_settings(plan, noise_generator, insecure_seed, physical_batch_size, v
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
         ("insecure_seed", insecure_seed, 0, "Or pass None."),
+        ("most_rows_per_person", most_rows_per_person, 2, "Or pass None."),
     ):
         if value is not None:
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)

@@ -49,6 +49,9 @@ IMPORTED = (
     "feature_views",
     "feature_scaling",
     "head",
+    "person_feature",
+    "most_per_person",
+    "most_rows_per_person",
 )
 
 
@@ -343,6 +346,24 @@ class PrivateSpec(TrainingSpec):
         choices=("new", "imported"),
     )
 
+    # --- images of which several are one person's ---
+    person_feature: str | None = option(
+        None,
+        "Whose each image is: subfolder, by the folder below that of the class, or the name of a "
+        "column of the CSV file. --max_examples and --held_out then count persons.",
+    )
+    most_per_person: int | None = option(
+        None,
+        "Most images of a person that an update reads. Persons are then sampled and protected, "
+        "with all of their images: --expected_batch_size and --epochs count persons.",
+        at_least=1,
+    )
+    most_rows_per_person: int | None = option(
+        None,
+        "Most images of a person. Images are sampled, and epsilon is stated for a person, too.",
+        at_least=2,
+    )
+
     def __post_init__(self):
         super().__post_init__()
         checks.check_norm(self)
@@ -354,6 +375,7 @@ class PrivateSpec(TrainingSpec):
             checks.check_model(self.model)
         else:
             checks.check_imported(self)
+        checks.check_persons(self)
 
     @property
     def needs_public_rows(self):

@@ -1,0 +1,132 @@
+"""Privacy profiles: delta as a function of epsilon, and what that allows an attacker.
+
+A profile is a function from epsilons, an array [n] of numbers >= 0, to deltas [n], never too small.
+It holds in both directions, with and without what is protected. So at any epsilon, an attack that
+says "it was used" with probability a where it was not (its false-positive rate) says so with
+probability b (its true-positive rate) where it was, and
+
+    b <= exp(epsilon) a + delta    and    1 - a <= exp(epsilon) (1 - b) + delta.
+"""
+
+import math
+
+import numpy as np
+from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
+from scipy import special
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy.accountants import RDP_ORDERS, delta_lost_by_pld
+
+# Beyond, exp overflows; such guarantees protect nobody.
+_LARGEST = 700.0
+_ROUNDS = 4
+# For the bounds on attacks: any will do, more of them are tighter.
+_EPSILONS = np.concatenate([np.linspace(0, 2, 201), np.geomspace(2.01, 60, 600)])
+# False-positive rates from 0.1 % to 99.9 %, between which attacks are compared.
+_RATES = special.ndtr(np.linspace(special.ndtri(1e-3), -special.ndtri(1e-3), 3001))
+
+
+def of_nothing(epsilons):
+    """The profile where nothing was released."""
+    return np.zeros(len(epsilons))
+
+
+def of_rdp(rdp):
+    """The profile of Renyi divergences `rdp` [len(RDP_ORDERS)]."""
+    return lambda epsilons: np.array([compute_delta(RDP_ORDERS, rdp, e)[0] for e in epsilons])
+
+
+def of_losses(directions, updates):
+    """The profile of privacy losses.
+
+    Args:
+        directions: `tfdpnorm.privacy.losses.Losses` with what is protected and without, or of one
+            direction that serves both.
+        updates: How many mechanisms they are composed of, whose rounding is added.
+    """
+
+    def profile(epsilons):
+        asked = np.minimum(epsilons, _LARGEST)  # delta falls with epsilon
+        deltas = np.max([losses.deltas(asked) for losses in directions], axis=0)
+        return np.clip(deltas + delta_lost_by_pld(updates), 0.0, 1.0)
+
+    return profile
+
+
+def of_group(profile, size):
+    """The profile for `size` examples at once, where `profile` is for one.
+
+    Along a chain of data sets, each with one example more, probabilities grow by exp(epsilon) and
+    then delta, `size` times: (size epsilon, delta (1 + exp(epsilon) + ... )) (Vadhan 2017,
+    Lemma 2.2). As every epsilon is allowed, that is the best choice of one for each result.
+    """
+    if size == 1:
+        return profile
+
+    def of_all(epsilons):
+        each = np.maximum(np.asarray(epsilons, float), 1e-9) / size
+        with np.errstate(over="ignore"):
+            terms = np.exp(np.multiply.outer(np.arange(size), each)).sum(axis=0)
+        return np.minimum(profile(each) * terms, 1.0)
+
+    return of_all
+
+
+def smallest(profiles):
+    """The profile that is the smallest of several, all of which hold."""
+    return lambda epsilons: np.min([profile(epsilons) for profile in profiles], axis=0)
+
+
+def plus(profile, added):
+    """The profile to whose deltas `added` is added."""
+    return lambda epsilons: np.minimum(profile(epsilons) + added, 1.0)
+
+
+def epsilon_at(profile, delta):
+    """An epsilon at which the profile is at most `delta`, a float, close to the least one.
+
+    Infinite if there is none below 700.
+    """
+    delta = arguments.open_unit("delta", delta)
+    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 400))
+    for _ in range(_ROUNDS):
+        suffice = np.flatnonzero(profile(asked) <= delta)
+        if not len(suffice):
+            return math.inf
+        first = suffice[0]
+        found = float(asked[first])
+        asked = np.linspace(asked[max(first - 1, 0)], found, 200)
+    return found
+
+
+def true_positive_rate(profile, false_positive_rate):
+    """The highest true-positive rate that an attack can have, a float, never too small.
+
+    Args:
+        profile: A profile.
+        false_positive_rate: That of the attack, in (0, 1).
+    """
+    rate = arguments.open_unit("false_positive_rate", false_positive_rate)
+    return float(_true_positive_rates(profile, np.array([rate]))[0])
+
+
+def gaussian_mu(profile):
+    """A mu such that no attack does better than on the Gaussian mechanism with that mu.
+
+    Of attacks with false-positive rates from 0.1 % to 99.9 %: with rates nearer to 0, delta allows
+    what no mu does. The Gaussian mechanism is the question whether a number was drawn from N(0, 1)
+    or from N(mu, 1) (Dong, Roth and Su 2022, "Gaussian differential privacy").
+
+    Returns:
+        mu >= 0, a float, never too small; perhaps infinite.
+    """
+    best = _true_positive_rates(profile, _RATES)
+    # Rates between two of the grid: those of the right one, at the left one.
+    return max(0.0, float((special.ndtri(best[1:]) - special.ndtri(_RATES[:-1])).max()))
+
+
+def _true_positive_rates(profile, rates):
+    deltas = profile(_EPSILONS)
+    with_it = np.multiply.outer(rates, np.exp(_EPSILONS)) + deltas
+    without = 1 - np.exp(-_EPSILONS) * np.maximum(np.subtract.outer(1 - rates, deltas), 0.0)
+    return np.minimum(np.minimum(with_it, without).min(axis=1), 1.0)
