@@ -84,13 +84,21 @@ def test_gradients_that_are_sums_over_positions(sums, rows):
 
 
 @each("sums", [RowSums(), SumsOnGpu()], ids=["CPU", "GPU"])
-def test_sizes_that_are_not_known(sums):
-    spec = tf.TensorSpec([None, None, 3])
+@each("rows", [None, 5])
+def test_sizes_that_are_not_known(sums, rows):
+    spec = tf.TensorSpec([rows, None, 3])
     traced = tf.function(sums.products, input_signature=[spec, spec], autograph=False)
     a, b = normal(5, 4, 3), normal(5, 4, 3, seed=1)
     found = traced(a, b)
     assert found.dtype == tf.float64
-    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a, b), atol=1e-5)
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-5)
+
+
+def test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu():
+    """2^24 and ones that would be lost beside it."""
+    specs = tf.TensorSpec([512, None]), tf.TensorSpec([512])
+    traced = tf.function(SumsOnGpu(4).weighted, input_signature=specs, autograph=False)
+    assert float(traced(tf.constant([[2.0**24], *[[1.0]] * 511]), tf.ones([512]))[0]) == 2**24 + 511
 
 
 def test_matrices_that_would_take_too_much_memory(monkeypatch):
@@ -197,12 +205,12 @@ def parts_on_gpu(sums, rows, monkeypatch):
     blocks = []
     real = SumsOnGpu._over_blocks
 
-    def spied(self, of_blocks, tensors, numbers):
+    def spied(self, of_blocks, tensors, *sizes):
         def noted(*tensors):
             blocks.append(tuple(tensors[0].shape[:2]))
             return of_blocks(*tensors)
 
-        return real(self, noted, tensors, numbers)
+        return real(self, noted, tensors, *sizes)
 
     with monkeypatch.context() as patched:
         patched.setattr(SumsOnGpu, "_over_blocks", spied)
@@ -222,6 +230,22 @@ def test_no_number_goes_through_more_additions_on_a_gpu(rows, block):
     for count, size in blocks:
         assert count * size == rows and size <= block
         assert size - 1 <= most_additions(rows, block)
+
+
+@each("held", [1, 7 * 48, 2**29])
+def test_no_more_rows_are_computed_at_once_on_a_gpu_than_memory_holds(held):
+    """Of 12 numbers each. A single one always is."""
+    a, b, most = normal(64, 4, 3), normal(64, 4, 4, seed=1), []
+
+    def by_row(a, b):
+        most.append(a.shape[0])
+        return tf.matmul(a, b, transpose_a=True)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sums_on_gpu_module, "_HELD_BYTES", held)
+        found = SumsOnGpu(32).of_gradients(None, by_row, (tf.constant(a), tf.constant(b)), 4, 12)
+    assert sum(most) == 64 and max(most) <= max(held // 48, 1)
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-4)
 
 
 @each("lot", [8, 64, 600, 1_024, 2_048, 4_096, 16_384, 65_536])

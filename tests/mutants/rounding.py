@@ -154,6 +154,14 @@ MUTANTS = (
         _in_sums("test_the_sums_of_blocks_are_added_up_in_float64"),
     ),
     fault(
+        "unknown-sizes-on-a-gpu-added-up-in-blocks-of-a-processor",
+        _ON_GPU,
+        "_IN_FLOAT64 = RowSums(None)",
+        "_IN_FLOAT64 = RowSums(4)",
+        "Blocks of blocks are added up in float32, more often than is paid for.",
+        _in_sums("test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu"),
+    ),
+    fault(
         "blocks-of-many-rows-on-a-gpu-not-paid",
         _ON_GPU,
         "paid, more = block - 1, rounding_of(rows, block - 1)",

@@ -52,20 +52,21 @@ class SumsOnGpu(RowSums):
 
     def weighted(self, x, factors):
         """As `RowSums`; the result is float64."""
-        if x.shape[0] is None or not x.shape[1:].is_fully_defined():
-            return super().weighted(x, factors)
+        if not x.shape.is_fully_defined():
+            return _IN_FLOAT64.weighted(x, factors)
 
         def of_blocks(x, factors):
             flat = tf.reshape(x, [-1, x.shape[1], x.shape[2:].num_elements()])
             return tf.matmul(factors[:, tf.newaxis], flat)
 
         numbers = x.shape[1:].num_elements()
-        return tf.reshape(self._over_blocks(of_blocks, (x, factors), numbers), x.shape[1:])
+        total = self._over_blocks(of_blocks, (x, factors), self.block, numbers)
+        return tf.reshape(total, x.shape[1:])
 
     def products(self, a, b):
         """As `RowSums`; the result is float64."""
-        if a.shape[0] is None or not b.shape[1:-2].is_fully_defined():
-            return super().products(a, b)
+        if not (a.shape.is_fully_defined() and b.shape.is_fully_defined()):
+            return _IN_FLOAT64.products(a, b)
         numbers = b.shape[1:-2].num_elements() * a.shape[-1] * b.shape[-1]
 
         def of_row(a, b):
@@ -77,12 +78,12 @@ class SumsOnGpu(RowSums):
         def of_blocks(a, b):
             return tf.einsum("nr...d,nr...p->n...dp", tf.squeeze(a, -2), tf.squeeze(b, -2))
 
-        return self._over_blocks(of_blocks, (a, b), numbers)
+        return self._over_blocks(of_blocks, (a, b), self.block, numbers)
 
     def of_gradients(self, at_once, by_row, tensors, positions, numbers):
         """As `RowSums`: each row's gradient by itself."""
-        if tensors[0].shape[0] is None:
-            return super().of_gradients(at_once, by_row, tensors, positions, numbers)
+        if not all(x.shape.is_fully_defined() for x in tensors):
+            return _IN_FLOAT64.of_gradients(at_once, by_row, tensors, positions, numbers)
         return self._over_rows(by_row, tensors, numbers)
 
     def of_longer(self):
@@ -91,29 +92,31 @@ class SumsOnGpu(RowSums):
 
     def _over_rows(self, by_row, tensors, numbers):
         """The sum of `by_row(*tensors)`, [rows, ...], of so many numbers each."""
+        # Smaller blocks make fewer roundings.
+        block = min(self.block, max(_HELD_BYTES // (tensors[0].dtype.size * numbers), 1))
 
         def of_blocks(*tensors):
-            count, block = tensors[0].shape[:2]
-            found = by_row(*(tf.reshape(x, [count * block, *x.shape[2:]]) for x in tensors))
-            return tf.reduce_sum(tf.reshape(found, [count, block, *found.shape[1:]]), axis=1)
+            count, size = tensors[0].shape[:2]
+            found = by_row(*(tf.reshape(x, [count * size, *x.shape[2:]]) for x in tensors))
+            return tf.reduce_sum(tf.reshape(found, [count, size, *found.shape[1:]]), axis=1)
 
-        return self._over_blocks(of_blocks, tensors, self.block * numbers)
+        return self._over_blocks(of_blocks, tensors, block, block * numbers)
 
-    def _over_blocks(self, of_blocks, tensors, numbers):
+    def _over_blocks(self, of_blocks, tensors, block, numbers):
         """The sum over n of `of_blocks` of tensors [n, rows of a block, ...], in float64.
 
         Args:
             of_blocks: Function of such tensors to [n, ...].
             tensors: [rows, ...].
+            block: The most rows of a block.
             numbers: How many it computes for each block.
         """
         rows, dtype = tensors[0].shape[0], tensors[0].dtype
-        sizes = (k for k in range(1, min(self.block, rows) + 1) if rows % k == 0)
-        block = max(sizes, default=1)
-        tensors = [tf.reshape(x, [rows // block, block, *x.shape[1:]]) for x in tensors]
+        size = max((k for k in range(1, min(block, rows) + 1) if rows % k == 0), default=1)
+        tensors = [tf.reshape(x, [rows // size, size, *x.shape[1:]]) for x in tensors]
         at_once = max(_HELD_BYTES // (dtype.size * numbers), 1)
         total = None
-        for begin in range(0, max(rows // block, 1), at_once):
+        for begin in range(0, max(rows // size, 1), at_once):
             some = [x[begin : begin + at_once] for x in tensors]
             # In turn, so that not all of it is there at once.
             with tf.control_dependencies([] if total is None else [total]):
@@ -121,3 +124,7 @@ class SumsOnGpu(RowSums):
             part = tf.reduce_sum(tf.cast(part, tf.float64), axis=0)
             total = part if total is None else total + part
         return total
+
+
+# Of sizes that are not known while tracing.
+_IN_FLOAT64 = RowSums(None)
