@@ -140,7 +140,7 @@ MUTANTS = (
     fault(
         "blocks-on-a-gpu-too-large",
         _ON_GPU,
-        "range(1, min(self.block, rows) + 1)",
+        "range(1, min(block, rows) + 1)",
         "range(1, rows + 1)",
         "A row goes through more additions than are paid for.",
         _in_sums("test_no_number_goes_through_more_additions_on_a_gpu"),
