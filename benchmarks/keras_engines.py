@@ -11,15 +11,22 @@ from benchmarks.engines import L2_NORM_CLIP, LEARNING_RATE, NOISE_MULTIPLIER, Pr
 from benchmarks.workloads import WORKLOADS, random_rows
 from tfdpnorm import make_plan, make_private, models
 from tfdpnorm.data import Lot
+from tfdpnorm.keras_compat.devices_and_precision import half_precision, made_under
 
 _MANY = 1_000_000  # updates and examples, so that no budget ends within a measurement
 
 
-def prepare(engine, model_name, x, y, physical_batch_size=None):
+def prepare(engine, model_name, x, y, physical_batch_size=None, half=False):
     """Prepares the step of "keras" or of one of `tfdpnorm.training.ENGINES`.
 
-    Private steps have all rows at once, or so many of them.
+    Private steps have all rows at once, or so many of them. With `half`, layers compute in half
+    precision.
     """
+    with made_under(half_precision() if half else "float32"):
+        return _prepared(engine, model_name, x, y, physical_batch_size)
+
+
+def _prepared(engine, model_name, x, y, physical_batch_size):
     workload = WORKLOADS[model_name]
     x, y = tf.constant(x), tf.constant(y)
     if engine == "keras":

@@ -16,6 +16,7 @@ import sys
 from absl import app, flags
 
 from benchmarks import report, turns
+from benchmarks.devices import CPU, GPU
 from benchmarks.engines import ENGINES
 from benchmarks.workloads import WORKLOADS
 
@@ -28,6 +29,10 @@ def define_flags():
     flags.DEFINE_list("batch_sizes", ["256"], "Rows of a step.")
     flags.DEFINE_list("engines", ["keras", "book_keeping"], f"Of {', '.join(ENGINES)}; or all.")
     flags.DEFINE_integer("rounds", 10, "Turns of each engine.")
+    flags.DEFINE_enum(
+        "device", CPU, [CPU, GPU], "What to measure: the processor, or the first GPU, by the clock."
+    )
+    flags.DEFINE_bool("mixed_precision", False, "Have layers compute in half precision.")
     flags.DEFINE_float(
         "timeout",
         120.0,
@@ -58,6 +63,7 @@ def main():
     models = chosen("models", FLAGS.models, WORKLOADS)
     engines = chosen("engines", FLAGS.engines, ENGINES)
     sizes = _sizes(FLAGS.batch_sizes)
+    on = _on(engines)
     for name in ("rounds", "timeout", "memory_limit"):
         if not FLAGS[name].value > 0:
             raise ValueError(f"Expected --{name} above 0, got {FLAGS[name].value}.")
@@ -84,6 +90,7 @@ def main():
                 rounds=FLAGS.rounds,
                 limits=limits,
                 peer_python=FLAGS.peer_python,
+                on=on,
                 report=lambda text: print(text, file=sys.stderr, flush=True),
             )
             if path is not None:  # each time: a long run that is cut short keeps what it has
@@ -92,6 +99,20 @@ def main():
     if path is not None:
         report.plot(_joined(kept, rows), path.with_suffix(".png"))
         print(f"Record: {path}, {path.with_suffix('.png')}")
+
+
+def _on(engines):
+    """The `turns.On` that the flags ask for, of these engines."""
+    on = turns.On(FLAGS.device, FLAGS.mixed_precision)
+    others = [name for name in engines if not ENGINES[name].replaces_norm]
+    if on != turns.On() and others:
+        raise ValueError(
+            "Expected engines of Keras and of this library with --device=gpu and "
+            f"--mixed_precision, got {', '.join(others)}. Measure these by themselves."
+        )
+    if on.device == GPU:
+        turns.check_device(GPU)
+    return on
 
 
 def _rows_of(path):
@@ -116,7 +137,8 @@ def _joined(kept, rows):
 
 
 def _key(row):
-    return row["model"], row["batch_size"], row["engine"]
+    on = row.get("device") or "CPU", bool(row.get("half"))  # which older records do not have
+    return row["model"], row["batch_size"], row["engine"], on
 
 
 def chosen(flag, names, known):

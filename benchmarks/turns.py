@@ -13,6 +13,8 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from benchmarks import devices
+from benchmarks.devices import CPU
 from benchmarks.engines import ENGINES
 from tfdpnorm import memory
 
@@ -42,6 +44,9 @@ _FIELDS = (
     "first_step_seconds",
     "trace_megabytes",
     "parameters",
+    "device",
+    "driver",
+    "half",
     "cores",
     "versions",
 )
@@ -57,13 +62,15 @@ class WorkerProcess:
     Args:
         python: Path of the interpreter.
         memory_limit: Megabytes that it may hold; more ends it.
+        device: Of `benchmarks.devices`.
     """
 
-    def __init__(self, python, memory_limit):
+    def __init__(self, python, memory_limit, device=CPU):
         self._limit = memory_limit
         self._errors = tempfile.TemporaryFile()
         paths = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        environment |= devices.environment(device)
         # OpenMP, which PyTorch uses, would have threads without work spin, in this turn and after
         # it: that is process time too, and on a machine that others use, without measure.
         environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -134,24 +141,25 @@ class Contender:
         engine: Name in `ENGINES`.
         limits: `Limits`.
         peer_python: Interpreter of peers.
+        on: `On`.
     """
 
-    def __init__(self, model, batch_size, engine, limits, peer_python):
+    def __init__(self, model, batch_size, engine, limits, peer_python, on):
         self._python = peer_python if ENGINES[engine].peer else sys.executable
-        self._limits = limits
+        self._limits, self._on = limits, on
         self._worker = None
         self._steps = 1
         self._warm_up = 0
         self._turns = []
         self._seconds = 0.0
         self.row = {"model": model, "batch_size": batch_size, "engine": engine}
-        self.row |= dict.fromkeys(_FIELDS)
+        self.row |= {**dict.fromkeys(_FIELDS), "half": on.half}
 
     def start(self):
         """Builds model and data, makes the first steps and measures their memory."""
-        self._worker = WorkerProcess(self._python, self._limits.megabytes)
+        self._worker = WorkerProcess(self._python, self._limits.megabytes, self._on.device)
         named = {name: self.row[name] for name in ("model", "batch_size", "engine")}
-        built = self._ask("build", _BUILD_SECONDS, **named)
+        built = self._ask("build", _BUILD_SECONDS, **named, **self._on._asdict())
         first = self._ask("first", self._limits.seconds)
         if built is None or first is None:
             return
@@ -229,7 +237,34 @@ class Limits(NamedTuple):
     megabytes: float
 
 
-def measure(model, batch_sizes, engines, *, rounds, limits, peer_python, report=lambda text: None):
+class On(NamedTuple):
+    """What steps are computed on, and in.
+
+    Attributes:
+        device: Of `benchmarks.devices`.
+        half: Whether layers compute in half precision.
+    """
+
+    device: str = CPU
+    half: bool = False
+
+
+def check_device(device):
+    """Raises ValueError if a GPU is asked for and TensorFlow sees none."""
+    process = WorkerProcess(sys.executable, float("inf"), device)
+    try:
+        process.ask(_BUILD_SECONDS, do="look", device=device)
+    except EngineError as error:
+        raise ValueError(
+            f"Expected a GPU for --device={device}, got none: {error}; see docs/gpu.md."
+        ) from None
+    finally:
+        process.close()
+
+
+def measure(
+    model, batch_sizes, engines, *, rounds, limits, peer_python, on=None, report=lambda text: None
+):
     """Times engines in turns and returns one row for each batch size and engine.
 
     Args:
@@ -239,13 +274,14 @@ def measure(model, batch_sizes, engines, *, rounds, limits, peer_python, report=
         rounds: Turns of each.
         limits: `Limits`.
         peer_python: Interpreter of peers.
+        on: `On`; None for the processor in float32.
         report: Function that is told, in a line, what is going on.
     """
     contenders = []
     try:
         for size in batch_sizes:
             for engine in engines:
-                contender = Contender(model, size, engine, limits, peer_python)
+                contender = Contender(model, size, engine, limits, peer_python, on or On())
                 contenders.append(contender)
                 contender.start()
                 error = contender.row["error"]

@@ -13,9 +13,9 @@ import platform
 import sys
 import time
 
+from benchmarks.devices import GPU, Gpu, Processor
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
-from tfdpnorm import memory
 
 
 class Worker:
@@ -25,30 +25,42 @@ class Worker:
         self._prepared = None
         self._before = None
         self._last_turn = None
+        self._on = Processor()
 
-    def build(self, model, batch_size, engine):
+    def look(self, device):
+        """Says what the device is; an error if it is not there."""
+        if device == GPU:
+            self._on = Gpu()
+        return self._on.description
+
+    def build(self, model, batch_size, engine, device, half):
         """Builds model and data."""
+        described = self.look(device)
         if WORKLOADS[model].private_norm is not None and not ENGINES[engine].replaces_norm:
             raise UnsupportedError("no private normalisation to put in place of the model's")
         module = importlib.import_module(ENGINES[engine].module)
         x, y = random_rows(model, batch_size)
-        self._prepared = module.prepare(engine, model, x, y)
+        self._prepared = module.prepare(engine, model, x, y, **({"half": True} if half else {}))
         expected = WORKLOADS[model].parameters
         if self._prepared.parameters != expected:
             raise UnsupportedError(
                 f"{self._prepared.parameters} parameters, not the {expected} of the others"
             )
-        versions = {"python": platform.python_version(), **self._prepared.versions}
-        return {"parameters": expected, "versions": versions}
+        versions = {
+            "python": platform.python_version(),
+            **self._prepared.versions,
+            **self._on.versions,
+        }
+        return {"parameters": expected, "versions": versions, **described}
 
     def first(self):
         """Traces and makes the first step."""
-        built = self._idle_megabytes()
+        built = self._on.start_peak_anew()
         started = time.perf_counter()
         self._prepared.trace()
         seconds = time.perf_counter() - started
         # Tracing is done once, and holds memory for a while that no step needs.
-        self._before = self._idle_megabytes()
+        self._before = self._on.start_peak_anew()
         started = time.perf_counter()
         self._prepared.run()
         seconds += time.perf_counter() - started
@@ -62,30 +74,24 @@ class Worker:
             started = time.perf_counter()
             self._prepared.run()
             wall = 1000 * (time.perf_counter() - started)
-        peak = None if self._before is None else memory.peak_megabytes() - self._before
+        peak = None if self._before is None else self._on.peak_megabytes() - self._before
         return {"peak_megabytes": peak, "wall_milliseconds": wall}
 
     def turn(self, steps, warm_up):
-        """Mean milliseconds of `steps` steps: of all cores' work, and on the clock."""
+        """Mean milliseconds of `steps` steps: as the device measures them, and on the clock."""
         idle = 0.0 if self._last_turn is None else time.process_time() - self._last_turn
         for _ in range(warm_up):
             self._prepared.run()
-        wall, process = time.perf_counter(), time.process_time()
+        wall, own = time.perf_counter(), self._on.seconds()
         for _ in range(steps):
             self._prepared.run()
-        process, wall = time.process_time() - process, time.perf_counter() - wall
+        own, wall = self._on.seconds() - own, time.perf_counter() - wall
         self._last_turn = time.process_time()
         return {
-            "milliseconds": 1000 * process / steps,
+            "milliseconds": 1000 * own / steps,
             "wall_milliseconds": 1000 * wall / steps,
             "idle_milliseconds": 1000 * idle,
         }
-
-    def _idle_megabytes(self):
-        if not memory.is_measurable():
-            return None
-        memory.start_peak_anew()
-        return memory.resident_megabytes()
 
 
 def short_reason(error):

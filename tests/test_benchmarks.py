@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import types
 
 import numpy as np
@@ -13,11 +14,12 @@ import pytest
 import tensorflow as tf
 from absl import app, flags
 
-from benchmarks import first_step, lots, padding, report, step_time, turns, worker
+from benchmarks import devices, first_step, lots, padding, report, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
 from tests.each import each
 from tfdpnorm.data import poisson_batches
+from tfdpnorm.keras_compat import devices_and_precision
 from tfdpnorm.privacy.slots import Slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -208,6 +210,66 @@ def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
     broken = main("--add", f"--output={output}")
     assert broken.code == 2 and "to be a record of this program" in broken.err
     assert output.read_text() == "[{}]"
+
+
+def test_only_this_librarys_engines_have_other_devices_and_precisions(main, monkeypatch):
+    monkeypatch.setattr(turns, "check_device", lambda device: pytest.fail("it looked"))
+    for flag in ("--device=gpu", "--mixed_precision"):
+        result = main(flag, "--engines=keras,torch,jax")
+        assert result.code == 2 and "got torch, jax. Measure these by themselves." in result.err
+
+
+def test_a_machine_without_a_gpu_says_so_in_a_line(main, monkeypatch):
+    monkeypatch.setattr(turns, "measure", lambda *_, **__: pytest.fail("it measured"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    result = main("--device=gpu")
+    assert (result.code, result.out) == (2, "")
+    (line,) = result.err.strip().splitlines()
+    assert line == (
+        "Error: Expected a GPU for --device=gpu, got none: TensorFlow sees no GPU; see docs/gpu.md."
+    )
+
+
+def test_a_gpu_is_measured_by_the_clock_and_by_its_own_memory(monkeypatch, tmp_path):
+    held = {"current": 3 * 2**20, "peak": 8 * 2**20}
+    config = tf.config.experimental
+    monkeypatch.setattr(devices_and_precision, "gpu_name", lambda: "NVIDIA L4")
+    monkeypatch.setattr(config, "get_memory_info", lambda device: held)
+    monkeypatch.setattr(
+        config, "reset_memory_stats", lambda device: held.update(peak=held["current"])
+    )
+    built = {"cuda_version": "12.2", "cudnn_version": "8", "is_cuda_build": True}
+    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: built)
+    monkeypatch.setattr(devices, "_DRIVER", tmp_path / "version")
+    assert devices.Gpu().description == {"device": "NVIDIA L4", "driver": None}
+    text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 2024\n"
+    (tmp_path / "version").write_text(text)
+    gpu = devices.Gpu()
+    assert gpu.description == {"device": "NVIDIA L4", "driver": "550.54.15"}
+    assert gpu.versions == {"cuda": "12.2", "cudnn": "8"}
+    assert gpu.start_peak_anew() == 3 and gpu.peak_megabytes() == 3
+    held["peak"] = 5 * 2**20
+    assert gpu.peak_megabytes() == 5
+    before = gpu.seconds()
+    time.sleep(0.05)
+    assert 0.05 <= gpu.seconds() - before
+    assert devices.environment("cpu") == {"CUDA_VISIBLE_DEVICES": "-1"}
+
+
+@pytest.mark.slow
+def test_a_step_in_half_precision_is_a_row_of_its_own():
+    rows = turns.measure(
+        "lenet5",
+        [4],
+        ["book_keeping"],
+        rounds=1,
+        limits=LIMITS,
+        peer_python=sys.executable,
+        on=turns.On("cpu", True),
+    )
+    assert [(r["error"], r["half"], r["device"], r["driver"]) for r in rows] == [
+        (None, True, "CPU", None)
+    ]
 
 
 def test_engines_take_turns(fake_python, tmp_path):

@@ -87,6 +87,7 @@ def define_flags():
         "Updates of the training with canaries; default: 40, with those of gradients 4.",
         lower_bound=1,
     )
+    common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/audits", "Folder of records, table and plot.")
 
@@ -105,7 +106,7 @@ def _epsilon(folder):
     """Audits one step in each mode; returns whether a guarantee was broken."""
     from trainers.audits import report, run
 
-    settings = spec_flags.parsed(AuditSpec)
+    settings = common.parsed(AuditSpec)
     spec = AuditSpec(**settings)
     one_mode = "statistics" in settings or not spec.needs_public_rows
     modes = [spec.statistics] if one_mode else list(STATISTICS)
@@ -144,7 +145,7 @@ def _canaries(folder):
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
     )
-    spec = AuditSpec(**{**half, **spec_flags.parsed(AuditSpec)})
+    spec = AuditSpec(**{**half, **common.parsed(AuditSpec)})
     if FLAGS.check == "canaries":
         record = run.run_canaries(spec, **settings, kind=FLAGS.canary_kind)
         details = record["details"]
@@ -172,6 +173,8 @@ def _sensitivity(folder):
     from trainers.audits import report, sensitivity_grid
 
     specs = sensitivity_grid.sensitivity_grid(FLAGS.models)
+    if FLAGS.mixed_precision is not None:
+        specs = [spec.replaced(precision=common.given_precision()) for spec in specs]
     record = sensitivity_grid.run_grid(
         specs, ascent_steps=FLAGS.ascent_steps, data_dir=FLAGS.data_dir
     )

@@ -1,4 +1,4 @@
-"""What the papers' cells share: whose settings go first, and what a column is called."""
+"""What the papers' cells share: whose settings go first, names of columns, other precisions."""
 
 
 def with_changes(ours, settings):
@@ -20,3 +20,18 @@ def column_of_privacy(epsilon, noise_multiplier=None):
     if epsilon is not None:
         return f"eps={epsilon:g}"
     return "z=none" if noise_multiplier is None else f"z={noise_multiplier:g}"
+
+
+def in_precision(spec, precision=None):
+    """Returns the spec of a cell in another precision than its own, which `reduced` then says.
+
+    Args:
+        spec: Spec of a run, or of a search.
+        precision: One of `trainers.specs.training.PRECISIONS`; None for the cell's.
+    """
+    own = spec.run.precision
+    if precision in (None, own):
+        return spec
+    other = f"precision {precision} in place of the cell's {own}"
+    reduced = "; ".join(filter(None, [spec.run.reduced, other]))
+    return spec.replaced(precision=precision, reduced=reduced)

@@ -30,15 +30,20 @@ def define_dry_run():
     flags.DEFINE_bool("dry_run", False, "Print noise, updates and time; load and train nothing.")
 
 
-def define_run_flags():
-    """Defines the flags of all training programs that are no fields of a spec."""
-    define_dry_run()
+def define_mixed_precision():
+    """Defines the flag of all programs that train, for the precision."""
     flags.DEFINE_bool(
         "mixed_precision",
         None,
-        "Compute in half precision: --precision=mixed_float16 on a GPU, else mixed_bfloat16; "
-        "--nomixed_precision is --precision=float32 (default: that of --precision).",
+        "Compute in half precision: mixed_bfloat16, or mixed_float16 on a GPU without bfloat16; "
+        "--nomixed_precision is float32 (default: that of --precision).",
     )
+
+
+def define_run_flags():
+    """Defines the flags of all training programs that are no fields of a spec."""
+    define_dry_run()
+    define_mixed_precision()
     define_data_dir()
     # Not results/, whose records are kept and averaged into the papers' tables.
     flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
@@ -77,8 +82,8 @@ def parsed(spec_class):
     Raises:
         ValueError: for a precision that was given twice.
     """
-    settings = spec_flags.parsed(spec_class)
-    if FLAGS.mixed_precision is None:
+    settings, precision = spec_flags.parsed(spec_class), given_precision()
+    if precision is None:
         return settings
     if "precision" in settings:
         flag = "--mixed_precision" if FLAGS.mixed_precision else "--nomixed_precision"
@@ -86,9 +91,16 @@ def parsed(spec_class):
             f"Expected one flag for the precision, got {flag} and --precision="
             f"{settings['precision']}. Leave one out."
         )
+    return {**settings, "precision": precision}
+
+
+def given_precision():
+    """Returns the precision that --mixed_precision or --nomixed_precision asks for, or None."""
+    if FLAGS.mixed_precision is None:
+        return None
     from tfdpnorm.keras_compat.devices_and_precision import half_precision
 
-    return {**settings, "precision": half_precision() if FLAGS.mixed_precision else "float32"}
+    return half_precision() if FLAGS.mixed_precision else "float32"
 
 
 def train(spec):

@@ -11,6 +11,7 @@ import pathlib
 
 from absl import flags
 
+from trainers.cells import in_precision
 from trainers.ours.method_cells import DIGITS, digits_spec
 
 FLAGS = flags.FLAGS
@@ -23,12 +24,17 @@ def define_flags():
     flags.DEFINE_integer("steps", None, "Updates; default: the experiment's own.")
     flags.DEFINE_string("output_dir", "outputs/demo", "Folder for records and plot.")
     common.define_dry_run()
+    common.define_mixed_precision()
 
 
 def main():
     """Trains the three networks and shows what they reached."""
     specs = [
-        digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps) for name in DIGITS
+        in_precision(
+            digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps),
+            common.given_precision(),
+        )
+        for name in DIGITS
     ]
     if FLAGS.dry_run:
         for spec in specs:

@@ -13,6 +13,7 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 from absl import flags
 
 from tfdpnorm.files import make_folder
+from trainers.cells import in_precision
 from trainers.ours.method_cells import mismatch_spec
 from trainers.records.fields import SENSITIVITY_FIELDS
 from trainers.records.store import read_records, write_record
@@ -29,6 +30,7 @@ def define_flags():
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
     common.define_data_dir()
     common.define_dry_run()
+    common.define_mixed_precision()
     flags.DEFINE_string("output_dir", "outputs/mismatch", "Folder of record and table.")
 
 
@@ -52,7 +54,8 @@ def main():
 
 
 def _spec():
-    return mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    return in_precision(spec, common.given_precision())
 
 
 def _measured():

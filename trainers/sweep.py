@@ -12,6 +12,7 @@ import sys
 from absl import flags
 
 from trainers import registry as cells
+from trainers.cells import in_precision
 
 FLAGS = flags.FLAGS
 
@@ -24,6 +25,7 @@ def define_flags():
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
     flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
+    common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
     flags.DEFINE_string(
@@ -44,8 +46,9 @@ def main():
     table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
     if FLAGS.output_dir != FLAGS["output_dir"].default:
         table += f" --results_dir={FLAGS.output_dir}"
+    precision = common.given_precision()
     code = sweep.sweep(
-        cells.cells(FLAGS.experiment),
+        [in_precision(cell, precision) for cell in cells.cells(FLAGS.experiment)],
         run_cell=cells.run_cell,
         seeds=FLAGS.seeds,
         patterns=FLAGS.cells,

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums
+from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
+from tfdpnorm.gradients.contributions.sums_on_gpu import sums_on_gpu
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import float32_normals, grid_width, noised_on_grid
 
@@ -215,20 +216,51 @@ def added_in_turn(gradients):
     return np.full([SIDE, SIDE], np.add.accumulate(gradients)[-1], np.float64)
 
 
+@pytest.mark.parametrize("sums_for", [sums_on_cpu, sums_on_gpu])
 @pytest.mark.parametrize("rows, in_turn", [(600, 0.005), (4_096, 0.2)])
-def test_rows_at_a_power_of_two_round_within_the_bound(rows, in_turn):
+def test_rows_at_a_power_of_two_round_within_the_bound(rows, in_turn, sums_for):
     """Casacuberta et al. (2022) on a Dense layer's product; docs/exact_noise.md has the figures."""
-    rows_in_block, paid_for = rounded_sums(rows)
-    sums = RowSums(rows_in_block)
+    sums, paid_for = sums_for(rows)
 
     def computed(gradients):
         columns = tf.constant(np.repeat(gradients[:, None], SIDE, axis=1))
         found = sums.products(tf.ones([rows, 1, SIDE]), columns[:, tf.newaxis])
         return tf.cast(found, tf.float32).numpy().astype(np.float64)
 
-    for block in (rows, rows // -(-rows // 384), rows // -(-rows // 128)):
+    for block in (rows, rows // -(-rows // 384), rows // -(-rows // 128), sums.block or 128):
         assert moved_by_the_first(hovering_gradients(rows, block), computed) <= paid_for
     assert moved_by_the_first(hovering_gradients(rows, rows), added_in_turn) > in_turn
+
+
+# Rows of which exact sums are known: multiples of 2^-40 below 2^13, which float64 adds up exactly.
+HOSTILE = {
+    "hovering": lambda rows, block: hovering_gradients(rows, max(block, 8)),
+    "cancelling": lambda rows, block: np.resize([0.9999999, -0.9999998], rows) / SIDE,
+    "large beside small": lambda rows, block: (
+        np.where(np.arange(rows) % max(block, 2), 2.0**-13 * 1.000001, 1) / SIDE
+    ),
+    "random": lambda rows, block: np.random.default_rng(rows).uniform(-1, 1, rows) / SIDE,
+}
+
+
+@pytest.mark.parametrize("form", ["weighted", "one position", "positions"])
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("rows", [512, 2_048, 8_192])
+def test_sums_on_a_gpu_are_within_half_the_bound_of_exact_ones(rows, hostile, form):
+    """Lemma 4 of docs/exact_noise.md is about one sum, and what is paid for about two."""
+    sums, paid_for = sums_on_gpu(rows)
+    gradients = np.float32(np.round(HOSTILE[hostile](rows, sums.block) * 2.0**40) * 2.0**-40)
+    exact = np.full([SIDE, SIDE], np.sum(gradients.astype(np.float64)))
+    each = tf.constant(gradients)
+    if form == "weighted":
+        found = sums.weighted(tf.ones([rows, SIDE, SIDE]), each)
+    else:
+        positions = 1 if form == "one position" else 2
+        b = tf.repeat(tf.reshape(each / positions, [rows, 1, 1]), positions, axis=1)
+        a = tf.ones([rows, positions, SIDE])
+        found = sums.products(a, tf.repeat(b, SIDE, axis=2))
+    found = tf.cast(found, tf.float32).numpy().astype(np.float64)
+    assert np.linalg.norm(found - exact) <= paid_for / 2
 
 
 def random_bits(count):

@@ -3,6 +3,7 @@
 import collections
 import os
 import threading
+import time
 
 import h5py
 import numpy as np
@@ -100,6 +101,18 @@ def test_lots_of_a_source_are_those_of_arrays(size):
         MappedSource(MappedSource(Source(X, Y, W), lambda *a: a), lambda x, y, w: (x, y, w)),
     ):
         assert_same(lots(poisson_batches(source, expected_batch_size=size), slots=slots), expected)
+
+
+def test_examples_keep_their_slots_whichever_is_mapped_first():
+    def slowly(x, y):
+        def wait(y):
+            time.sleep(0.002 * float(y))
+            return y
+
+        return x, tf.ensure_shape(tf.numpy_function(wait, [y], tf.int32), [])
+
+    mapped = poisson_batches(MappedSource(Source(X, Y), slowly), expected_batch_size=60)
+    assert_same(lots(mapped), lots(of_arrays(weights=None)))
 
 
 @pytest.mark.parametrize("kind", ["npy", "hdf5"])

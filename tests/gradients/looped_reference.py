@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients import Clipping, book_keeping
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
@@ -94,7 +95,9 @@ def relative_error(actual, expected):
     return gap / size if size else gap
 
 
-def assert_equals_the_loop(model, counts=(0, 1, 2, 7), clips=(0.05, 1e6), tolerance=1e-5):
+def assert_equals_the_loop(
+    model, counts=(0, 1, 2, 7), clips=(0.05, 1e6), tolerance=1e-5, sums=IN_BLOCKS
+):
     """Book-keeping on `model` gives the looped sum, losses and shapes, for batches of `counts`.
 
     The batches are the first rows of the largest one, whose examples are differentiated once.
@@ -109,7 +112,8 @@ def assert_equals_the_loop(model, counts=(0, 1, 2, 7), clips=(0.05, 1e6), tolera
         losses = loss_fn(*rows[:3])[0].numpy() if count else np.zeros(0)
         kept = examples[: np.count_nonzero(rows[3])]
         for clip in clips:
-            result = book_keeping(model, loss_fn, rows, variables, clip)
+            clipping = Clipping(clip, sums=sums)
+            result = book_keeping(model, loss_fn, rows, variables, clipping)
             expected = clipped_sum(kept, variables, clip)
             assert relative_error([g.numpy() for g in result.gradients], expected) < tolerance
             assert [g.shape for g in result.gradients] == [v.shape for v in variables]

@@ -4,25 +4,31 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tests.each import each
 from tests.gradients.looped_reference import relative_error
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions import row_sums
+from tfdpnorm.gradients.contributions import sums_on_gpu as sums_on_gpu_module
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares
 from tfdpnorm.gradients.contributions.contribution import BlockOuterSum
 from tfdpnorm.gradients.contributions.row_sums import (
     LONGER,
     RowSums,
-    _additions,
+    most_additions,
     rounded_sums,
     rows_of_longer,
 )
+from tfdpnorm.gradients.contributions.sums_on_gpu import SumsOnGpu, sums_on_gpu
 from tfdpnorm.gradients.rules.embedding import LookupSum
 from tfdpnorm.privacy.slots import slots_for
 
-SUMS = [RowSums(block) for block in (128, 4, None)]
+SUMS = [
+    *(RowSums(block) for block in (128, 4, None)),
+    *(SumsOnGpu(block) for block in (128, 4, 1)),
+]
 
 
 def normal(*shape, seed=0):
@@ -39,7 +45,8 @@ def test_weighted(sums, rows):
     found = sums.weighted(tf.constant(x), tf.constant(factors))
     expected = np.einsum("n,nij->ij", factors.astype(float), x)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert found.dtype == (tf.float64 if sums.block is None else tf.float32)
+    is_wide = sums.block is None or isinstance(sums, SumsOnGpu)
+    assert found.dtype == (tf.float64 if is_wide else tf.float32)
 
 
 @each("sums", SUMS, ids=str)
@@ -60,13 +67,38 @@ def test_products_of_blocks(sums, positions):
     np.testing.assert_allclose(found, np.einsum("nktd,nktp->kdp", a, b), atol=1e-4)
 
 
-def test_sizes_that_are_not_known():
-    spec = tf.TensorSpec([None, None, 3])
-    traced = tf.function(RowSums().products, input_signature=[spec, spec], autograph=False)
+@each("sums", SUMS, ids=str)
+@each("rows", [0, 1, 9])
+def test_gradients_that_are_sums_over_positions(sums, rows):
+    a, b = normal(rows, 5, 3), normal(rows, 5, 2, seed=1)
+
+    def at_once(a, b):
+        return tf.einsum("ntd,ntp->dp", a, b)
+
+    def by_row(a, b):
+        return tf.matmul(a, b, transpose_a=True)
+
+    found = sums.of_gradients(at_once, by_row, (tf.constant(a), tf.constant(b)), 5, 6)
+    assert found.dtype == tf.float64
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-4)
+
+
+@each("sums", [RowSums(), SumsOnGpu()], ids=["CPU", "GPU"])
+@each("rows", [None, 5])
+def test_sizes_that_are_not_known(sums, rows):
+    spec = tf.TensorSpec([rows, None, 3])
+    traced = tf.function(sums.products, input_signature=[spec, spec], autograph=False)
     a, b = normal(5, 4, 3), normal(5, 4, 3, seed=1)
     found = traced(a, b)
     assert found.dtype == tf.float64
-    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a, b), atol=1e-5)
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-5)
+
+
+def test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu():
+    """2^24 and ones that would be lost beside it."""
+    specs = tf.TensorSpec([512, None]), tf.TensorSpec([512])
+    traced = tf.function(SumsOnGpu(4).weighted, input_signature=specs, autograph=False)
+    assert float(traced(tf.constant([[2.0**24], *[[1.0]] * 511]), tf.ones([512]))[0]) == 2**24 + 511
 
 
 def test_matrices_that_would_take_too_much_memory(monkeypatch):
@@ -114,10 +146,10 @@ def test_no_number_goes_through_more_additions_than_are_paid_for():
         # Smaller blocks are taken where memory asks for it.
         for smaller in {block, block // 2, block // 3, 5, 1}:
             found = additions_of(rows, smaller)
-            assert found <= _additions(rows, block), (rows, block, smaller)
+            assert found <= most_additions(rows, block), (rows, block, smaller)
             # Fewer rows at once round no more: a physical batch may be smaller than a lot.
             for fewer in {rows // 2 + 1, rows // 3 + 1, 1}:
-                assert additions_of(fewer, smaller) <= _additions(rows, block)
+                assert additions_of(fewer, smaller) <= most_additions(rows, block)
 
 
 def test_longer_vectors_go_through_so_much_fewer_additions():
@@ -127,7 +159,7 @@ def test_longer_vectors_go_through_so_much_fewer_additions():
         finer = rows_of_longer(rows, block)
         seen.add(finer)
         if finer is not None:
-            few, many = (_additions(rows, size) + 4 for size in (finer, block))
+            few, many = (most_additions(rows, size) + 4 for size in (finer, block))
             assert LONGER * few <= many and finer <= block
     assert {None, 16} <= seen
 
@@ -163,6 +195,85 @@ def test_positions_that_cancel_do_not_move_other_rows():
     assert relative_error([found], [without]) < 1e-9
     together = tf.einsum("ntd,ntp->dp", a, b).numpy()
     assert relative_error([together.astype(float)], [without]) > 1e-3
+
+
+# --- on GPUs ---
+
+
+def parts_on_gpu(sums, rows, monkeypatch):
+    """[rows], by the part in which `SumsOnGpu` adds up each row in float32, and how many parts."""
+    blocks = []
+    real = SumsOnGpu._over_blocks
+
+    def spied(self, of_blocks, tensors, *sizes):
+        def noted(*tensors):
+            blocks.append(tuple(tensors[0].shape[:2]))
+            return of_blocks(*tensors)
+
+        return real(self, noted, tensors, *sizes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SumsOnGpu, "_over_blocks", spied)
+        sums.weighted(tf.zeros([rows, 2]), tf.zeros([rows]))
+        sums.products(tf.zeros([rows, 1, 2]), tf.zeros([rows, 1, 3]))
+        sums.products(tf.zeros([rows, 4, 2]), tf.zeros([rows, 4, 3]))
+    return blocks
+
+
+@each("rows", [1, 8, 127, 128, 600, 1_000])
+@each("block", [128, 32, 4, 1])
+def test_no_number_goes_through_more_additions_on_a_gpu(rows, block):
+    """In float32. Blocks that are smaller than they may be make fewer."""
+    with pytest.MonkeyPatch.context() as patched:
+        blocks = parts_on_gpu(SumsOnGpu(block), rows, patched)
+    assert len(blocks) == 3
+    for count, size in blocks:
+        assert count * size == rows and size <= block
+        assert size - 1 <= most_additions(rows, block)
+
+
+@each("held", [1, 7 * 48, 2**29])
+def test_no_more_rows_are_computed_at_once_on_a_gpu_than_memory_holds(held):
+    """Of 12 numbers each. A single one always is."""
+    a, b, most = normal(64, 4, 3), normal(64, 4, 4, seed=1), []
+
+    def by_row(a, b):
+        most.append(a.shape[0])
+        return tf.matmul(a, b, transpose_a=True)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sums_on_gpu_module, "_HELD_BYTES", held)
+        found = SumsOnGpu(32).of_gradients(None, by_row, (tf.constant(a), tf.constant(b)), 4, 12)
+    assert sum(most) == 64 and max(most) <= max(held // 48, 1)
+    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-4)
+
+
+@each("lot", [8, 64, 600, 1_024, 2_048, 4_096, 16_384, 65_536])
+def test_what_rounding_costs_on_a_gpu(lot):
+    """As on a processor, unless that adds up in float64; then at most 2 %, or what that costs."""
+    rows = most_rows(lot)
+    block, on_cpu = rounded_sums(rows)
+    sums, more = sums_on_gpu(rows)
+    assert more >= 2 * rows * (min(sums.block, rows) - 1 + 4) * 2.0**-24, "in exact arithmetic"
+    if block is not None:
+        assert (sums.block, more) == (block, on_cpu)
+    else:
+        assert on_cpu <= more <= max(0.02, on_cpu)
+    # Longer vectors make up for it by fewer additions; in blocks of one they make none.
+    paid = more / (2 * rows * 2.0**-24)
+    assert sums.of_longer().block == 1 or LONGER * (sums.of_longer().block + 3) <= paid
+
+
+def test_the_sums_of_blocks_are_added_up_in_float64():
+    """2^24 and ones that would be lost beside it, also in the last of several parts."""
+    x = tf.constant([2.0**24, *[1.0] * 511])
+    assert float(SumsOnGpu(1).weighted(x, tf.ones([512]))) == 2**24 + 511
+    ones = tf.ones([512, 1, 1])
+    for held in (2**29, 1):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sums_on_gpu_module, "_HELD_BYTES", held)
+            found = SumsOnGpu(1).products(x[:, tf.newaxis, tf.newaxis], ones)
+            assert float(found[0, 0]) == 2**24 + 511
 
 
 # --- norms that no rounding makes too small ---

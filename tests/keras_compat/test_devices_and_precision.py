@@ -136,6 +136,20 @@ def test_tensor_float_32_is_switched_off_once(monkeypatch):
     assert not devices_and_precision.switch_off_tensor_float_32()
 
 
+@pytest.mark.parametrize(
+    "capability, policy",
+    [(None, "mixed_bfloat16"), ((7, 5), "mixed_float16"), ((8, 0), "mixed_bfloat16"),
+     ((9, 0), "mixed_bfloat16"), ((), "mixed_float16")],
+    ids=["processor", "T4", "A100", "H100", "unknown"],
+)  # fmt: skip
+def test_half_precision_of_gpus(monkeypatch, capability, policy):
+    if capability is not None:
+        details = {"compute_capability": capability} if capability else {}
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+    assert devices_and_precision.half_precision() == policy
+
+
 def test_xla_is_noticed():
     seen = []
 

@@ -4,6 +4,7 @@ from tests.mutants.mutant import fault, tests_in
 
 _BOUND = "tfdpnorm/gradients/contributions/row_sums.py"
 _SUMS = "tfdpnorm/gradients/contributions/row_sums.py"
+_ON_GPU = "tfdpnorm/gradients/contributions/sums_on_gpu.py"
 _ARITHMETIC = "tfdpnorm/gradients/contributions/arithmetic.py"
 _CLIPPING = "tfdpnorm/gradients/clipping.py"
 _GRADIENTS = "tfdpnorm/training/update.py"
@@ -33,8 +34,8 @@ MUTANTS = (
     fault(
         "rounding-of-one-sum",
         _BOUND,
-        "more = 2 * _error(rows, _additions",
-        "more = 0.02 * _error(rows, _additions",
+        "return 2 * _error(rows, additions)",
+        "return 0.02 * _error(rows, additions)",
         "The bound is not one.",
         _in_sums("test_what_rounding_costs"),
     ),
@@ -131,10 +132,61 @@ MUTANTS = (
     fault(
         "longer-vectors-in-blocks-as-large",
         _BOUND,
-        "if LONGER * (_additions",
-        "if (_additions",
+        "if LONGER * (most_additions",
+        "if (most_additions",
         "Rounding of longer vectors does more than is paid for.",
         _in_sums("test_longer_vectors_go_through_so_much_fewer_additions"),
+    ),
+    fault(
+        "blocks-on-a-gpu-too-large",
+        _ON_GPU,
+        "range(1, min(block, rows) + 1)",
+        "range(1, rows + 1)",
+        "A row goes through more additions than are paid for.",
+        _in_sums("test_no_number_goes_through_more_additions_on_a_gpu"),
+    ),
+    fault(
+        "blocks-on-a-gpu-added-up-in-float32",
+        _ON_GPU,
+        "tf.reduce_sum(tf.cast(part, tf.float64), axis=0)",
+        "tf.cast(tf.reduce_sum(part, axis=0), tf.float64)",
+        "A row goes through more additions than are paid for.",
+        _in_sums("test_the_sums_of_blocks_are_added_up_in_float64"),
+    ),
+    fault(
+        "unknown-sizes-on-a-gpu-added-up-in-blocks-of-a-processor",
+        _ON_GPU,
+        "_IN_FLOAT64 = RowSums(None)",
+        "_IN_FLOAT64 = RowSums(4)",
+        "Blocks of blocks are added up in float32, more often than is paid for.",
+        _in_sums("test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu"),
+    ),
+    fault(
+        "blocks-of-many-rows-on-a-gpu-not-paid",
+        _ON_GPU,
+        "paid, more = block - 1, rounding_of(rows, block - 1)",
+        "paid, more = block - 1, rounding_of(rows, 0)",
+        "Blocks round, and the noise is for float64.",
+        _in_sums("test_what_rounding_costs_on_a_gpu"),
+    ),
+    fault(
+        "longer-vectors-on-a-gpu-in-blocks-as-large",
+        _ON_GPU,
+        "LONGER * (finer - 1 + 4) > paid + 4",
+        "finer - 1 + 4 > paid + 4",
+        "Rounding of longer vectors does more than is paid for.",
+        _in_sums("test_what_rounding_costs_on_a_gpu"),
+    ),
+    fault(
+        "sums-of-a-gpu-with-the-noise-of-a-processor",
+        "tfdpnorm/training/make_private.py",
+        "return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)",
+        "return (sums_on_gpu if takes_forms_of_gpus() else sums_on_cpu)(most_rows)[0], "
+        "sums_on_cpu(most_rows)[1]",
+        "Large batches are added up in blocks, and the noise is for float64.",
+        tests_in(
+            "tests/gradients/test_forms_for_gpus.py", "test_the_noise_pays_for_the_sums_of_gpus"
+        ),
     ),
     fault(
         "many-ids-added-up-in-float32",

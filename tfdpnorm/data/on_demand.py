@@ -22,6 +22,10 @@ from tfdpnorm.data.sources import MappedSource
 # Examples of a block, where all of them are passed through.
 _BLOCK = 256
 
+# Examples that are mapped at the same time. With few, threads wait for each other for as long as
+# decoding a small image takes; `tf.data.AUTOTUNE` would begin with few again for each lot.
+_AT_ONCE = 64
+
 
 class ExamplesOnDemand:
     """Examples of a source, or of arrays in files, of which a lot's alone are read.
@@ -169,44 +173,48 @@ class _Mapped:
 
     def __call__(self, placed):
         flat = tf.reshape(placed, [-1])
-        dtypes = [bool, *[object, np.int64] * len(self._leaves)]
-        is_there, *raw = _in_python(self._raw, flat, dtypes)
-        for tensor in (is_there, *raw[::2]):
+        dtypes = [np.int64, *[object, np.int64] * len(self._leaves)]
+        slots, *raw = _in_python(self._raw, flat, dtypes)
+        for tensor in (slots, *raw[::2]):
             tensor.set_shape([None])
         for shapes, leaf in zip(raw[1::2], self._leaves, strict=True):
             shapes.set_shape([None, leaf.ndim - 1])
-        slots = tf.data.Dataset.from_tensor_slices((is_there, tuple(raw)))
-        made = slots.map(self._example_or_zeros, tf.data.AUTOTUNE)
-        made = made.batch(tf.size(flat, tf.int64), drop_remainder=True).get_single_element()
+        count = tf.size(slots, tf.int64)
 
-        def in_slots(tensor, spec):
+        def made():
+            examples = tf.data.Dataset.from_tensor_slices((slots, *raw))
+            # In any order: each takes its slot with it.
+            examples = examples.map(
+                lambda slot, *raw: (slot, self._mapped(raw)), _AT_ONCE, deterministic=False
+            )
+            return examples.batch(count, drop_remainder=True).get_single_element()
+
+        def none():
+            empty = tf.nest.map_structure(lambda s: tf.zeros([0, *s.shape], s.dtype), specs)
+            return slots, empty
+
+        def in_slots(examples, spec):
+            shape = tf.concat([tf.shape(flat, tf.int64), spec.shape], 0)
+            tensor = tf.scatter_nd(at[:, tf.newaxis], examples, shape)
             tensor = tf.reshape(tensor, tf.concat([tf.shape(placed), spec.shape], 0))
             return tf.ensure_shape(tensor, [*placed.shape, *spec.shape])
 
-        made = tf.nest.map_structure(in_slots, made, self._made_specs)
-        return (*made, None, None)[:3]
+        specs = self._made_specs
+        at, examples = tf.cond(count > 0, made, none)
+        return (*tf.nest.map_structure(in_slots, examples, specs), None, None)[:3]
 
     def _raw(self, placed):
+        """The slots of the examples, and bytes and shapes of each leaf: arrays [examples, ...]."""
         slots, rows = _members(placed, self.count)
-        columns = [np.zeros(len(placed), bool)]
-        columns[0][slots] = True
-        for leaf in self._leaves:
-            columns += [_zeros(len(placed), object), np.zeros((len(placed), leaf.ndim - 1), int)]
+        columns = [slots]
         read = self._items.read(rows, same_shapes=self._same_shapes)
-        for at, (values, leaf) in enumerate(zip(read, self._leaves, strict=True)):
-            contents, shapes = columns[1 + 2 * at : 3 + 2 * at]
-            if leaf.dtype == object:
-                contents[slots] = values
-                continue
-            for slot, value in zip(slots.tolist(), values, strict=True):
-                contents[slot], shapes[slot] = value.tobytes(), value.shape
+        for values, leaf in zip(read, self._leaves, strict=True):
+            contents = _zeros(len(rows), object)
+            is_text = leaf.dtype == object
+            contents[:] = values if is_text else [value.tobytes() for value in values]
+            shapes = [() if is_text else value.shape for value in values]
+            columns += [contents, np.array(shapes, np.int64).reshape(len(rows), leaf.ndim - 1)]
         return columns
-
-    def _example_or_zeros(self, is_there, raw):
-        def zeros():
-            return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), self._made_specs)
-
-        return tf.cond(is_there, lambda: self._mapped(raw), zeros)
 
     def _mapped(self, raw):
         """The parts of an example, from the bytes and the shapes of its leaves."""

@@ -20,6 +20,7 @@ from tfdpnorm.data.in_memory import ExamplesInMemory
 from tfdpnorm.data.on_demand import columns_on_demand, source_on_demand
 from tfdpnorm.data.persons import Persons, lot_of_persons, rows_of_persons
 from tfdpnorm.data.sources import is_source, is_unread
+from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.privacy.slots import Slots, slots_for
 
 # --- which examples are drawn, and into which slots ---
@@ -328,6 +329,9 @@ class PoissonBatches:
             mask = tf.cast(rows < no_row, tf.float32)
             return Lot(x, y, sample_weight, mask)
 
+        # Converting takes time, and is for functions of users: those of a `MappedSource`.
+        if not self.examples.is_read_on_demand:
+            gather = as_written(gather)
         return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
 
     def __repr__(self):

@@ -47,6 +47,28 @@ def has_gpu():
     return bool(tf.config.list_logical_devices("GPU"))
 
 
+_KIND = None  # of device that forms are for, if `forms_for` says which
+
+
+@contextlib.contextmanager
+def forms_for(kind):
+    """While this lasts, gradients are traced in the forms for a kind of device, "CPU" or "GPU".
+
+    Both give the same numbers on any device, up to rounding: for tests and comparisons.
+    """
+    global _KIND
+    before, _KIND = _KIND, kind
+    try:
+        yield
+    finally:
+        _KIND = before
+
+
+def takes_forms_of_gpus():
+    """Whether gradients are traced in the forms for GPUs: where there is one, unless told."""
+    return has_gpu() if _KIND is None else _KIND == "GPU"
+
+
 def gpu_name():
     """Returns the name of the first GPU that TensorFlow sees, None without one."""
     gpus = tf.config.list_physical_devices("GPU")
@@ -177,6 +199,16 @@ def set_global_policy(policy):
         keras.mixed_precision.set_global_policy(policy)
 
 
+_FIRST_WITH_BFLOAT16 = (8, 0)  # compute capability
+
+
 def half_precision():
-    """The policy of half precision that the machine is quick with; processors have no float16."""
-    return "mixed_float16" if has_gpu() else "mixed_bfloat16"
+    """The policy of half precision that the machine is quick with.
+
+    Processors have no float16, and older GPUs no bfloat16. Elsewhere it is bfloat16, in which the
+    gradients of single rows are computed, too.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
+    older = gpus and details.get("compute_capability", (0, 0)) < _FIRST_WITH_BFLOAT16
+    return "mixed_float16" if older else "mixed_bfloat16"

@@ -9,10 +9,14 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO
 from tfdpnorm.gradients import Clipping
-from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, rows_of_longer
+from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
+from tfdpnorm.gradients.contributions.sums_on_gpu import sums_on_gpu
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.independence import check_known_layers
-from tfdpnorm.keras_compat.devices_and_precision import switch_off_tensor_float_32
+from tfdpnorm.keras_compat.devices_and_precision import (
+    switch_off_tensor_float_32,
+    takes_forms_of_gpus,
+)
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly
 from tfdpnorm.keras_compat.models import (
     HOW_TO_KEEP,
@@ -401,8 +405,7 @@ def _row_sums(plan):
     Of one physical batch for all: smaller ones round no more, so their size may change.
     """
     most_rows = slots_of_plan(plan).rows
-    block, rounding = rounded_sums(most_rows)
-    return RowSums(block, rows_of_longer(most_rows, block)), rounding
+    return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)
 
 
 def _opened(run_dir, plan, settings, replicas):

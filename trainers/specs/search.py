@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS, TUNERS
-from trainers.cells import column_of_privacy
+from trainers.cells import column_of_privacy, in_precision
 from trainers.specs.options import check_fields, option, options, when
 from trainers.specs.training import TrainingSpec
 
@@ -138,8 +138,5 @@ def search_spec(run, **settings):
         "paper_value": None,
         "search": f"{own['tuner']} over {own['over']}, {covered}",
     }
-    precision = settings.get("precision", run.precision)
-    if precision != run.precision:  # What the cell says of its own would be false.
-        other = f"precision {precision} in place of the cell's {run.precision}"
-        how["reduced"] = "; ".join(filter(None, [run.reduced, other]))
+    run = in_precision(run, settings.pop("precision", None))
     return SearchSpec(run=run.replaced(**{**how, **settings}), **own)

@@ -35,6 +35,7 @@ RUNS = {
     ),
     "demo": ("demo", "--steps=2", "T = 2 updates"),
     "mismatch": ("method_mismatch", "--steps=2", "T = 2 updates"),
+    "half precision": ("demo", "--steps=2 --mixed_precision", "T = 2 updates"),
 }
 
 
@@ -46,7 +47,9 @@ def unread_sets(monkeypatch):
     monkeypatch.setattr(tfds, "read", lambda *_, **__: pytest.fail("was read"))
 
 
-@pytest.mark.slow_cases("residual", "public features", "words", "demo", "mismatch", "no privacy")
+@pytest.mark.slow_cases(
+    "residual", "public features", "words", "demo", "mismatch", "no privacy", "half precision"
+)
 @pytest.mark.parametrize("name", RUNS)
 def test_a_dry_run_loads_and_trains_nothing(main, unread_sets, monkeypatch, tmp_path, name):
     program, flags, said = RUNS[name]

@@ -21,6 +21,17 @@ def test_every_program_is_listed_with_what_it_is_for():
     assert all(line.endswith(".") for line in programs().values())
 
 
+TRAINS_NOTHING = {"ermis_accountants", "klause_landscape", "prepare_tiny_imagenet", "table"}
+
+
+def test_every_program_that_trains_takes_mixed_precision(main):
+    """absl names the first flag that it does not know."""
+    for name in sorted(programs()):
+        given = main(name, "--mixed_precision", "--no_such_flag")
+        unknown = "mixed_precision" if name in TRAINS_NOTHING else "no_such_flag"
+        assert given.code != 0 and f"flag '{unknown}'" in given.err + given.out, name
+
+
 def test_the_list_is_printed():
     done = subprocess.run(
         [sys.executable, "-m", "trainers"], capture_output=True, text=True, timeout=60

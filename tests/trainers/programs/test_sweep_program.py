@@ -2,9 +2,11 @@
 
 import pytest
 
+from tfdpnorm.keras_compat.devices_and_precision import half_precision
 from trainers import registry as cells
 from trainers.davody import cells as davody
 from trainers.records.store import read_records
+from trainers.runs.settings import differences
 from trainers.sweeps import sweep as sweeps
 
 
@@ -53,6 +55,17 @@ def test_flags_reach_the_sweep(program, called):
     assert specs[0].experiment == "davody_table5"
     assert options.pop("when_done").endswith("--experiment=davody_table5 --results_dir=o")
     assert options == dict(given, run_cell=cells.run_cell, patterns=["none/eps=1", "*/eps=7"])
+
+
+def test_a_sweep_in_half_precision_has_records_of_its_own(program, called):
+    assert program("--experiment=davody_table7", "--mixed_precision").code == 0
+    specs, _ = called.pop()
+    for spec, own in zip(specs, cells.cells("davody_table7"), strict=True):
+        assert (spec.precision, own.precision) == (half_precision(), "float32")
+        assert f"precision {half_precision()} in place of the cell's float32" in spec.reduced
+        assert differences(spec, own.settings) == ["precision"]
+    assert program("--experiment=davody_table7", "--nomixed_precision").code == 0
+    assert called.pop()[0] == cells.cells("davody_table7")
 
 
 @pytest.mark.parametrize("code", [0, 1, 130, 143])

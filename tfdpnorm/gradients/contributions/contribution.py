@@ -11,7 +11,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     weighted,
 )
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
-from tfdpnorm.keras_compat.devices_and_precision import has_gpu, in_xla
+from tfdpnorm.keras_compat.devices_and_precision import in_xla, takes_forms_of_gpus
 
 
 def over_positions(x):
@@ -26,7 +26,7 @@ def over_positions(x):
     if x.shape.rank == 2:
         return x
     flat = flat_positions(x)
-    if has_gpu() or in_xla():
+    if takes_forms_of_gpus() or in_xla():
         return tf.reduce_sum(flat, axis=1)  # a GPU may round products to TensorFloat-32
     # A product with ones: TensorFlow's sum takes up to three times as long where channels are few.
     ones = tf.ones([size(flat, 0), 1, size(flat, 1)], flat.dtype)

@@ -21,7 +21,7 @@ from tfdpnorm.gradients.contributions.window import (
     patch_gram_sizes,
     patch_grams,
 )
-from tfdpnorm.keras_compat.devices_and_precision import has_gpu
+from tfdpnorm.keras_compat.devices_and_precision import takes_forms_of_gpus
 
 # Costs in multiplications of a convolution, measured on CPUs.
 _PER_PATCH_NUMBER = 48  # to write one number of a patch
@@ -32,6 +32,11 @@ _PER_ROW = 10e6  # to start the filter gradient of a single row
 _FEWEST_CHANNELS = 16  # under a place of the kernel, for a product of matrices to be quick
 
 _PATCH_BYTES = 8 * 2**20  # how much of the patches is held at once
+_PATCH_BYTES_ON_GPU = 128 * 2**20  # fewer kernels, which are larger
+
+# Numbers of a row's gradient for which a number of its pixels' Gram matrices is made in the same
+# time, measured on one GPU.
+_NUMBERS_PER_GRAM_NUMBER = 3
 
 
 class ConvolutionSum(Contribution):
@@ -40,7 +45,8 @@ class ConvolutionSum(Contribution):
     Where positions are few, norms come from Gram matrices and the weighted sum from factor * b.
     Elsewhere each row's gradient is computed and kept: as a product of patches and b for small
     convolutions; place by place of the kernel, a product of the pixels under it and b each, where
-    channels are many; else by the ordinary filter gradient in a loop over the rows.
+    channels are many; else by the ordinary filter gradient in a loop over the rows. On GPUs, for
+    which small kernels one after the other are slow, it is patches in all these cases.
 
     Args:
         images: [rows, *sizes, channels], inputs of the convolution.
@@ -91,13 +97,17 @@ class ConvolutionSum(Contribution):
             return self._finished(self._joined(total))
         ((images, b),) = self._calls
         rows, positions = (cleaned(images, finite), weighted(b, factors)), _positions(b)
-        if self._by_places():
+        if self._by_places() and not self._by_patches():
             return self._finished(self._joined(self._over_places(sums.products, *rows)))
 
-        def total(images, b):
+        def at_once(images, b):
             return self._window.kernel_gradient(images, b, self._shape)
 
-        return self._finished(sums.in_float64(total, rows, positions))
+        def by_row(images, b):
+            return tf.reshape(self._from_patches(images, b), [-1, *self._shape])
+
+        numbers = self._shape.num_elements()
+        return self._finished(sums.of_gradients(at_once, by_row, rows, positions, numbers))
 
     # What a convolution with a function of its variable overrides
 
@@ -132,7 +142,8 @@ class ConvolutionSum(Contribution):
     def _kernel_gradients(self):
         """The gradients of each row by the kernel, see `_joined`, and their measures."""
         if self._by_patches():
-            total = tf.add_n([self._from_patches(images, b) for images, b in self._calls])
+            calls = self._as_they_are if takes_forms_of_gpus() else self._calls
+            total = tf.add_n([widened(self._from_patches(*call)) for call in calls])
             found = tf.reshape(total, [-1, *self._shape])
             if self._rows_per_example > 1:
                 found = Instantiated(found).grouped(self._rows_per_example).instantiated()
@@ -182,7 +193,8 @@ class ConvolutionSum(Contribution):
             return tf.concat([tf.matmul(patches, b) for patches in rows], axis=1)
 
         bytes_per_row = b.dtype.size * b.shape[1] * self._shape[:-1].num_elements()
-        return in_chunks(product, (images, b), _PATCH_BYTES // bytes_per_row)
+        held = _PATCH_BYTES_ON_GPU if takes_forms_of_gpus() else _PATCH_BYTES
+        return in_chunks(product, (images, b), held // bytes_per_row)
 
     def _row_by_row(self):
         count = self._rows_per_example
@@ -217,7 +229,7 @@ class ConvolutionSum(Contribution):
         if not self._has_known_sizes():
             return False
         # On a GPU each row of a loop waits for its own small kernels.
-        return has_gpu() or self._patches_cost() < _PER_ROW
+        return takes_forms_of_gpus() or self._patches_cost() < _PER_ROW
 
     def _by_places(self):
         if not self._has_known_sizes() or self._rows_per_example > 1:
@@ -232,6 +244,8 @@ class ConvolutionSum(Contribution):
             return False
         ((images, b),) = self._calls
         sizes = patch_gram_sizes(images.shape[1:-1], self._window)
+        if takes_forms_of_gpus():
+            return _NUMBERS_PER_GRAM_NUMBER * sum(sizes) < self._shape.num_elements()
         gram = sum(sizes) * (images.shape[-1] + _PER_GRAM_NUMBER) + _positions(b) ** 2 * b.shape[-1]
         kept = self._shape.num_elements() * _PER_INSTANTIATED_NUMBER
         kept += min(self._patches_cost(), _PER_ROW)

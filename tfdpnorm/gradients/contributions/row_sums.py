@@ -20,7 +20,7 @@ BLOCKS_ADDED_AT_ONCE = 8
 LONGER = 4  # how much longer than C a row's vector may be where `rows_of_longer` are added up
 
 _UNIT = 2.0**-24  # unit roundoff of float32
-_MOST = 0.02  # of C; above it, smaller blocks are taken
+MOST_ROUNDING = 0.02  # of C; above it, smaller blocks are taken
 
 
 def rounded_sums(rows):
@@ -36,10 +36,25 @@ def rounded_sums(rows):
         that differ in one example.
     """
     for block in ROWS_IN_A_BLOCK:
-        more = 2 * _error(rows, _additions(rows, block))
-        if more <= _MOST:
+        more = rounding_of(rows, most_additions(rows, block))
+        if more <= MOST_ROUNDING:
             return block, more
-    return None, 2 * _error(rows, 0)
+    return None, rounding_of(rows, 0)
+
+
+def rounding_of(rows, additions):
+    """What rounding adds to the distance of two sums, if numbers go through so many additions."""
+    return 2 * _error(rows, additions)
+
+
+def sums_on_cpu(rows):
+    """Returns the pair of the `RowSums` to take and what their rounding can do; see `rounded_sums`.
+
+    Args:
+        rows: R, the most examples of a lot or rows of a physical batch.
+    """
+    block, more = rounded_sums(rows)
+    return RowSums(block, rows_of_longer(rows, block)), more
 
 
 def rows_of_longer(rows, block):
@@ -57,14 +72,14 @@ def rows_of_longer(rows, block):
     """
     finer = block or 0
     while finer:
-        if LONGER * (_additions(rows, finer) + 4) <= _additions(rows, block) + 4:
+        if LONGER * (most_additions(rows, finer) + 4) <= most_additions(rows, block) + 4:
             return finer
         finer //= 2
     return None
 
 
-def _additions(rows, block):
-    """The most additions in float32 that one row's number goes through.
+def most_additions(rows, block):
+    """The most additions in float32 that one row's number goes through in `RowSums`.
 
     Zeros are added without rounding: which of the rows are padding makes no difference.
     """
@@ -152,6 +167,19 @@ class RowSums:
                 wide = self.block is None
                 return self._in_blocks(by_row, (a, b), block, wide=wide, in_turn=True)
         return self.in_float64(_fused, (a, b), positions)
+
+    def of_gradients(self, at_once, by_row, tensors, positions, numbers):
+        """Returns the sum of the rows' gradients, which are sums over positions themselves.
+
+        Args:
+            at_once: Function that adds up the rows and positions of tensors [rows, ...].
+            by_row: Function that gives the gradient of each row, [rows, ...].
+            tensors: See `in_float64`.
+            positions: See `in_float64`.
+            numbers: How many numbers the gradient of a row has.
+        """
+        del by_row, numbers
+        return self.in_float64(at_once, tensors, positions)
 
     def in_float64(self, function, tensors, positions):
         """Returns a sum over rows and positions that is taken in float64, in one go.

@@ -1,0 +1,246 @@
+"""The forms that gradients take on GPUs, run here: the same sums, by other operations."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+from benchmarks.keras_engines import build_model
+from benchmarks.workloads import WORKLOADS, random_rows
+from tests.each import each
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    double_precision,
+    example_rows,
+    loss_function,
+)
+from tests.gradients.test_convolution_forms import CASES, model_of, wide_model
+from tests.gradients.test_project_models import BY_GRAMS, DEEP, build
+from tfdpnorm import make_plan, make_private
+from tfdpnorm.gradients import Clipping, book_keeping
+from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
+from tfdpnorm.gradients.contributions.sums_on_gpu import SumsOnGpu, sums_on_gpu
+from tfdpnorm.gradients.contributions.window import Window
+from tfdpnorm.keras_compat import devices_and_precision
+from tfdpnorm.keras_compat.devices_and_precision import forms_for, takes_forms_of_gpus
+from tfdpnorm.keras_compat.functions import leaf_operations
+from tfdpnorm.keras_compat.graphs import traced
+from tfdpnorm.privacy.slots import slots_of_plan
+from tfdpnorm.training.engine_choice import lot_specs, rehearsed_update
+
+SUMS = SumsOnGpu(4, 1)
+
+
+@pytest.fixture
+def for_gpus():
+    with forms_for("GPU"):
+        yield
+
+
+@pytest.fixture
+def no_loops(for_gpus, monkeypatch):
+    """Neither place by place nor row by row, in norms or in sums."""
+
+    def refuse(*_):
+        raise AssertionError("small kernels one after the other")
+
+    for name in ("_place_by_place", "_over_places", "_row_by_row"):
+        monkeypatch.setattr(ConvolutionSum, name, refuse)
+
+
+def test_a_gpu_decides_unless_told(monkeypatch):
+    assert not takes_forms_of_gpus()  # there is none where these tests run
+    monkeypatch.setattr(devices_and_precision, "has_gpu", lambda: True)
+    assert takes_forms_of_gpus()
+    with forms_for("CPU"):
+        assert not takes_forms_of_gpus()
+        with pytest.raises(KeyError), forms_for("GPU"):
+            assert takes_forms_of_gpus()
+            raise KeyError
+        assert not takes_forms_of_gpus()
+    assert takes_forms_of_gpus()
+
+
+# --- which form ---
+
+
+@each(
+    "channels, filters, size, gram",
+    [
+        (64, 128, 32, False),
+        (128, 128, 16, False),
+        (128, 256, 16, False),
+        (256, 256, 8, True),
+        (256, 256, 4, True),
+        (3, 64, 32, False),
+    ],
+)
+def test_gram_matrices_where_positions_are_few(channels, filters, size, gram):
+    """As measured: docs/gpu.md."""
+    with forms_for("GPU"):
+        layer = keras.layers.Conv2D(filters, 3, padding="same")
+        images, b = (tf.zeros((2, size, size, n)) for n in (channels, filters))
+        found = ConvolutionSum(
+            images, b, Window.of(layer), tf.TensorShape((3, 3, channels, filters))
+        )
+        assert found._gram_is_cheaper() == gram
+        assert found._by_patches()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_convolutions_equal_the_loop(no_loops, case):
+    shape, layer, options = CASES[case]
+    model = model_of(shape, layer(3, activation="tanh", **options))
+    assert_equals_the_loop(model, counts=(0, 1, 7), tolerance=1e-4, sums=SUMS)
+
+
+def test_convolutions_by_gram_matrices_equal_the_loop(no_loops, monkeypatch):
+    monkeypatch.setattr(ConvolutionSum, "_gram_is_cheaper", lambda self: True)
+    shape, layer, options = CASES["both"]
+    model = model_of(shape, layer(3, activation="tanh", **options))
+    assert_equals_the_loop(model, counts=(1, 7, 8), tolerance=1e-4, sums=SUMS)
+
+
+def test_a_layer_that_is_called_twice_equals_the_loop(no_loops):
+    layer = keras.layers.Conv2D(3, 3, padding="same", activation="tanh")
+    assert_equals_the_loop(model_of((4, 5, 3), layer, layer), counts=(2, 7), sums=SUMS)
+
+
+NORMS = {"bilstm": "none", "mlp": "public_batch", "transformer": "layer"}
+
+
+@pytest.mark.quick_cases("mlp", "lenet5", "transformer")
+@pytest.mark.parametrize(
+    "name", ["mlp", "lenet5", "resnet9", "wrn_16_4", "bilstm", "transformer", "tf_tutorial"]
+)
+def test_a_model_equals_the_loop(no_loops, name):
+    with double_precision() if name in DEEP else forms_for("GPU"):
+        model = build(name, NORMS.get(name, "group"), {})
+    tolerance = 1e-4 if name in BY_GRAMS else 1e-5
+    assert_equals_the_loop(model, counts=(8,), tolerance=tolerance, sums=SUMS)
+
+
+# --- bfloat16 ---
+
+
+def test_patches_in_bfloat16_stay_within_the_clip(no_loops):
+    model, layer = wide_model("mixed_bfloat16")
+    for seed in range(4):
+        rows, clipping = example_rows(model, 1, seed), Clipping(0.01, sums=SUMS)
+        (total,) = book_keeping(
+            model, loss_function(model), rows, [layer.kernel], clipping
+        ).gradients
+        norm = np.linalg.norm(total.numpy().astype(np.float64))
+        assert total.dtype == tf.float32 and norm <= 0.01 * (1 + 1e-6)
+        assert norm == pytest.approx(0.01, rel=1e-4)
+
+
+def test_patches_are_multiplied_in_bfloat16(no_loops):
+    _, layer = wide_model("float32")
+    rng = np.random.default_rng(3)
+    images, b = (rng.normal(size=(6, 12, 12, channels)) for channels in (32, 8))
+    narrow, wide = (
+        ConvolutionSum(
+            *(tf.cast(tf.cast(x, tf.bfloat16), dtype) for x in (images, b)),
+            Window.of(layer),
+            layer.kernel.shape,
+        )
+        .instantiated()
+        .numpy()
+        for dtype in (tf.bfloat16, tf.float32)
+    )
+    assert narrow.dtype == np.float32
+    error = np.abs(narrow - wide).max(axis=(1, 2, 3, 4))
+    assert (error > 0).all()
+    assert (error <= 2.0**-7 * np.abs(wide).max(axis=(1, 2, 3, 4))).all()
+
+
+# --- float64 ---
+
+PRODUCTS = {"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D"}
+PRODUCTS |= {"Conv2DBackpropFilter", "Conv2DBackpropInput", "Conv3D", "Conv3DBackpropFilterV2"}
+PRODUCTS |= {"_FusedConv2D", "_FusedMatMul", "XlaDotV2"}
+
+
+def step_of(name, lot, rows):
+    """The graph of a training step up to the clipped sum, and the private model."""
+    workload = WORKLOADS[name]
+    model = build_model(name, workload.private_norm)
+    plan = make_plan(
+        num_examples=100_000, expected_batch_size=lot, steps=1_000, l2_norm_clip=1.0,
+        noise_multiplier=1.0, delta=1e-6,
+    )  # fmt: skip
+    private = make_private(model, plan, physical_batch_size=rows)
+    update = private._update
+    parts = types.SimpleNamespace(
+        streams=private._streams, views=update.views, engine=update.engine, clipping=update.clipping
+    )
+    step = rehearsed_update(model, parts, plan, lambda proof, count: False)
+    function = traced(lambda lot: step.clipped(lot).sums, (lot_specs(model, rows),))
+    return leaf_operations(function.graph.get_operations()), private
+
+
+def products_in_float64(leaves):
+    return [
+        leaf.op.name
+        for leaf in leaves
+        if leaf.op.type in PRODUCTS and any(t.dtype == tf.float64 for t in leaf.op.inputs)
+    ]
+
+
+@pytest.mark.quick_cases("lenet5", "bilstm")
+@pytest.mark.parametrize("name", ["lenet5", "mlp", "resnet9", "wrn_16_4", "bilstm", "transformer"])
+def test_no_product_is_in_float64(for_gpus, name):
+    """Neither for small batches nor for such as a processor adds up in float64."""
+    for lot in (64, 4_096):
+        leaves, _ = step_of(name, lot, 32)
+        assert any(leaf.op.type in PRODUCTS for leaf in leaves)
+        assert not products_in_float64(leaves)
+
+
+def test_a_processor_has_products_in_float64():
+    """So that the test before it can fail."""
+    leaves, _ = step_of("lenet5", 4_096, 32)
+    assert products_in_float64(leaves)
+
+
+def test_the_noise_pays_for_the_sums_of_gpus(for_gpus):
+    for lot in (64, 4_096):
+        _, private = step_of("mlp", lot, 32)
+        sums, more = sums_on_gpu(slots_of_plan(private.plan).rows)
+        assert private._update.clipping.sums == sums
+        assert private.ledger.settings["sum_rounding"] == more
+        found = private._update._sum_rounding
+        assert found == more and f"{more:.2g}"[:3] in private.privacy_statement()
+
+
+def test_a_training_comes_to_the_same_weights():
+    """The noise lies on a grid, which leaves nothing of roundings: verified, and with all steps."""
+    x, y = random_rows("lenet5", 200)
+    found = []
+    for kind in ("CPU", "GPU"):
+        with forms_for(kind):
+            model = build_model("lenet5")
+            plan = make_plan(
+                num_examples=200, expected_batch_size=40, steps=2, l2_norm_clip=1.0,
+                noise_multiplier=1.0, delta=1e-6,
+            )  # fmt: skip
+            private = make_private(model, plan, physical_batch_size=32, insecure_seed=4)
+            private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+            private.fit(x, y, verbose=0)
+        found.append(model.get_weights())
+    for on_cpu, on_gpu in zip(*found, strict=True):
+        np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-3, atol=1e-6)
+
+
+def test_a_lot_on_a_gpu_has_the_noise_of_one_on_a_processor():
+    """Up to some 3,000 rows, so that a run may go on with the other."""
+    plans = {}
+    for kind in ("CPU", "GPU"):
+        with forms_for(kind):
+            _, private = step_of("mlp", 256, 32)
+        plans[kind] = dataclasses.asdict(private.plan), private.ledger.settings
+    assert plans["CPU"] == plans["GPU"]
