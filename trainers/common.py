@@ -1,5 +1,6 @@
 """The flags of all training programs, and the way from flags to a run."""
 
+import functools
 import os
 import sys
 
@@ -10,6 +11,7 @@ from absl import app, flags, logging
 from trainers import spec_flags
 from trainers.cell_defaults import show_if_help_is_asked
 from trainers.data.catalogue import check_there
+from trainers.scale import SCALES, at_scale
 from trainers.specs.training import CACHE_DIR
 
 FLAGS = flags.FLAGS
@@ -38,6 +40,28 @@ def define_mixed_precision():
         "Compute in half precision: mixed_bfloat16, or mixed_float16 on a GPU without bfloat16; "
         "--nomixed_precision is float32 (default: that of --precision).",
     )
+
+
+def define_scale():
+    """Defines the flag of programs whose cells have a paper."""
+    flags.DEFINE_enum(
+        "scale",
+        "ours",
+        SCALES,
+        "Settings of a cell: ours, which two cores can train; or what its paper states, with as "
+        "many rows at once as there is memory for. Flags replace either.",
+    )
+
+
+def at_given_scale(make_spec):
+    """Decorates a function that makes a program's spec, to have it at --scale."""
+
+    @functools.wraps(make_spec)
+    def scaled():
+        with at_scale(FLAGS.scale):
+            return make_spec()
+
+    return scaled
 
 
 def define_run_flags():

@@ -28,9 +28,11 @@ def define_flags():
         required=("epsilon",),
         leave_out=(*VARIATIONAL, *IMPORTED),
     )
+    common.define_scale()
     common.define_private_run_flags()
 
 
+@common.at_given_scale
 def spec():
     """Returns the spec that the flags describe."""
     return davody.spec(FLAGS.dataset, **common.parsed(PrivateSpec))

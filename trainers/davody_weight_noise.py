@@ -29,9 +29,11 @@ def define_flags():
         "networks); hidden, not after the logits; mod, nor after the layer before them.",
     )
     spec_flags.define(NonPrivateSpec, own={"norm": "batch", "weight_noise_stddev": 0.0})
+    common.define_scale()
     common.define_run_flags()
 
 
+@common.at_given_scale
 def spec():
     """Returns the spec that the flags describe."""
     settings = common.parsed(NonPrivateSpec)

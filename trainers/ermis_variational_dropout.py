@@ -76,6 +76,7 @@ def define_flags():
         "same with features learnt on a public set, see --pretraining_dataset (default: mlp).",
     )
     spec_flags.define(PrivateSpec, required=("epsilon",), leave_out=("model", *_OTHERS))
+    common.define_scale()
     common.define_private_run_flags()
 
 
@@ -95,6 +96,7 @@ def _check_flags():
         )
 
 
+@common.at_given_scale
 def spec():
     """Returns the spec that the flags describe."""
     _check_flags()

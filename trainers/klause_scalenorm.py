@@ -47,9 +47,11 @@ def define_flags():
         f"Of wide_resnet: factor of the channels; of resnet50: channels of the first stage {own}.",
     )
     spec_flags.define(PrivateSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS)
+    common.define_scale()
     common.define_private_run_flags()
 
 
+@common.at_given_scale
 def spec():
     """Returns the spec that the flags describe."""
     settings = {**common.parsed(PrivateSpec), "model": FLAGS.model}

@@ -1,10 +1,19 @@
-"""What of a run is smaller than in its paper, or another: all papers' specs say it in this way."""
+"""What of a run is smaller than in its paper, or another: all papers' specs say it in this way.
 
+Cells have our settings, which two cores can train. Made inside of `at_scale("paper")` they have
+what the paper states, in the place of ours.
+"""
+
+import contextlib
 import dataclasses
 import math
 from typing import NamedTuple
 
+from tfdpnorm.choices import AUTO
 from trainers.specs.options import options
+
+SCALES = ("ours", "paper")
+_scale = "ours"
 
 # What fields are called, where their own names would not say it.
 _WORDS = {
@@ -28,24 +37,73 @@ class Stated(NamedTuple):
     words: str
 
 
-def with_scale(spec, theirs):
+@contextlib.contextmanager
+def at_scale(scale):
+    """While this lasts, cells are made at a scale, one of `SCALES`."""
+    global _scale
+    before, _scale = _scale, scale
+    try:
+        yield
+    finally:
+        _scale = before
+
+
+def given_names(settings):
+    """Returns the names of the fields that a caller has set, a list."""
+    return [name for name, value in settings.items() if value is not None]
+
+
+def with_scale(spec, theirs, given=()):
     """Returns a spec whose `reduced` says what of it is smaller than in the paper, or another.
 
-    Fields that have no effect in this run are no difference.
+    Fields that have no effect in this run are no difference. At the paper's scale the spec
+    gets what the paper states before.
 
     Args:
         spec: Spec of a run. One that says so already is returned as it is.
+        given: Names of fields that the caller has set, which stay at any scale.
         theirs: Dict from fields to the paper's own values, or to `Stated`; "model_options" is a
             dict of options. None, and fields left out, are what the paper does not state.
     """
     if spec.reduced:
         return spec
+    if _scale == "paper":
+        spec = _as_in_the_paper(spec, theirs, set(given))
     parts = [
         _difference(spec, name, value)
         for name, value in theirs.items()
         if value is not None and _has_effect(spec, name)
     ]
     return dataclasses.replace(spec, reduced="; ".join(filter(None, parts)))
+
+
+def _as_in_the_paper(spec, theirs, given):
+    """The spec with what the paper states in a value, and a physical batch that fits."""
+    fields = options(type(spec))
+    values = {
+        name: value.value if isinstance(value, Stated) else value for name, value in theirs.items()
+    }
+    own = dict(spec.model_options)
+    options_stated = {k: v for k, v in values.get("model_options", {}).items() if k in own}
+    values["model_options"] = tuple({**own, **options_stated}.items())
+    if values.get("epochs") is not None:
+        given = given | ({"epochs"} if "steps" in given else set())
+        if "epochs" not in given:
+            values["steps"] = None
+    if "max_examples" not in given:
+        values["max_examples"] = None
+    if "physical_batch_size" in fields:
+        values["physical_batch_size"] = AUTO
+    changes = {
+        name: value
+        for name, value in values.items()
+        if name not in given
+        and name in fields
+        and (value is not None or name in ("steps", "max_examples"))
+    }
+    if "search" not in given:
+        changes["search"] = "the paper's; what it does not state is as in our own cell"
+    return spec.replaced(**changes)
 
 
 def _has_effect(spec, name):

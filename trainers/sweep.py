@@ -13,6 +13,7 @@ from absl import flags
 
 from trainers import registry as cells
 from trainers.cells import in_precision
+from trainers.scale import at_scale
 
 FLAGS = flags.FLAGS
 
@@ -25,6 +26,7 @@ def define_flags():
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
     flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
+    common.define_scale()
     common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
@@ -47,8 +49,10 @@ def main():
     if FLAGS.output_dir != FLAGS["output_dir"].default:
         table += f" --results_dir={FLAGS.output_dir}"
     precision = common.given_precision()
+    with at_scale(FLAGS.scale):
+        specs = cells.cells(FLAGS.experiment)
     code = sweep.sweep(
-        [in_precision(cell, precision) for cell in cells.cells(FLAGS.experiment)],
+        [in_precision(cell, precision) for cell in specs],
         run_cell=cells.run_cell,
         seeds=FLAGS.seeds,
         patterns=FLAGS.cells,

@@ -11,7 +11,7 @@ from trainers.davody.settings import (
     private_settings,
 )
 from trainers.davody.weight_noise_settings import CURVES, WEIGHT_NOISE_PAPER, weight_noise_settings
-from trainers.scale import with_scale
+from trainers.scale import given_names, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 # By what the trainers call a data set: the experiment, its own network, the paper's table.
@@ -48,6 +48,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
     ours = private_settings(dataset, model, norm, epsilon)
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
+    given = given_names(settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     # Epsilon at another delta, or other examples, would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
@@ -65,7 +66,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
         norm=norm,
         epsilon=epsilon,
     )
-    return with_scale(made, PAPER[dataset])
+    return with_scale(made, PAPER[dataset], given)
 
 
 def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
@@ -82,6 +83,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     """
     experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = own_model if model is None else model
+    given = given_names(settings)
     settings = with_changes(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
     placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
     network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
@@ -100,7 +102,7 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model_options=(("norm_placement", norm_placement), *options.items()),
         weight_noise_stddev=float(stddev),
     )
-    return with_scale(made, WEIGHT_NOISE_PAPER[dataset])
+    return with_scale(made, WEIGHT_NOISE_PAPER[dataset], given)
 
 
 def private_cells(dataset):

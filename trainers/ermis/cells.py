@@ -17,7 +17,7 @@ from trainers.ermis.settings import (
     paper_settings,
     private_settings,
 )
-from trainers.scale import with_scale
+from trainers.scale import given_names, with_scale
 from trainers.specs import PrivateSpec
 from trainers.specs.private import READINGS
 
@@ -82,6 +82,7 @@ def spec(
     printed = arguments.choice("reading", reading, READINGS) == "as_printed"
     row = (f"{method}-as_printed" if printed else method, model, calibrated_by)
     ours = private_settings(dataset, *row, epsilon)
+    given = given_names(settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     if settings.get("steps") is not None:
         settings.pop("epochs", None)
@@ -118,7 +119,7 @@ def spec(
         epsilon=epsilon,
         calibrated_by=calibrated_by,
     )
-    return with_scale(made, paper_settings(dataset, row[0]))
+    return with_scale(made, paper_settings(dataset, row[0]), given)
 
 
 def _check(method, epsilon, model, settings):

@@ -17,7 +17,7 @@ from trainers.klause.settings import (
     private_settings,
 )
 from trainers.report.tables import TableForm
-from trainers.scale import with_scale
+from trainers.scale import given_names, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 DATASETS = tuple(EPOCHS)
@@ -47,6 +47,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     """
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
+    given = given_names(settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure. The
@@ -71,11 +72,12 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         epsilon=epsilon,
     )
     length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
-    return with_scale(made, {"epochs": length, **PAPER[model]})
+    return with_scale(made, {"epochs": length, **PAPER[model]}, given)
 
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
     """The `NonPrivateSpec` of a cell of Appendix B, with our settings; arguments as in `spec`."""
+    given = given_names(settings)
     settings = with_changes(NON_PRIVATE, settings)
     options = _options(model, norm, scale_norm, options)
     published = paper.APPENDIX_B.get((dataset, model, scale_norm), {}).get(math.inf)
@@ -92,7 +94,7 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
         model=model,
         norm=norm,
     )
-    return with_scale(made, NON_PRIVATE_PAPER)
+    return with_scale(made, NON_PRIVATE_PAPER, given)
 
 
 def norms_cells():

@@ -99,8 +99,8 @@ def estimate(spec, records):
     """Returns the seconds that a run will take, or None if no record tells.
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
-    runs of the same network, or else of all its runs, each scaled by the rows that went through it
-    and by their pixels.
+    runs of the same network, or else of all its runs, each scaled by the rows that went through it,
+    by their pixels and by the width of the network.
 
     Args:
         spec: The run.
@@ -158,6 +158,8 @@ def _scale(spec):
         updates = spec.run.updates(_examples(spec.run, record))
         pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
         size = pixels / their_pixels if pixels and their_pixels else 1.0
+        # Channels of a convolution go in and come out.
+        size *= (_width(spec.settings) / _width(record["flags"])) ** 2
         return updates * batch * views * size / (work * their_views)
 
     return factor
@@ -165,7 +167,9 @@ def _scale(spec):
 
 def _examples(run, record):
     """N of a run, by another one's record: the same on the same data set."""
-    if record["flags"].get("dataset") == run.dataset or run.dataset not in known_names():
+    flags = record["flags"]
+    same = flags.get("dataset") == run.dataset and flags.get("max_examples") == run.max_examples
+    if same or run.dataset not in known_names():
         return record["num_examples"]
     return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
 
@@ -180,6 +184,11 @@ def _pixels(settings):
     elif settings.get("dataset") in known_names():
         shape = image_shape(settings["dataset"])
     return shape and shape[0] * shape[1]
+
+
+def _width(settings):
+    """The option of a network for the channels of its layers; 1 for one without."""
+    return dict(settings.get("model_options") or ()).get("width") or 1
 
 
 def _work(record):
