@@ -101,6 +101,20 @@ _WORDS = {
         _INDEPENDENCE + "each example's gradient is computed by itself, by the engine {engine!r}, "
         "in a graph in which no example changes a variable.",
     ),
+    "one_release": (
+        ESTABLISHED,
+        _INDEPENDENCE + "by construction. This run released one noisy sum, and no gradients. An "
+        "example adds to it the products of its row of {features} features, scaled down by itself "
+        "to the longest norm allowed, with the row itself and with its target: as one vector, of "
+        "norm at most C. Products with the row itself take a share of {share:.4g} of the privacy "
+        "loss. The weights are a function of the noisy sum.",
+    ),
+    "given_features": (
+        NOT_COVERED,
+        "What computed the features that were given. It is presumed that the features of an "
+        "example depend on that example alone, and that what computes them has learnt nothing "
+        "from private data.",
+    ),
     "randomized_check_only": (
         NOT_COVERED,
         "Per-example independence, beyond what the randomized check tries, on which this guarantee "
