@@ -11,7 +11,7 @@ from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import calibrate_noise_multiplier
 
 ROWS, FEATURES, CLASSES, DELTA, EPSILON = 12, 4, 3, 1e-3, 2.0
-DRAWS = 400
+DRAWS = 200
 
 
 @pytest.fixture(scope="module")

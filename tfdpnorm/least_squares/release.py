@@ -18,7 +18,7 @@ from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.training.provenance import Provenance
 
-GRAM_SHARE, RIDGE = 1 / 3, 0.5
+GRAM_SHARE, RIDGE = 1 / 3, 1.0
 _GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
 _SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
 _INCOMPLETE = (
@@ -31,8 +31,8 @@ class LeastSquaresHead:
     """What one release has made: a Keras model, and what is known of its privacy.
 
     Attributes:
-        model: Keras model with one dense layer and no bias, from features [rows, d] to scores
-            [rows, outputs].
+        model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer and no
+            bias; or, of `behind`, from what computes the features.
         ledger: `PrivacyLedger`, whose one update is spent.
         gram: X'X as it was released, float64 [d, d]: noisy, symmetric, in units of l2_norm_clip^2.
             It may have negative eigenvalues.
@@ -61,12 +61,31 @@ class LeastSquaresHead:
         self._provenance.check()
         return privacy_statement(self._provenance.stated_ledger)
 
+    def behind(self, front):
+        """Returns a head whose `model` begins with what computes the features.
+
+        Args:
+            front: Keras model with one input, from it to the features [rows, d]; is frozen.
+        """
+        front.trainable = False
+        scores = self.model.layers[-1](front.outputs[0])
+        whole = keras.Model(front.inputs[0], scores, name=front.name)
+        return LeastSquaresHead(whole, self.ledger, self.gram, self.cross, self.gram_noise)
+
+    def servable(self):
+        """Returns `model`, as a `PrivateModel` does."""
+        self._provenance.check()
+        return self.model
+
+    def privacy_metadata(self, saved=None):
+        """Returns what files of the model say of it; see `PrivateModel.privacy_metadata`."""
+        return self._provenance.metadata(self.model if saved is None else saved)
+
     def save(self, filepath, **options):
         """Saves `model` as Keras does, with privacy metadata: what was spent on its weights."""
-        self._provenance.check()
-        self.model.save(filepath, **options)
+        self.servable().save(filepath, **options)
         if isinstance(filepath, (str, os.PathLike)):
-            write_metadata(filepath, self._provenance.metadata(self.model))
+            write_metadata(filepath, self.privacy_metadata())
 
 
 def private_least_squares(
