@@ -19,7 +19,7 @@ _RANDOM = dict(
     head=SOLVED,
     steps=1,
     public_dataset="kmnist",
-    public_batch_size=20_000,
+    public_batch_size=7_000,
     accountant="pld",
     ema_decay=None,
     delta=1e-5,
@@ -30,7 +30,7 @@ _DIGITS_FEATURES = (("filters", 64), ("pool", 2), ("size", 5), ("width", 0.4))
 # By name of the network: data set, settings, budgets.
 RANDOM = {
     "mnist-200_directions": ("mnist", dict(model_options=_MNIST_FEATURES, directions=200)),
-    "mnist-800_directions": ("mnist", dict(model_options=_MNIST_FEATURES, directions=800)),
+    "mnist-400_directions": ("mnist", dict(model_options=_MNIST_FEATURES, directions=400)),
     "digits-100_directions": ("digits", dict(model_options=_DIGITS_FEATURES, directions=100)),
 }
 # As the head alone of `finetune_cifar10` on 10,000 images.
