@@ -152,7 +152,8 @@ def private_least_squares(
         after: `PrivacyLedger` of what was released of the same examples before, or the path of its
             file: the budget, and every epsilon, are of all together.
         ledger_file: Path of a file, which must not be there yet, for the ledger; it is written
-            before the noise is drawn. None keeps the ledger in memory.
+            before the noise is drawn, and stays open until `head.ledger.close()`. None keeps the
+            ledger in memory.
 
     Returns:
         `LeastSquaresHead`.
@@ -197,7 +198,6 @@ def private_least_squares(
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.
     stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
     gram, cross = products.matrices(_noised(total, stddev, noise))
-    ledger.close()
     gram_noise = products.gram_noise(stddev)
     kernel = solved(gram, cross, gram_noise, ridge) / l2_norm_clip
     return LeastSquaresHead(_head(kernel), ledger, gram, cross, gram_noise)

@@ -1,11 +1,13 @@
 """Runs whose last layer is solved for by one noisy release: nothing is trained."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import private_least_squares
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import fields_of
 from trainers.runs.build import amount_of_privacy, build_network, plan_of
@@ -33,7 +35,12 @@ class LeastSquaresRun(Run):
 
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
-        self._plan = plan_of(spec, data.num_examples)
+        reasons = data.no_guarantee_because
+        if spec.insecure_seed is not None:
+            reasons = (*reasons, "the noise comes from a seed that is not secret")
+        self._plan = dataclasses.replace(
+            plan_of(spec, data.num_examples), no_guarantee_because=reasons
+        )
         self.model = build_network(spec, data)
 
     def describe(self):
@@ -85,7 +92,8 @@ class LeastSquaresRun(Run):
             **amount_of_privacy(spec, data.num_examples, 1) | {"l2_norm_clip": 1.0},
         )
         self.model = head.behind(front)
-        for known in data.foreign:
+        reasons = [caveat("no_guarantee", sentence=s) for s in data.no_guarantee_because]
+        for known in (*reasons, *data.foreign):
             self.model.ledger.record(known)
         return len(data.train_x)
 
@@ -118,6 +126,10 @@ class LeastSquaresRun(Run):
     def released(self):
         """As `Run`."""
         return self.model, self.model.privacy_statement()
+
+    def close(self):
+        """Closes the ledger, so that others may read it."""
+        self.model.ledger.close()
 
 
 def features_of(network):

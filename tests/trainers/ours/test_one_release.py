@@ -1,13 +1,17 @@
 """Heads that one release gives: cells, runs, what is refused, and the program."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tensorflow import keras
 
 from tests.each import each
+from tfdpnorm.privacy.caveats import caveat
 from trainers import registry
 from trainers.data.sources import load_examples
 from trainers.ours import finetune_cells, release_cells
+from trainers.runs import data
 from trainers.runs.dry_run import dry_run
 from trainers.runs.least_squares import LeastSquaresRun, whitened
 from trainers.specs import search_spec
@@ -46,6 +50,20 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     assert 100 * np.mean(scores.argmax(-1) == test.y) == pytest.approx(record["test_accuracy"])
     with pytest.raises(ValueError, match="its only release is spent"):
         run(spec, tmp_path, resume=True)
+
+
+def test_what_is_known_against_the_guarantee_is_said(tmp_path):
+    """Before and after the release; and what imported weights have seen."""
+    lines, spec = [], small_spec(insecure_seed=1)
+    known = data.load_experiment_data(small_spec(epsilon=1.0))
+    record = run(spec, tmp_path, echo=lines.append, data=known).record
+    assert "NO GUARANTEE" in lines[0] and "epsilon" not in lines[0]
+    assert not record["guarantee_holds"] and record["epsilon"] == np.inf
+    seen = caveat("foreign_weights", sentence="Seen before.")
+    known = dataclasses.replace(known, foreign=(seen,), no_guarantee_because=("of words",))
+    result = run(small_spec(), tmp_path, run_dir=tmp_path / "other", data=known)
+    assert result.record["weights_from_elsewhere"] == ["Seen before."]
+    assert result.record["no_guarantee_because"] == ["of words"]
 
 
 def test_a_dry_run_releases_nothing():
