@@ -140,6 +140,19 @@ class TestLedger:
         with pytest.raises(ValueError, match="above what the earlier phases have spent"):
             released(data, after=path)
 
+    def test_a_training_after_a_release_composes(self, data):
+        head = released(data)
+        plan = tfdpnorm.make_plan(
+            num_examples=3000,
+            expected_batch_size=100,
+            steps=20,
+            l2_norm_clip=1.0,
+            budget=PrivacyBudget(2.0, DELTA),
+            after=head.ledger,
+        )
+        assert (1.0, head.plan.noise_multiplier, 1) in plan.earlier_mechanisms
+        assert plan.epsilon_after(20) == pytest.approx(2, rel=0.01) > head.epsilon()
+
     def test_nothing_is_spent_where_the_data_are_refused(self, data, tmp_path):
         path = tmp_path / "ledger.jsonl"
         with pytest.raises(ValueError, match="a label for each"):
