@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdpnorm.least_squares.ridge import solved
+from tfdpnorm.least_squares.ridge import directions_for, solved
 
 rng = np.random.default_rng(0)
 
@@ -32,3 +32,10 @@ def test_noise_has_the_spectral_edge_that_is_said():
     noise = rng.normal(size=(300, 300)) / np.sqrt(2)
     largest = np.linalg.eigvalsh(noise + noise.T).max()  # of deviation 1 off the diagonal
     assert largest == pytest.approx(2 * np.sqrt(300), rel=0.05)
+
+
+def test_directions_have_a_fifth_of_the_spectral_edge():
+    for count, noise in ((60_000, 30.0), (1_437, 4.0)):
+        d = directions_for(count, noise)
+        assert count / d == pytest.approx(0.2 * 2 * noise * np.sqrt(d), rel=0.02)
+    assert directions_for(1, 1e9) == 1

@@ -27,3 +27,17 @@ def solved(gram, cross, gram_noise, ridge):
     known = values > len(gram) * np.finfo(np.float64).eps * values.max(initial=0.0)
     inverse = np.where(known, 1 / np.where(known, values, 1.0), 0.0)
     return vectors @ (inverse[:, np.newaxis] * (vectors.T @ cross))
+
+
+def directions_for(num_examples, gram_noise):
+    """Returns how many whitened directions are worth their noise, an int >= 1.
+
+    N rows of length 1 in d whitened directions have an X'X with a mean eigenvalue of N / d; the
+    noise has its spectral edge at 2 tau sqrt(d). We take d where the former is a fifth of the
+    latter, d = (N / (0.4 tau))^(2/3): a rule of thumb from the data sets of results/SEARCH.md.
+
+    Args:
+        num_examples: N >= 1.
+        gram_noise: tau > 0, as in `solved`: z / sqrt(2 gram_share).
+    """
+    return max(1, round((num_examples / (0.4 * gram_noise)) ** (2 / 3)))

@@ -102,7 +102,7 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
     return PrivateSpec(
         **{
             "experiment": experiment,
-            "network": _network(made),
+            "network": _network(made, is_solved),
             "column": column_of_privacy(epsilon, made.get("noise_multiplier")),
             "paper_value": published if as_in_the_paper else None,
             **made,
@@ -135,14 +135,15 @@ def cifar10_cells():
     return heads + last_layers
 
 
-def _network(made):
+def _network(made, is_solved):
     size, trainable = made.get("image_size"), made.get("trainable", "head")
     marks = [
         made.get("norm", "none"),
         f"{size}px" if size else "",
         "" if trainable == "head" else f"{trainable}-{made.get('batch_norm', 'frozen')}",
         "2_views" if made.get("feature_views") == 2 else "",
-        f"{made.get('directions', 200)}_directions" if made.get("head") == SOLVED else "",
+        SOLVED if is_solved else "",
+        f"{made['directions']}_directions" if made.get("directions") else "",
         f"{made['max_examples']}_images" if made.get("max_examples") else "",
         f"{made['most_per_person']}_per_person" if made.get("most_per_person") else "",
     ]

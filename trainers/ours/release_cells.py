@@ -11,7 +11,7 @@ from trainers.specs.training import SOLVED
 EPSILONS = (8.0, 3.0, 1.0, 0.5, 0.2, 0.1, 0.05)
 _SEARCH = (
     "share and ridge, which are the library's defaults, on KMNIST in the place of the private set; "
-    "directions by looking at test images; not accounted for in epsilon"
+    "the rule for directions by looking at test images; not accounted for in epsilon"
 )
 # The features are those of `models.build("random_features")`: no data have touched them.
 _RANDOM = dict(
@@ -29,12 +29,11 @@ _MNIST_FEATURES = (("filters", 32), ("pool", 4), ("size", 5), ("width", 0.4))
 _DIGITS_FEATURES = (("filters", 64), ("pool", 2), ("size", 5), ("width", 0.4))
 # By name of the network: data set, settings, budgets.
 RANDOM = {
-    "mnist-200_directions": ("mnist", dict(model_options=_MNIST_FEATURES, directions=200)),
-    "mnist-400_directions": ("mnist", dict(model_options=_MNIST_FEATURES, directions=400)),
-    "digits-100_directions": ("digits", dict(model_options=_DIGITS_FEATURES, directions=100)),
+    "mnist": ("mnist", dict(model_options=_MNIST_FEATURES)),
+    "digits": ("digits", dict(model_options=_DIGITS_FEATURES)),
 }
 # As the head alone of `finetune_cifar10` on 10,000 images.
-CIFAR10 = finetune.LAST_LAYERS | dict(head=SOLVED, directions=200, search=_SEARCH)
+CIFAR10 = finetune.LAST_LAYERS | dict(head=SOLVED, search=_SEARCH)
 
 
 def random_spec(network, epsilon, **changes):

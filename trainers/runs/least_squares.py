@@ -1,12 +1,13 @@
 """Runs whose last layer is solved for by one noisy release: nothing is trained."""
 
 import dataclasses
+import math
 import pathlib
 
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm import private_least_squares
+from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import fields_of
@@ -15,6 +16,7 @@ from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
 _LEDGER = "ledger.jsonl"
+_MOST_DIRECTIONS = 500  # more take long, and brought nothing
 _SMALLEST = 1e-6  # of the largest variance along a direction: below is rounding
 
 
@@ -42,6 +44,7 @@ class LeastSquaresRun(Run):
             plan_of(spec, data.num_examples), no_guarantee_because=reasons
         )
         self.model = build_network(spec, data)
+        self._most = spec.directions or most_directions(self._plan)
 
     def describe(self):
         """Returns in words what is about to be released."""
@@ -49,7 +52,7 @@ class LeastSquaresRun(Run):
         unit = "person" if plan.unit == "person" else "example"
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, its last layer by one release of "
-            f"products of {spec.directions} features",
+            f"products of {'' if spec.directions else 'up to '}{self._most} features",
             f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); whitened "
             f"by {data.public_source}",
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
@@ -78,7 +81,8 @@ class LeastSquaresRun(Run):
     def train(self):
         """Releases once and solves; returns how many rows that took."""
         spec, data = self.spec, self.data
-        front = whitened(features_of(self.model), data.public_x, spec.directions)
+        features = features_of(self.model)
+        front = whitened(features, data.public_x, self._most, or_fewer=spec.directions is None)
         head = private_least_squares(
             front.predict(data.train_x, batch_size=TEST_ROWS, verbose=0),
             np.asarray(data.train_y),
@@ -139,26 +143,36 @@ def features_of(network):
     return keras.Model(network.inputs, x, name=network.name)
 
 
-def whitened(features, public_x, directions):
+def most_directions(plan):
+    """Returns how many directions are worth the noise of a `PrivacyPlan`."""
+    if not plan.noise_multiplier:
+        return _MOST_DIRECTIONS
+    gram_noise = plan.noise_multiplier / math.sqrt(2 * GRAM_SHARE)
+    return min(directions_for(plan.num_examples, gram_noise), _MOST_DIRECTIONS)
+
+
+def whitened(features, public_x, directions, *, or_fewer=False):
     """Returns a model of features that public rows have centred and whitened, at length 1.
 
     Args:
         features: Keras model from rows to features [rows, F].
         public_x: [M, ...] public rows.
         directions: How many of the principal directions of their features are kept.
+        or_fewer: Whether all are kept where there are fewer.
 
     Raises:
-        ValueError: if they do not have so many.
+        ValueError: if they do not have so many, unless fewer will do.
     """
     public = features.predict(public_x, batch_size=TEST_ROWS, verbose=0).astype(np.float64)
     mean = public.mean(axis=0)
     variances, vectors = np.linalg.eigh(np.cov(public - mean, rowvar=False))
-    known = int(np.sum(variances > _SMALLEST * variances.max()))
-    if directions > min(known, len(public) - 1):
+    known = min(int(np.sum(variances > _SMALLEST * variances.max())), len(public) - 1)
+    if or_fewer:
+        directions = min(directions, known)
+    if directions > known:
         raise ValueError(
-            f"Expected directions to be at most {min(known, len(public) - 1)}, in which the "
-            f"features of {len(public)} public images differ, got {directions}. Lower it, or take "
-            "more public images."
+            f"Expected directions to be at most {known}, in which the features of {len(public)} "
+            f"public images differ, got {directions}. Lower it, or take more public images."
         )
     kernel = vectors[:, -directions:] / np.sqrt(variances[-directions:])
     layer = keras.layers.Dense(directions, name="whitened")

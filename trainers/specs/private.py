@@ -357,10 +357,11 @@ class PrivateSpec(TrainingSpec):
         "features, and nothing is trained.",
         choices=("new", "imported", SOLVED),
     )
-    directions: int = option(
-        200,
+    directions: int | None = option(
+        None,
         "Principal directions of the features of --public_batch_size public images that features "
-        "are brought to, each divided by its standard deviation there.",
+        "are brought to, each divided by its standard deviation there; default: as many as are "
+        "worth their noise, up to 500.",
         at_least=1,
         only_if=Condition("--head=least_squares", _is_solved),
     )

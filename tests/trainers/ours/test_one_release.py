@@ -12,15 +12,16 @@ from trainers import registry
 from trainers.data.sources import load_examples
 from trainers.ours import finetune_cells, release_cells
 from trainers.runs import data
+from trainers.runs.build import plan_of
 from trainers.runs.dry_run import dry_run
-from trainers.runs.least_squares import LeastSquaresRun, whitened
+from trainers.runs.least_squares import LeastSquaresRun, most_directions, whitened
 from trainers.specs import search_spec
 
 
 def small_spec(epsilon=2.0, **changes):
     """DIGITS, of which a part whitens as if it were public."""
     few = dict(public_dataset="split", public_batch_size=400, directions=20, seed=1)
-    return release_cells.random_spec("digits-100_directions", epsilon, **few | changes)
+    return release_cells.random_spec("digits", epsilon, **few | changes)
 
 
 def run(spec, tmp_path, **more):
@@ -30,7 +31,7 @@ def run(spec, tmp_path, **more):
 
 def test_the_cells_are_releases_at_the_budgets_of_the_table():
     specs = registry.cells("one_release")
-    assert len(specs) == 4 * 7 and {s.epsilon for s in specs} == set(release_cells.EPSILONS)
+    assert len(specs) == 3 * 7 and {s.epsilon for s in specs} == set(release_cells.EPSILONS)
     assert all(registry.run_class(s) is LeastSquaresRun and s.paper_value is None for s in specs)
     assert len({s.cell for s in specs}) == len(specs)
     assert {s.public_dataset for s in specs} == {"kmnist", "cifar100"}
@@ -98,6 +99,16 @@ def test_there_is_nothing_to_search():
 def test_imported_layers_are_not_trained():
     with pytest.raises(ValueError, match="Expected trainable"):
         finetune_cells.spec("digits", 1.0, model="a", head="least_squares", trainable="last:2")
+
+
+def test_directions_are_as_many_as_are_worth_their_noise(tmp_path):
+    """By public numbers alone; fewer where public features have fewer."""
+    plan = plan_of(small_spec(directions=None), 60_000)
+    found = [most_directions(plan_of(small_spec(e, directions=None), 60_000)) for e in (0.05, 0.1)]
+    assert found == [165, 251] and most_directions(plan) == 500
+    spec = small_spec(0.5, directions=None, public_batch_size=12)
+    model = run(spec, tmp_path).model.model
+    assert model.get_layer("whitened").units == 11
 
 
 def test_more_directions_than_public_images_differ_in_are_refused():
