@@ -164,4 +164,23 @@ MUTANTS = (
         "A guarantee is stated for noise that anybody can draw again.",
         tests_in(_of_release, "test_a_seed_and_no_noise_have_no_guarantee"),
     ),
+    fault(
+        "release-whitened-by-private-rows",
+        "trainers/runs/least_squares.py",
+        "front = whitened(features, data.public_x, ",
+        "front = whitened(features, data.train_x, ",
+        "What is before the released layer is computed from all private rows without noise.",
+        tests_in("tests/trainers/ours/test_one_release.py", "test_only_public_rows_whiten"),
+    ),
+    fault(
+        "release-forgets-what-imported-weights-have-seen",
+        "trainers/runs/least_squares.py",
+        "        for known in (*reasons, *data.foreign):\n",
+        "        for known in ():\n",
+        "The statement does not say that features were learnt from private data.",
+        tests_in(
+            "tests/trainers/ours/test_one_release.py",
+            "test_what_is_known_against_the_guarantee_is_said",
+        ),
+    ),
 )

@@ -67,6 +67,17 @@ def test_what_is_known_against_the_guarantee_is_said(tmp_path):
     assert result.record["no_guarantee_because"] == ["of words"]
 
 
+def test_only_public_rows_whiten(tmp_path):
+    """What comes before the released layer is the same for any private rows."""
+    known = data.load_experiment_data(small_spec())
+    others = dataclasses.replace(known, train_x=known.train_x[::-1] ** 2)
+    fronts = []
+    for i, each_data in enumerate((known, others)):
+        model = run(small_spec(), tmp_path, run_dir=tmp_path / str(i), data=each_data).model.model
+        fronts.append([a for layer in model.layers[:-1] for a in layer.get_weights()])
+    assert len(fronts[0]) == 4 and all(map(np.array_equal, *fronts))
+
+
 def test_a_dry_run_releases_nothing():
     text = dry_run(LeastSquaresRun, small_spec(), folders=())
     assert "epsilon: 1.99" in text or "epsilon: 2.0" in text
