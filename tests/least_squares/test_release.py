@@ -193,6 +193,7 @@ def test_persons_are_what_is_protected(data):
     head = released(data, person=person, most_per_person=4)
     assert head.plan.num_examples == 300 and head.plan.unit == "person"
     assert "any one person of the 300" in head.privacy_statement()
+    assert "mean, over up to 4 of their rows" in head.privacy_statement()
     assert np.trace(head.gram) < 300 + 6 * head.gram_noise * np.sqrt(2 * D)
 
 

@@ -283,7 +283,11 @@ def _opened(ledger_file, plan, products, noise_generator, insecure_seed):
         ledger = PrivacyLedger(plan, settings)
     else:
         ledger = create_ledger(ledger_file, plan, settings)
-    about = {"features": products.features, "share": products.gram_share}
+    about = {
+        "features": products.features,
+        "share": products.gram_share,
+        "most_per_person": plan.most_per_person,
+    }
     for known in (
         caveat("one_release", **about),
         caveat("given_features"),
