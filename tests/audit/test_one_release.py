@@ -44,7 +44,7 @@ def samples(data, rows):
 
 
 @pytest.mark.filterwarnings("ignore:delta")
-@pytest.mark.parametrize("noise", ["as planned", "a fifth"])
+@pytest.mark.parametrize("noise", ["as planned", pytest.param("a fifth", marks=pytest.mark.slow)])
 def test_an_attack_learns_at_most_epsilon_of_a_row(data, noise, monkeypatch):
     if noise == "a fifth":
         noised = GaussianNoise.noised
