@@ -29,6 +29,7 @@ _NAMES = {
     "fold_public_statistics": "tfdpnorm.convert",
     "make_plan": "tfdpnorm.privacy",
     "make_private": "tfdpnorm.training",
+    "private_least_squares": "tfdpnorm.least_squares",
 }
 _PACKAGES = (
     "analysis",
@@ -38,6 +39,7 @@ _PACKAGES = (
     "gradients",
     "independence",
     "layers",
+    "least_squares",
     "models",
     "noise",
     "privacy",
