@@ -31,6 +31,7 @@ _NAMES = {
     "make_private": "tfdpnorm.training",
     "suggest": "tfdpnorm.training",
     "suggested_optimizer": "tfdpnorm.training",
+    "private_least_squares": "tfdpnorm.least_squares",
 }
 _PACKAGES = (
     "analysis",
@@ -40,6 +41,7 @@ _PACKAGES = (
     "gradients",
     "independence",
     "layers",
+    "least_squares",
     "models",
     "noise",
     "privacy",

@@ -10,18 +10,20 @@ import importlib
 from trainers.davody import cells as davody
 from trainers.ermis import cells as ermis
 from trainers.klause import cells as klause
-from trainers.ours import finetune_cells, method_cells, search_cells
+from trainers.ours import finetune_cells, method_cells, release_cells, search_cells
 from trainers.report.tables import TableForm
 
-_LISTS = (davody, klause, ermis, finetune_cells, method_cells, search_cells)
+_LISTS = (davody, klause, ermis, finetune_cells, method_cells, release_cells, search_cells)
 _CELLS = {name: cells for paper in _LISTS for name, cells in paper.EXPERIMENTS.items()}
 EXPERIMENTS = tuple(_CELLS)
-# By kind of run; Algorithm 1 as printed is trained by none of the others.
+# By kind of run; two private ones are trained by none of the others: Algorithm 1 as printed, and a
+# head that is solved for.
 _RUNS = {
     "private": "trainers.runs.private:PrivateRun",
     "non_private": "trainers.runs.non_private:NonPrivateRun",
     "search": "trainers.searches.run:SearchRun",
     "as_printed": "trainers.ermis.as_printed:PrintedRun",
+    "solved": "trainers.runs.least_squares:LeastSquaresRun",
 }
 
 
@@ -65,8 +67,12 @@ def sources(experiment):
 
 def run_class(spec):
     """Returns the subclass of `Run` that trains a spec; loads TensorFlow."""
-    is_printed = getattr(spec, "reading", "sound") == "as_printed"
-    module, _, name = _RUNS["as_printed" if is_printed else spec.kind].partition(":")
+    kind = spec.kind
+    if getattr(spec, "reading", "sound") == "as_printed":
+        kind = "as_printed"
+    elif getattr(spec, "solves_head", False):
+        kind = "solved"
+    module, _, name = _RUNS[kind].partition(":")
     return getattr(importlib.import_module(module), name)
 
 

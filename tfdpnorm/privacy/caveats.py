@@ -82,6 +82,21 @@ def _private_run(
 
 _INDEPENDENCE = "Per-example independence, which clipping rests on: "
 
+
+def _one_release(features, share, most_per_person):
+    if most_per_person is None:
+        who = "An example adds to it"
+    else:
+        who = f"A person adds to it the mean, over up to {most_per_person} of their rows, of"
+    return (
+        f"{_INDEPENDENCE}by construction. This run released one noisy sum, and no gradients. {who} "
+        f"the products of a row of {features} features, scaled down by itself to the longest norm "
+        "allowed, with the row itself and with its target: as one vector, of norm at most C. "
+        f"Products with the row itself take a share of {share:.4g} of the privacy loss. The "
+        "weights are a function of the noisy sum."
+    )
+
+
 _WORDS = {
     **{kind: (kind, "{sentence}") for kind in KINDS},
     # Sampling and steps
@@ -100,6 +115,13 @@ _WORDS = {
         ESTABLISHED,
         _INDEPENDENCE + "each example's gradient is computed by itself, by the engine {engine!r}, "
         "in a graph in which no example changes a variable.",
+    ),
+    "one_release": (ESTABLISHED, _one_release),
+    "given_features": (
+        NOT_COVERED,
+        "What computed the features that were given. It is presumed that the features of an "
+        "example depend on that example alone, and that what computes them has learnt nothing "
+        "from private data.",
     ),
     "randomized_check_only": (
         NOT_COVERED,

@@ -6,6 +6,7 @@ A phase has its own noise, clipping norm and sampling rate. A schedule of them i
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.privacy.caveats import caveat
 
 UNITS = ("row", "person")
 
@@ -136,3 +137,16 @@ def phases_after(ledger):
             "Finish())."
         )
     return (*ledger.plan.earlier, phase_of(ledger))
+
+
+def caveats_of_phases(phases):
+    """Returns the caveats of a run on what its earlier phases do not cover, a list of `Caveat`.
+
+    Args:
+        phases: Tuple of `Phase`.
+    """
+    return [
+        caveat("not_covered", sentence=f"of the phase {phase.run}: {sentence}")
+        for phase in phases
+        for sentence in phase.not_covered
+    ]

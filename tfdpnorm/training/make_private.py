@@ -29,6 +29,7 @@ from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.automatic_batches import automatic_rows
 from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
@@ -245,9 +246,8 @@ def make_private(
     private.conversion, private.suggestion = conversion, suggestion
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
-    for phase in plan.earlier:
-        for sentence in phase.not_covered:
-            ledger.record(caveat("not_covered", sentence=f"of the phase {phase.run}: {sentence}"))
+    for known in caveats_of_phases(plan.earlier):
+        ledger.record(known)
     if parts.synthetic_rows is not None:
         ledger.record(caveat("synthetic_public_rows", kinds=parts.synthetic_rows))
     if parts.engine.said is not None:

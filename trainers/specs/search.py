@@ -87,6 +87,11 @@ def _check_searched(run):
             "Expected a cell that is trained by an epsilon that holds, or without privacy, got "
             f"{run.cell} of {run.experiment}."
         )
+    if run.solves_head:
+        raise ValueError(
+            "Expected a head that is trained in a search, got head='least_squares': it has nothing "
+            "to search for that is worth a second release. Take the defaults."
+        )
     if run.epsilon is None or run.is_unclipped:
         raise ValueError(
             f"Expected a finite epsilon for a search, got {run.epsilon!r}. It is the budget "

@@ -6,7 +6,7 @@ from typing import ClassVar
 from tfdpnorm import arguments
 from tfdpnorm.choices import NORMS
 from trainers.specs.checks import check_model, check_vocabulary
-from trainers.specs.options import check_fields, option, when
+from trainers.specs.options import Condition, check_fields, option, when
 
 # "nadam" is that of PyTorch; records up to November 2026 have Keras' own.
 OPTIMIZERS = ("sgd", "adam", "nadam", "keras_nadam", "adamw", "rmsprop", "adagrad")
@@ -17,6 +17,11 @@ CACHE_DIR = "outputs/pretrained"
 # Options that are for texts alone, which programs without texts leave out.
 TEXTS = ("vocabulary", "vocabulary_size", "vocabulary_file", "sequence_length")
 _POWER = when("learning_rate_schedule", "power")
+SOLVED = "least_squares"  # a head that one release gives, and no training
+IS_TRAINED = Condition(
+    "a head that is trained (not --head=least_squares)",
+    lambda settings: settings.get("head") != SOLVED,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,16 +89,21 @@ class TrainingSpec:
 
     # --- how long it is trained, and by which steps ---
     epochs: float | None = option(
-        None, "Passes over the data; or --steps.", check=arguments.positive
+        None, "Passes over the data; or --steps.", check=arguments.positive, only_if=IS_TRAINED
     )
-    steps: int | None = option(None, "Updates; or --epochs.", at_least=1, instead_of="epochs")
-    optimizer: str = option("sgd", "Keras optimizer.", choices=OPTIMIZERS)
-    learning_rate: float = option(1.0, "Learning rate at the start.", check=arguments.positive)
+    steps: int | None = option(
+        None, "Updates; or --epochs.", at_least=1, instead_of="epochs", only_if=IS_TRAINED
+    )
+    optimizer: str = option("sgd", "Keras optimizer.", choices=OPTIMIZERS, only_if=IS_TRAINED)
+    learning_rate: float = option(
+        1.0, "Learning rate at the start.", check=arguments.positive, only_if=IS_TRAINED
+    )
     learning_rate_schedule: str = option(
         "constant",
         "Of the learning rate; cosine and linear go down to 0 at the last update, power is "
         "the first one over t to the --learning_rate_power.",
         choices=SCHEDULES,
+        only_if=IS_TRAINED,
     )
     learning_rate_power: float = option(
         1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_POWER

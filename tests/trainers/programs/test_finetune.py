@@ -299,3 +299,31 @@ def test_each_mistake_gives_one_line(main, tmp_path):
         result = main("finetune", folder, *(f"--{name}={value}" for name, value in flags.items()))
         assert result.code == 2 and len(result.err.splitlines()) == 1, (changed, result.err)
         assert re.search(f"^Error: {message}", result.err), (changed, result.err)
+
+
+def test_a_head_that_one_release_gives_for_persons(main, tmp_path):
+    """From a file to an exported model; flags of trainings have no effect."""
+    write_model(tmp_path / "mine.keras")
+    write_images(tmp_path / "photos", person=lambda split, i: f"{split}{i // 2}")
+    given = [
+        f"--model={tmp_path / 'mine.keras'}",
+        f"--dataset={tmp_path / 'photos'}",
+        "--epsilon=8",
+        "--image_size=8",
+        "--head=least_squares",
+        "--directions=3",
+        "--public_dataset=digits",
+        "--public_batch_size=100",
+        "--person_feature=subfolder",
+        "--most_per_person=4",
+        f"--cache_dir={tmp_path / 'cache'}",
+        f"--output_dir={tmp_path / 'out'}",
+    ]
+    result = main("finetune", *given, f"--export_dir={tmp_path / 'export'}")
+    assert result.code == 0, result.err
+    (record,) = read_records(tmp_path / "out")
+    assert record["unit"] == "person" and record["guarantee_holds"]
+    card = (tmp_path / "export" / "MODEL_CARD.md").read_text()
+    assert "one noisy sum, and no gradients" in card
+    result = main("finetune", *given, "--epochs=3")
+    assert result.code == 2 and "Expected a head that is trained" in result.err

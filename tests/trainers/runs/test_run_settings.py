@@ -40,6 +40,17 @@ SPECS = {
     "dpvd": dataclasses.replace(PRIVATE, **_NO_ROWS, method="dpvd", momentum=0.0),
     "head": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="head"),
     "layers": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="last:2"),
+    "solved": dataclasses.replace(
+        PRIVATE,
+        norm="none",
+        plateau="none",
+        augmentation_multiplicity=1,
+        views="moved",
+        noise_generator="philox",
+        model="a.keras",
+        trainable="head",
+        head="least_squares",
+    ),
     "noise": NonPrivateSpec(
         experiment="t", network="n", column="c", dataset="mnist", epochs=3, optimizer="sgd"
     ),

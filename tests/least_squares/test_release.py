@@ -1,0 +1,263 @@
+"""The whole of one release: its noise, its ledger, its statement, and the head."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from tensorflow import keras
+
+import tfdpnorm
+from tests.each import each
+from tfdpnorm import PrivacyBudget, private_least_squares
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.noise.grid import grid_width
+from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
+from tfdpnorm.privacy.entries import Updates
+
+D, CLASSES, DELTA = 12, 3, 1e-5
+BUDGET = PrivacyBudget(1.0, DELTA)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    centres, y = rng.normal(size=(CLASSES, D)), rng.integers(CLASSES, size=3000)
+    return (centres[y] + 0.3 * rng.normal(size=(3000, D))).astype(np.float32), y
+
+
+def released(data, **settings):
+    return private_least_squares(*data, **{"num_classes": CLASSES, "budget": BUDGET, **settings})
+
+
+def test_the_head_classifies_new_rows(data):
+    head = released(data)
+    assert isinstance(head.model, keras.Model) and head.model.count_params() == D * CLASSES
+    scores = head.model.predict(data[0], verbose=0)
+    assert np.mean(scores.argmax(axis=1) == data[1]) > 0.95
+    np.testing.assert_allclose(scores, data[0] @ head.model.get_weights()[0], atol=1e-5)
+
+
+def test_lengths_of_rows_change_no_class_below_a_short_clip(data):
+    x, y = data
+    heads = [
+        released((rows, y), l2_norm_clip=1e-3, insecure_seed=1)
+        for rows in (x, x * np.random.default_rng(1).uniform(0.5, 20, (len(x), 1)))
+    ]
+    np.testing.assert_allclose(heads[0].gram, heads[1].gram, atol=0.1)
+
+
+def test_targets_are_predicted_in_their_own_units(data):
+    x, _ = data
+    target = 5 * x[:, 0] - 2 * x[:, 1]
+    head = private_least_squares(
+        x, target, target_norm_clip=40.0, l2_norm_clip=10.0, budget=PrivacyBudget(50.0, DELTA)
+    )
+    error = head.model.predict(x, verbose=0)[:, 0] - target
+    assert np.mean(error**2) < 0.05 * np.var(target)
+
+
+def exact_epsilon(noise_multiplier):
+    """Balle and Wang (2018), Theorem 8, for sensitivity 1."""
+
+    def excess(epsilon):
+        a, b = 1 / (2 * noise_multiplier), epsilon * noise_multiplier
+        return stats.norm.cdf(a - b) - np.exp(epsilon + stats.norm.logcdf(-a - b)) - DELTA
+
+    return optimize.brentq(excess, 0, 500)
+
+
+@each("epsilon", [0.05, 0.3, 1.0, 8.0])
+def test_epsilon_is_that_of_one_gaussian_mechanism(epsilon, data):
+    small = data[0][:60], data[1][:60]
+    for accountant, slack in (("pld", 0.005), ("rdp", 0.35)):
+        head = released(small, budget=PrivacyBudget(epsilon, DELTA), accountant=accountant)
+        exact = exact_epsilon(head.plan.noise_multiplier)
+        assert exact <= head.epsilon() * (1 + 1e-6) <= epsilon * (1 + 1e-6)
+        assert head.epsilon() == pytest.approx(epsilon, rel=0.02)
+        assert exact == pytest.approx(epsilon, rel=slack)
+    assert head.plan.sampling_rate == 1 and head.ledger.updates == 1
+
+
+def test_noise_has_its_deviation_lies_on_the_grid_and_is_new(data):
+    x, y = np.zeros((10, 80)), np.zeros(10, int)
+    first, second = (released((x, y), noise_multiplier=2.5, delta=DELTA, budget=None) for _ in "ab")
+    share = 1 / 3
+    off = first.gram[np.triu_indices(80, 1)]
+    assert off.std() == pytest.approx(2.5 / np.sqrt(2 * share), rel=0.05)
+    assert off.std() == pytest.approx(first.gram_noise, rel=0.05)
+    assert first.cross.std() == pytest.approx(
+        2.5 * np.sqrt(1 - 1 / CLASSES) / np.sqrt(1 - share), rel=0.15
+    )
+    steps = np.diag(first.gram) * np.sqrt(share) / grid_width(2.5)
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-6)
+    assert np.mean(off == second.gram[np.triu_indices(80, 1)]) < 0.1
+
+
+@each("generator", ["philox", "shake256"])
+def test_generators(generator, data):
+    head = released((data[0][:50], data[1][:50]), noise_generator=generator)
+    assert ("SHAKE256" in head.privacy_statement()) == (generator == "shake256")
+
+
+class TestLedger:
+    def test_the_release_is_on_the_disk_before_the_noise_is_drawn(
+        self, data, tmp_path, monkeypatch
+    ):
+        path, seen = tmp_path / "ledger.jsonl", []
+
+        def interrupted(self, *arguments):
+            seen.append([json.loads(line)["kind"] for line in path.read_text().splitlines()])
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(GaussianNoise, "noised", interrupted)
+        monkeypatch.setattr(GaussianNoise, "next_number", lambda self: 0)
+        with pytest.raises(KeyboardInterrupt):
+            released(data, ledger_file=path)
+        assert "updates" in seen[0]
+        ledger = read_ledger(path)
+        assert ledger.updates == 1 and ledger.epsilon() == pytest.approx(1, rel=0.01)
+
+    def test_a_second_release_needs_a_ledger_of_its_own(self, data, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        head = released(data, ledger_file=path)
+        text = path.read_text()
+        with pytest.raises(FileExistsError):
+            released(data, ledger_file=path)
+        assert path.read_text() == text
+        assert read_ledger(path).epsilon() == head.epsilon()
+        with pytest.raises(BudgetExhaustedError):
+            released(data).ledger.record(Updates(1))
+
+    def test_a_release_after_another_one_composes(self, data, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        first = released(data, budget=PrivacyBudget(1.0, DELTA), ledger_file=path)
+        second = released(data, budget=PrivacyBudget(2.0, DELTA), after=path)
+        together = (first.plan.noise_multiplier**-2 + second.plan.noise_multiplier**-2) ** -0.5
+        assert exact_epsilon(together) == pytest.approx(2, rel=0.01)
+        assert second.epsilon() == pytest.approx(2, rel=0.01)
+        assert f"run {first.ledger.run_id}" in second.privacy_statement()
+        with pytest.raises(ValueError, match="above what the earlier phases have spent"):
+            released(data, after=path)
+
+    def test_a_training_after_a_release_composes(self, data):
+        head = released(data)
+        plan = tfdpnorm.make_plan(
+            num_examples=3000,
+            expected_batch_size=100,
+            steps=20,
+            l2_norm_clip=1.0,
+            budget=PrivacyBudget(2.0, DELTA),
+            after=head.ledger,
+        )
+        assert (1.0, head.plan.noise_multiplier, 1) in plan.earlier_mechanisms
+        assert plan.epsilon_after(20) == pytest.approx(2, rel=0.01)
+
+    def test_nothing_is_spent_where_the_data_are_refused(self, data, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        with pytest.raises(ValueError, match="a label for each"):
+            released((data[0], data[1][:-1]), ledger_file=path)
+        assert not path.exists()
+
+
+def test_the_statement_says_what_was_released(data):
+    text = released(data).privacy_statement()
+    for part in (
+        "any one example of the 3000",
+        "one noisy sum, and no gradients",
+        "12 features",
+        "every example is in every lot",
+        "T = 1 done of 1",
+        "C = 1.0",
+        "What computed the features",
+        "z C (1 + ",
+    ):
+        assert part in text, part
+    assert "NO GUARANTEE" not in text
+
+
+def test_a_seed_and_no_noise_have_no_guarantee(data):
+    for settings in (
+        {"insecure_seed": 3},
+        {"budget": PrivacyBudget(float("inf"), DELTA)},
+        {"budget": None, "noise_multiplier": 0, "delta": DELTA},
+    ):
+        head = released(data, **settings)
+        assert head.epsilon() == np.inf
+        assert head.privacy_statement().startswith("NO GUARANTEE")
+    assert np.array_equal(*(released(data, insecure_seed=3).gram for _ in range(2)))
+
+
+def test_persons_are_what_is_protected(data):
+    person = np.arange(3000) // 10
+    head = released(data, person=person, most_per_person=4)
+    assert head.plan.num_examples == 300 and head.plan.unit == "person"
+    assert "any one person of the 300" in head.privacy_statement()
+    assert "mean, over up to 4 of their rows" in head.privacy_statement()
+    assert np.trace(head.gram) < 300 + 6 * head.gram_noise * np.sqrt(2 * D)
+
+
+def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
+    head = released(data)
+    head.save(tmp_path / "head.keras")
+    loaded = keras.models.load_model(tmp_path / "head.keras")
+    np.testing.assert_array_equal(loaded.get_weights()[0], head.model.get_weights()[0])
+    plan = tfdpnorm.make_plan(
+        num_examples=3000,
+        expected_batch_size=30,
+        steps=1,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=DELTA,
+    )
+    private = tfdpnorm.make_private(loaded, plan)
+    assert head.ledger.run_id in private.privacy_statement()
+    head.model.set_weights([np.ones((D, CLASSES))])
+    assert "Weights that come from elsewhere" in head.privacy_statement()
+
+
+def test_rows_that_count_as_nothing_are_warned_of(data):
+    x, y = data[0].copy(), data[1].copy()
+    x[0, 0], y[1] = np.nan, 99
+    with pytest.warns(UserWarning, match="count as nothing"):
+        head = released((x, y))
+    assert np.isfinite(head.model.get_weights()[0]).all()
+
+
+X, Y = np.ones((4, 3)), np.array([0, 1, 2, 1])
+MISTAKES = {
+    "no axes": (dict(features=np.ones(4)), "numbers .examples, features."),
+    "images": (dict(features=np.ones((4, 2, 2))), "Flatten"),
+    "texts": (dict(features=np.array([["a"]] * 4)), "numbers"),
+    "no examples": (dict(features=np.ones((0, 3)), labels=np.zeros(0, int)), "at least one"),
+    "no features": (dict(features=np.ones((4, 0))), "at least one"),
+    "fewer labels": (dict(labels=Y[:3]), "a label for each of 4"),
+    "one-hot": (dict(labels=np.eye(4)), "argmax"),
+    "float labels": (dict(labels=Y.astype(float)), "whole numbers"),
+    "neither": (dict(num_classes=None), "exactly one of num_classes"),
+    "both": (dict(target_norm_clip=1.0), "exactly one of num_classes"),
+    "one class": (dict(num_classes=1), "num_classes to be an integer >= 2"),
+    "no bound": (dict(num_classes=None, target_norm_clip=float("inf")), "target_norm_clip in"),
+    "clip": (dict(l2_norm_clip=0), "l2_norm_clip in"),
+    "infinite clip": (dict(l2_norm_clip=float("inf")), "l2_norm_clip in"),
+    "share": (dict(gram_share=1.0), "strictly between 0 and 1"),
+    "ridge": (dict(ridge=0), "ridge > 0"),
+    "fast noise": (dict(noise_generator="fast"), "noise_generator to be one of"),
+    "budget": (dict(budget=1.0), "budget to be a PrivacyBudget"),
+    "two budgets": (dict(noise_multiplier=1.0), "exactly one of budget and noise_multiplier"),
+    "no delta": (dict(budget=None, noise_multiplier=1.0), "delta with noise_multiplier"),
+    "person alone": (dict(person=Y), "person and most_per_person together"),
+    "most alone": (dict(most_per_person=2), "person and most_per_person together"),
+    "persons": (dict(person=Y[:2], most_per_person=2), "one for each row"),
+    "accountant": (dict(accountant="gdp"), "accountant to be one of"),
+    "seed": (dict(insecure_seed=-1), "insecure_seed"),
+}
+
+
+@each("mistake", MISTAKES)
+def test_mistakes_are_answered_in_words(mistake):
+    settings, message = MISTAKES[mistake]
+    given = {"features": X, "labels": Y, "num_classes": 3, "budget": BUDGET, **settings}
+    with pytest.raises(ValueError, match=message) as caught:
+        private_least_squares(given.pop("features"), given.pop("labels"), **given)
+    assert str(caught.value).startswith("Expected ")

@@ -1,0 +1,190 @@
+"""The sum that one release is of: products of features with features and with targets.
+
+An example has a row of features x, scaled to u with |u| <= 1, and a target t with |t| <= b. With
+svec(M) the upper triangle of a symmetric matrix, the entries off the diagonal times sqrt(2), and a
+share 0 < s < 1, it adds the vector
+
+    v = (sqrt(s) svec(u u^T),  sqrt(1 - s) / b  u t^T)
+
+to the sum.
+
+**Sensitivity.** Adding or removing an example moves the exact sum by |v| <= 1:
+
+1. |svec(M)| is the Frobenius norm of M, and |u u^T| = |u|^2 <= 1; the sqrt(2) counts both halves.
+2. |u t^T| = |u| |t| <= b.
+3. |v|^2 = s |u|^4 + (1 - s) |u|^2 |t|^2 / b^2 <= s + 1 - s = 1.
+
+**Persons.** A person adds the mean of v over up to k of their rows. A mean of vectors in the unit
+ball is in it, so that 1 bounds what a person moves, whatever rows they have.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdpnorm.data.persons import Persons
+
+SENSITIVITY = 1.0
+_BLOCK = 4096  # rows
+_UNIT = 2.0**-53  # unit roundoff of float64
+_SINGLE = 16  # of roundings that a number goes through besides those of its block
+
+
+class Coding(NamedTuple):
+    """How labels become targets with a bound.
+
+    Attributes:
+        num_classes: K, for labels that are whole numbers in [0, K): t is one-hot minus 1 / K in
+            each class. That changes no difference between scores, and makes t shorter. None for
+            labels that are targets.
+        outputs: Entries of a target.
+        bound: b, the largest |t|; longer targets are scaled down to it.
+    """
+
+    num_classes: int | None
+    outputs: int
+    bound: float
+
+    @classmethod
+    def of_classes(cls, num_classes):
+        """Returns the coding of K classes."""
+        return cls(num_classes, num_classes, math.sqrt(1 - 1 / num_classes))
+
+    def targets(self, labels):
+        """Returns targets, float64 [n, outputs], and whether each label has one, bool [n]."""
+        if self.num_classes is None:
+            return clipped(np.reshape(labels, (len(labels), self.outputs)), self.bound, 1.0)
+        valid = (labels >= 0) & (labels < self.num_classes)
+        targets = np.full((len(labels), self.outputs), -1 / self.num_classes)
+        targets[np.arange(len(labels)), np.where(valid, labels, 0)] += 1
+        return targets * valid[:, np.newaxis], valid
+
+
+def clipped(rows, norm, over=None):
+    """Returns rows scaled down to a norm where they are longer, and which of them are finite.
+
+    Args:
+        rows: [n, d], numbers.
+        norm: The largest norm, > 0.
+        over: What rows are divided by besides; None for `norm`, so that they have norms of at
+            most 1.
+
+    Returns:
+        Pair: float64 [n, d], where rows with a norm that is not finite are zeros, and bool [n].
+    """
+    rows = np.asarray(rows, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(rows, axis=1)
+    finite = np.isfinite(norms)
+    rows = np.where(finite[:, np.newaxis], rows, 0.0)
+    longer = np.maximum(np.where(finite, norms, norm), norm)
+    divisor = longer if over is None else longer * (over / norm)
+    return rows / divisor[:, np.newaxis], finite
+
+
+class Products:
+    """Sums of v over examples, and back.
+
+    Args:
+        features: d, the number of features.
+        coding: `Coding`.
+        l2_norm_clip: C: rows of features longer than that are scaled down to it, and all are
+            divided by it.
+        gram_share: s, the share of the privacy loss that X'X takes.
+
+    Attributes:
+        features: d.
+        gram_share: s.
+    """
+
+    def __init__(self, features, coding, l2_norm_clip, gram_share):
+        self.features, self.gram_share = features, gram_share
+        self._coding, self._clip = coding, l2_norm_clip
+        self._upper = np.triu_indices(features)
+        self._double = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+        self._of_gram = math.sqrt(gram_share)
+        self._of_cross = math.sqrt(1 - gram_share) / coding.bound
+
+    def total(self, features, labels, weights):
+        """Returns the sum of weights times v, float64 [d (d + 1) / 2 + d outputs]. **Not private.**
+
+        Blocks of rows are added up by Kahan's method, so that the rounding of the sum does not grow
+        with their number.
+
+        Args:
+            features: [M, d]. A row that is not finite, or without a valid label, adds nothing.
+            labels: [M] or [M, outputs].
+            weights: float64 [M], 0 <= weight <= 1.
+
+        Returns:
+            Pair: the sum, and whether every row has added something, a bool.
+        """
+        total = np.zeros(len(self._double) + self.features * self._coding.outputs)
+        lost = np.zeros_like(total)
+        complete = True
+        for start in range(0, len(features), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            u, is_finite = clipped(features[rows], self._clip)
+            targets, has_target = self._coding.targets(labels[rows])
+            valid = is_finite & has_target
+            complete = complete and bool(valid.all())
+            weighted = u * (weights[rows] * valid)[:, np.newaxis]
+            added = self._vector(u.T @ weighted, weighted.T @ targets) - lost
+            moved = total + added
+            lost = (moved - total) - added
+            total = moved
+        return total, complete
+
+    def _vector(self, gram, cross):
+        gram = gram[self._upper] * self._double * self._of_gram
+        return np.concatenate([gram, cross.ravel() * self._of_cross])
+
+    def matrices(self, vector):
+        """Returns the pair X'X [d, d] and X'Y [d, outputs] that a sum stands for."""
+        upper, cross = np.split(vector, [len(self._double)])
+        gram = np.zeros((self.features, self.features))
+        gram[self._upper] = upper / self._double / self._of_gram
+        gram = gram + np.triu(gram, 1).T
+        return gram, cross.reshape(self.features, -1) / self._of_cross
+
+    def gram_noise(self, stddev):
+        """Returns the standard deviation of X'X off its diagonal, for noise of `stddev` on a sum.
+
+        On the diagonal it is sqrt(2) times that.
+        """
+        return stddev / math.sqrt(2) / self._of_gram
+
+    def rounding(self, num_examples):
+        """Returns how much more than 1 an example can move the computed sum; see docs/one_release.
+
+        Args:
+            num_examples: N.
+        """
+        most = (_BLOCK + _SINGLE) * _UNIT
+        of_sum = most / (1 - most)
+        of_row = 2 * (self.features + self._coding.outputs + _SINGLE) * _UNIT
+        return of_row + 2 * (num_examples + 1) * of_sum
+
+
+def row_weights(count, person=None, most_per_person=None):
+    """Returns the number of examples and the weight of each row.
+
+    Args:
+        count: M, the number of rows.
+        person: [M], whose each row is; None where each row is an example.
+        most_per_person: k: the first k rows of a person are read, in the order of the data.
+
+    Returns:
+        Pair (N, float64 [M]): 1 for each row, or 1 / r for the r rows that are read of a person.
+    """
+    if person is None:
+        return count, np.ones(count)
+    persons = Persons(person, most_per_person)
+    starts, order = (np.asarray(part) for part in persons.index)
+    have = np.diff(starts)
+    place = np.arange(count) - np.repeat(starts[:-1], have)
+    share = np.repeat(1 / np.minimum(have, persons.most), have)
+    weights = np.zeros(count)
+    weights[order] = np.where(place < persons.most, share, 0.0)
+    return persons.count, weights

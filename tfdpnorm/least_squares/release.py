@@ -1,0 +1,315 @@
+"""One noisy release of X'X and X'Y, and the linear head that follows from it."""
+
+import os
+import warnings
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm import arguments
+from tfdpnorm.least_squares.products import SENSITIVITY, Coding, Products, row_weights
+from tfdpnorm.least_squares.ridge import solved
+from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.privacy import PrivacyLedger, create_ledger, make_plan, privacy_statement
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Updates
+from tfdpnorm.privacy.metadata import write_metadata
+from tfdpnorm.privacy.phases import caveats_of_phases
+from tfdpnorm.training.provenance import Provenance
+
+GRAM_SHARE, RIDGE = 1 / 3, 1.0
+_GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
+_SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
+_INCOMPLETE = (
+    "Some rows count as nothing: their features are not finite, or their labels are out of range. "
+    "This is for the data holder: it tells something of private rows."
+)
+
+
+class LeastSquaresHead:
+    """What one release has made: a Keras model, and what is known of its privacy.
+
+    Attributes:
+        model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer and no
+            bias; or, of `behind`, from what computes the features.
+        ledger: `PrivacyLedger`, whose one update is spent.
+        gram: X'X as it was released, float64 [d, d]: noisy, symmetric, in units of l2_norm_clip^2.
+            It may have negative eigenvalues.
+        cross: X'Y as it was released, float64 [d, outputs], in units of l2_norm_clip.
+        gram_noise: Standard deviation of the noise in `gram` off its diagonal; on it, sqrt(2)
+            times that.
+    """
+
+    def __init__(self, model, ledger, gram, cross, gram_noise):
+        self.model, self.ledger = model, ledger
+        self.gram, self.cross, self.gram_noise = gram, cross, gram_noise
+        self._provenance = Provenance(model, ledger)
+        self._provenance.note()
+
+    @property
+    def plan(self):
+        """The `PrivacyPlan`: one update at sampling rate 1."""
+        return self.ledger.plan
+
+    def epsilon(self):
+        """Returns the epsilon guaranteed at the plan's delta, a float; infinite without one."""
+        return self.ledger.epsilon()
+
+    def privacy_statement(self):
+        """Returns what is guaranteed, for whom, and what is not covered, in plain English."""
+        self._provenance.check()
+        return privacy_statement(self._provenance.stated_ledger)
+
+    def behind(self, front):
+        """Returns a head whose `model` begins with what computes the features.
+
+        Args:
+            front: Keras model with one input, from it to the features [rows, d]; is frozen.
+        """
+        front.trainable = False
+        scores = self.model.layers[-1](front.outputs[0])
+        whole = keras.Model(front.inputs[0], scores, name=front.name)
+        return LeastSquaresHead(whole, self.ledger, self.gram, self.cross, self.gram_noise)
+
+    def servable(self):
+        """Returns `model`, as a `PrivateModel` does."""
+        self._provenance.check()
+        return self.model
+
+    def privacy_metadata(self, saved=None):
+        """Returns what files of the model say of it; see `PrivateModel.privacy_metadata`."""
+        return self._provenance.metadata(self.model if saved is None else saved)
+
+    def save(self, filepath, **options):
+        """Saves `model` as Keras does, with privacy metadata: what was spent on its weights."""
+        self.servable().save(filepath, **options)
+        if isinstance(filepath, (str, os.PathLike)):
+            write_metadata(filepath, self.privacy_metadata())
+
+
+def private_least_squares(
+    features,
+    labels,
+    *,
+    budget=None,
+    noise_multiplier=None,
+    delta=None,
+    num_classes=None,
+    target_norm_clip=None,
+    l2_norm_clip=1.0,
+    gram_share=GRAM_SHARE,
+    ridge=RIDGE,
+    person=None,
+    most_per_person=None,
+    accountant="pld",
+    noise_generator="philox",
+    insecure_seed=None,
+    after=None,
+    ledger_file=None,
+):
+    """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
+
+    There is nothing to tune and nothing to train: one Gaussian mechanism, and an eigenvalue
+    decomposition of what it gives. Where the budget is small, that is better than DP-SGD
+    (docs/one_release.md has figures).
+
+        head = tfdpnorm.private_least_squares(
+            features, y, num_classes=10, budget=tfdpnorm.PrivacyBudget(epsilon=0.1, delta=1e-5)
+        )
+        scores = head.model.predict(test_features)
+        print(head.privacy_statement())
+
+    Each row of features is scaled down to `l2_norm_clip`, so that an example moves the released
+    vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The noise of standard
+    deviation z lies on a grid and pays for the rounding of the sum. The number of examples is
+    public, as everywhere in this library.
+
+    A row with a number that is not finite, or with a label out of range, counts as nothing.
+
+    Args:
+        features: [M, d], finite numbers. **What computes them must not have learnt from private
+            data**, and the features of a row must depend on that row alone. They should have been
+            centred and whitened by public examples.
+        labels: With `num_classes` [M], whole numbers from 0; else targets, [M] or [M, outputs].
+        budget: `PrivacyBudget`; the noise is calibrated to it.
+        noise_multiplier: z instead, >= 0; needs `delta`.
+        delta: Only with `noise_multiplier`.
+        num_classes: K >= 2, public; None for targets.
+        target_norm_clip: b > 0, public: the largest norm of a target; longer ones are scaled down.
+        l2_norm_clip: C > 0, public: the largest norm of a row of features. A value below all of
+            them gives each row the same length, which suits classes: the scores of a row are then
+            off by a factor that does not change their order.
+        gram_share: Share of the privacy loss that X'X takes, in (0, 1); X'Y takes the rest.
+        ridge: The ridge over the spectral edge of the noise in X'X, > 0.
+        person: [M] whose each row is, integers or texts: persons are then protected, with all of
+            their rows, and count as examples. None where each row is an example.
+        most_per_person: With `person`, k >= 1, public: the first k rows of a person are read, and
+            the person adds the mean of what these would.
+        accountant: "pld", which is nearly exact here, or "rdp".
+        noise_generator: "philox" or "shake256", a cryptographic generator.
+        insecure_seed: For tests: makes the noise repeatable. No guarantee holds.
+        after: `PrivacyLedger` of what was released of the same examples before, or the path of its
+            file: the budget, and every epsilon, are of all together.
+        ledger_file: Path of a file, which must not be there yet, for the ledger; it is written
+            before the noise is drawn, and stays open until `head.ledger.close()`. None keeps the
+            ledger in memory.
+
+    Returns:
+        `LeastSquaresHead`.
+
+    Raises:
+        TypeError, ValueError: with what was expected, for arguments that are out of their range or
+            do not fit together.
+        FileExistsError: if `ledger_file` is there: what it counts is spent, and a second release
+            needs a ledger of its own, `after` that one.
+
+    Warns:
+        UserWarning: if rows count as nothing. This is not private: it is for the data holder.
+
+    Reference:
+        Mehta, Krichene, Thakurta, Kurakin and Cutkosky (2023), "Differentially private image
+        classification from features"; Sheffet (2017), "Differentially private ordinary least
+        squares", for the release.
+    """
+    features, labels, coding = _checked_data(features, labels, num_classes, target_norm_clip)
+    settings = _checked_settings(l2_norm_clip, gram_share, ridge, noise_generator)
+    l2_norm_clip, gram_share, ridge = settings
+    count, weights = _checked_weights(len(features), person, most_per_person)
+    plan = make_plan(
+        num_examples=count,
+        expected_batch_size=count,
+        steps=1,
+        l2_norm_clip=SENSITIVITY,
+        budget=budget,
+        noise_multiplier=noise_multiplier,
+        delta=delta,
+        accountant=accountant,
+        no_guarantee_because=_reasons(insecure_seed),
+        after=after,
+        most_per_person=most_per_person,
+    )
+    products = Products(features.shape[1], coding, l2_norm_clip, gram_share)
+    total, complete = products.total(features, labels, weights)
+    if not complete:
+        warnings.warn(_INCOMPLETE, stacklevel=2)
+    ledger = _opened(ledger_file, plan, products, noise_generator, insecure_seed)
+    noise = GaussianNoise(insecure_seed, noise_generator)
+    ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.
+    stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
+    gram, cross = products.matrices(_noised(total, stddev, noise))
+    gram_noise = products.gram_noise(stddev)
+    kernel = solved(gram, cross, gram_noise, ridge) / l2_norm_clip
+    return LeastSquaresHead(_head(kernel), ledger, gram, cross, gram_noise)
+
+
+def _checked_data(features, labels, num_classes, target_norm_clip):
+    """The triple of features [M, d], labels, and their `Coding`."""
+    features, labels = np.asarray(features), np.asarray(labels)
+    if features.ndim != 2 or features.dtype.kind not in "fiub" or 0 in features.shape:
+        raise ValueError(
+            "Expected features to be numbers [examples, features], at least one of each, got "
+            f"{features.dtype} of shape {list(features.shape)}. Flatten what has more axes."
+        )
+    if (num_classes is None) == (target_norm_clip is None):
+        got = "neither" if num_classes is None else "both"
+        raise ValueError(
+            f"Expected exactly one of num_classes and target_norm_clip, got {got}. Give "
+            "num_classes for labels that are whole numbers from 0, or the largest norm of a target."
+        )
+    is_of_classes = num_classes is not None
+    ranks, kinds = ((1,), "iu") if is_of_classes else ((1, 2), "fiub")
+    if labels.ndim not in ranks or labels.dtype.kind not in kinds or 0 in labels.shape:
+        form = "whole numbers [examples]" if is_of_classes else "numbers [examples, outputs]"
+        raise ValueError(
+            f"Expected labels to be {form}, got {labels.dtype} of shape {list(labels.shape)}."
+            + (" Take the argmax of one-hot labels." if is_of_classes else "")
+        )
+    if len(labels) != len(features):
+        raise ValueError(
+            f"Expected a label for each of {len(features)} rows of features, got {len(labels)}. "
+            "Give both in the same order."
+        )
+    if is_of_classes:
+        return features, labels, Coding.of_classes(_whole_classes(num_classes))
+    bound = arguments.within("target_norm_clip", target_norm_clip, _SHORTEST_CLIP, 1e100)
+    return features, labels, Coding(None, int(np.prod(labels.shape[1:])), bound)
+
+
+def _whole_classes(num_classes):
+    return arguments.integer("num_classes", num_classes, at_least=2, wrong_type=ValueError)
+
+
+def _checked_settings(l2_norm_clip, gram_share, ridge, noise_generator):
+    arguments.choice("noise_generator", noise_generator, _GENERATORS)
+    return (
+        arguments.within("l2_norm_clip", l2_norm_clip, _SHORTEST_CLIP, 1e100),
+        arguments.open_unit("gram_share", gram_share, remedy="X'Y takes the rest."),
+        arguments.positive("ridge", ridge),
+    )
+
+
+def _checked_weights(count, person, most_per_person):
+    """The pair of `row_weights`."""
+    if (person is None) != (most_per_person is None):
+        raise ValueError(
+            f"Expected person and most_per_person together, got most_per_person="
+            f"{most_per_person!r} {'without' if person is None else 'with'} person. Say whose each "
+            "row is, and how many rows of a person are read."
+        )
+    if person is not None and np.shape(person) != (count,):
+        raise ValueError(
+            f"Expected person to be [{count}], one for each row, got {list(np.shape(person))}."
+        )
+    return row_weights(count, person, most_per_person)
+
+
+def _reasons(insecure_seed):
+    if insecure_seed is None:
+        return ()
+    arguments.integer("insecure_seed", insecure_seed, at_least=0, wrong_type=ValueError)
+    return ("the noise comes from a seed that is not secret",)
+
+
+def _opened(ledger_file, plan, products, noise_generator, insecure_seed):
+    """The `PrivacyLedger`, in a file or in memory, with what is known of the release."""
+    settings = {
+        "noise_generator": noise_generator,
+        "noise_grid": "stddev / 32",
+        "sum_rounding": products.rounding(plan.num_examples),
+        "insecure_seed": insecure_seed,
+    }
+    if ledger_file is None:
+        ledger = PrivacyLedger(plan, settings)
+    else:
+        ledger = create_ledger(ledger_file, plan, settings)
+    about = {
+        "features": products.features,
+        "share": products.gram_share,
+        "most_per_person": plan.most_per_person,
+    }
+    for known in (
+        caveat("one_release", **about),
+        caveat("given_features"),
+        *caveats_of_phases(plan.earlier),
+    ):
+        ledger.record(known)
+    return ledger
+
+
+def _noised(total, stddev, noise):
+    """A sum plus noise, on the grid; float64 [n]."""
+    if not stddev:
+        return total
+    with tf.device("/cpu:0"):
+        (released,) = noise.noised([tf.constant(total)], stddev, noise.next_number())
+    return released.numpy()
+
+
+def _head(kernel):
+    """The Keras model of one dense layer with a kernel [d, outputs]."""
+    features, outputs = kernel.shape
+    dense = keras.layers.Dense(outputs, use_bias=False, name="least_squares")
+    model = keras.Sequential([keras.Input((features,), name="features"), dense])
+    dense.set_weights([kernel.astype(np.float32)])
+    return model

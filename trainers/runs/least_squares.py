@@ -1,0 +1,181 @@
+"""Runs whose last layer is solved for by one noisy release: nothing is trained."""
+
+import dataclasses
+import math
+import pathlib
+
+import numpy as np
+from tensorflow import keras
+
+from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.rounding import ceil_text
+from trainers.records.fields import fields_of
+from trainers.runs.build import amount_of_privacy, build_network, plan_of
+from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
+from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
+
+_LEDGER = "ledger.jsonl"
+_MOST_DIRECTIONS = 500  # more take long, and brought nothing
+_SMALLEST = 1e-6  # of the largest variance along a direction: below is rounding
+
+
+class LeastSquaresRun(Run):
+    """A run of a `PrivateSpec` with `head="least_squares"`.
+
+    The network is built as for training. What is before its last dense layer stays as it is; its
+    outputs are brought to the principal directions of those of public images, and to length 1.
+
+    Args:
+        spec: `PrivateSpec`.
+        data: `ExperimentData`; its public rows whiten.
+        **more: See `Run`.
+
+    Attributes:
+        model: `LeastSquaresHead` behind the network; the network itself before `train`.
+    """
+
+    def __init__(self, spec, data, **more):
+        super().__init__(spec, data, **more)
+        reasons = data.no_guarantee_because
+        if spec.insecure_seed is not None:
+            reasons = (*reasons, "the noise comes from a seed that is not secret")
+        self._plan = dataclasses.replace(
+            plan_of(spec, data.num_examples), no_guarantee_because=reasons
+        )
+        self.model = build_network(spec, data)
+        self._most = spec.directions or most_directions(self._plan)
+
+    def describe(self):
+        """Returns in words what is about to be released."""
+        spec, data, plan = self.spec, self.data, self._plan
+        unit = "person" if plan.unit == "person" else "example"
+        lines = [
+            f"{spec.experiment} {spec.cell}: {spec.model}, its last layer by one release of "
+            f"products of {'' if spec.directions else 'up to '}{self._most} features",
+            f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); whitened "
+            f"by {data.public_source}",
+            *([f"  public: {data.pretrained}"] if data.pretrained else []),
+            f"  z = {plan.noise_multiplier:.4f}, delta = {plan.delta:g}, seed {spec.seed}",
+        ]
+        if plan.guarantee_holds:
+            epsilon = ceil_text(plan.epsilon_after(1))
+            lines.append(f"  epsilon: {epsilon} ({plan.accountant}, add or remove one {unit})")
+        else:
+            lines.append(f"  NO GUARANTEE: {'; '.join(plan.no_guarantee_because)}")
+        return "\n".join(lines)
+
+    def restore(self):
+        """Refuses to go on with a run that was begun: its release is spent.
+
+        Raises:
+            ValueError: if `run_dir` holds a ledger.
+        """
+        if self.run_dir is not None and (pathlib.Path(self.run_dir) / _LEDGER).exists():
+            raise ValueError(
+                f"Expected no {_LEDGER} in {self.run_dir}, got one: its only release is spent, and "
+                "was lost. Name another run_dir; what this one has spent adds to what that one "
+                "spends."
+            )
+
+    def train(self):
+        """Releases once and solves; returns how many rows that took."""
+        spec, data = self.spec, self.data
+        features = features_of(self.model)
+        front = whitened(features, data.public_x, self._most, or_fewer=spec.directions is None)
+        head = private_least_squares(
+            front.predict(data.train_x, batch_size=TEST_ROWS, verbose=0),
+            np.asarray(data.train_y),
+            num_classes=data.num_classes,
+            person=data.persons,
+            most_per_person=spec.most_per_person,
+            accountant=spec.accountant,
+            noise_generator=spec.noise_generator,
+            insecure_seed=spec.insecure_seed,
+            ledger_file=self.run_dir and pathlib.Path(self.run_dir) / _LEDGER,
+            **amount_of_privacy(spec, data.num_examples, 1) | {"l2_norm_clip": 1.0},
+        )
+        self.model = head.behind(front)
+        reasons = [caveat("no_guarantee", sentence=s) for s in data.no_guarantee_because]
+        for known in (*reasons, *data.foreign):
+            self.model.ledger.record(known)
+        return len(data.train_x)
+
+    def measured(self):
+        """Returns what the run reached, and what it spent."""
+        spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
+        accuracy, top5 = rounded(test_accuracies(self.model.model, self.data))
+        return {
+            "test_accuracy": accuracy,
+            "test_top5": top5,
+            "epsilon": ledger.epsilon(),
+            "epsilon_target": spec.epsilon,
+            "epsilon_rdp": ledger.epsilon(accountant="rdp"),
+            "epsilon_pld": epsilon_by_pld(ledger),
+            **known_of(ledger),
+            **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
+            **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
+            "num_rows": len(self.data.train_x),
+            **fields_of(spec, "noise_generator insecure_seed"),
+            "updates": ledger.updates,
+            "pretrained": self.data.pretrained,
+            "resumes": ledger.state.resumes,
+            "curve": [],
+        }
+
+    def spent(self, record):
+        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
+        return spent_in_words(self, record)
+
+    def released(self):
+        """As `Run`."""
+        return self.model, self.model.privacy_statement()
+
+    def close(self):
+        """Closes the ledger, so that others may read it."""
+        self.model.ledger.close()
+
+
+def features_of(network):
+    """Returns the part of a network before its last dense layer, a Keras model."""
+    last = [layer for layer in network.layers if isinstance(layer, keras.layers.Dense)][-1]
+    x = keras.layers.Flatten(name="features_as_they_are")(last.input)  # a model needs a layer
+    return keras.Model(network.inputs, x, name=network.name)
+
+
+def most_directions(plan):
+    """Returns how many directions are worth the noise of a `PrivacyPlan`."""
+    if not plan.noise_multiplier:
+        return _MOST_DIRECTIONS
+    gram_noise = plan.noise_multiplier / math.sqrt(2 * GRAM_SHARE)
+    return min(directions_for(plan.num_examples, gram_noise), _MOST_DIRECTIONS)
+
+
+def whitened(features, public_x, directions, *, or_fewer=False):
+    """Returns a model of features that public rows have centred and whitened, at length 1.
+
+    Args:
+        features: Keras model from rows to features [rows, F].
+        public_x: [M, ...] public rows.
+        directions: How many of the principal directions of their features are kept.
+        or_fewer: Whether all are kept where there are fewer.
+
+    Raises:
+        ValueError: if they do not have so many, unless fewer will do.
+    """
+    public = features.predict(public_x, batch_size=TEST_ROWS, verbose=0).astype(np.float64)
+    mean = public.mean(axis=0)
+    variances, vectors = np.linalg.eigh(np.cov(public - mean, rowvar=False))
+    known = min(int(np.sum(variances > _SMALLEST * variances.max())), len(public) - 1)
+    if or_fewer:
+        directions = min(directions, known)
+    if directions > known:
+        raise ValueError(
+            f"Expected directions to be at most {known}, in which the features of {len(public)} "
+            f"public images differ, got {directions}. Lower it, or take more public images."
+        )
+    kernel = vectors[:, -directions:] / np.sqrt(variances[-directions:])
+    layer = keras.layers.Dense(directions, name="whitened")
+    x = keras.layers.UnitNormalization(name="whitened_at_length_1")(layer(features.outputs[0]))
+    layer.set_weights([kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)])
+    return keras.Model(features.inputs, x, name=features.name)
