@@ -29,9 +29,9 @@ _NAMES = {
     "fold_public_statistics": "tfdpnorm.convert",
     "make_plan": "tfdpnorm.privacy",
     "make_private": "tfdpnorm.training",
+    "private_least_squares": "tfdpnorm.least_squares",
     "suggest": "tfdpnorm.training",
     "suggested_optimizer": "tfdpnorm.training",
-    "private_least_squares": "tfdpnorm.least_squares",
 }
 _PACKAGES = (
     "analysis",
