@@ -180,7 +180,7 @@ class TestRate:
         expected_batch_size=300,
         steps=150,
         l2_norm_clip=0.5,
-        budget=BUDGET,
+        budget=PrivacyBudget(0.5, 1e-5),
         accountant="pld",
     )
 
@@ -208,8 +208,8 @@ class TestRate:
         kernels = 4 * 8 * 2 / 12 + 8 * 3 * 2 / 11  # Glorot & Bengio (2010)
         signal = math.sqrt(self.PLAN.steps) * self.PLAN.expected_batch_size
         signal /= self.PLAN.noise_multiplier * math.sqrt(numbers)
-        path = 5 * min(signal, 400) ** 0.7 * math.sqrt(kernels)
-        assert moved == pytest.approx(path * math.sqrt(3 / 8) / 0.5 / signal, rel=0.35)
+        assert 3 < signal < 200
+        assert moved == pytest.approx(2 * math.sqrt(kernels), rel=0.35)
 
     def test_does_not_depend_on_what_the_weights_are(self):
         model = mlp()

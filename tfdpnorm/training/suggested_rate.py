@@ -1,15 +1,18 @@
 """The learning rate that a plan and the sizes of a model's weights suggest.
 
-Noise is what limits the rate of DP-SGD. After T updates of normalised gradients the weights of a
-model have walked a path of length L in the directions of gradients, and the noise has moved them by
-about L / S, with S the ratio of signal to noise of the whole training:
+Noise is what limits the rate of DP-SGD: over the T updates it moves the weights, in a random
+direction, by a distance that grows with the rate. What that does depends on the norm of the
+kernels, since what is normalised after a kernel depends on the kernel's direction alone. So the
+rate is the one at which the noise moves the weights by twice the norm that kernels usually have
+when they are initialised. docs/settings.md has the figures that this comes from.
 
-    S = sqrt(T) B / (z sqrt(d)),    B the expected lot size, d the number of trained weights.
+Without noise no distance is too far; then gradients limit the rate. With the ratio of signal to
+noise of the whole training
 
-Both are to be seen beside the norm of the kernels as they are usually initialised, w0: what is
-normalised after a kernel depends on the kernel's direction alone. At the best of the rates that
-searches found for LeNet-5 and BiLSTMs, on data sets from 1,400 to 120,000 examples, L / w0 is some
-5 S^0.7 (docs/settings.md has the figures).
+    S = sqrt(T) B / (z sqrt(d)),    B the expected lot size, d the number of trained weights,
+
+normalised gradients of one direction move the weights 0.8 S times as far as noise does. The rate
+grows with S up to S = 200.
 """
 
 import math
@@ -21,10 +24,9 @@ from tfdpnorm import arguments
 from tfdpnorm.keras_compat.variables import trainable_variables
 
 MOMENTUM = 0.9
-_PATH, _POWER = 5.0, 0.7
-_LARGEST_SIGNAL = 400.0
-# The mean of a cosine schedule over its steps, and the root of that of its squares.
-_MEAN, _RMS = 0.5, math.sqrt(3 / 8)
+_BY_NOISE = 2.0  # how far the noise moves the weights, in norms of the kernels
+_LARGEST_SIGNAL = 200.0
+_RMS = math.sqrt(3 / 8)  # of a cosine schedule, over its steps
 
 # Optimizers whose update has about the size of the rate in each coordinate, whatever the gradients.
 _OF_UNIT_STEPS = ("adam", "adamw", "rmsprop")
@@ -60,12 +62,12 @@ def suggested_rate(model, plan, optimizer="sgd"):
             "optimizer with its rate."
         )
     signal = _signal(plan, numbers)
-    path = _PATH * signal**_POWER * norm
+    moved = _BY_NOISE * norm
     if optimizer == "sgd":
-        return path * (1 - MOMENTUM) / (_MEAN * plan.steps * plan.l2_norm_clip)
-    # The noise alone makes such steps, in a random direction each: it moves the weights by
-    # rate * rms * sqrt(T d).
-    moved = path * _RMS / (_MEAN * signal)
+        # A step of noise has the length rate * C / (1 - m) * z sqrt(d) / B, or sqrt(T) / S of it.
+        step = plan.l2_norm_clip * math.sqrt(plan.steps) / signal / (1 - MOMENTUM)
+        return moved / (_RMS * math.sqrt(plan.steps) * step)
+    # A step is as long as sqrt(d) numbers of the size of the rate.
     return moved / (_RMS * math.sqrt(plan.steps * numbers))
 
 
