@@ -7,6 +7,8 @@ _COMPOSITION = "tfdpnorm/privacy/composition.py"
 _COMPARISON = "tfdpnorm/privacy/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
+_PROFILES = "tfdpnorm/privacy/profiles.py"
+_PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
@@ -82,11 +84,35 @@ MUTANTS = (
     ),
     fault(
         "group-of-one",
-        "tfdpnorm/privacy/profiles.py",
+        _PROFILES,
         "terms = np.exp(np.multiply.outer(np.arange(size), each)).sum(axis=0)",
         "terms = 1.0",
         "By the lemma for groups, delta is that of one example.",
         tests_in("tests/privacy/test_persons.py", "test_the_lemma_for_groups"),
+    ),
+    fault(
+        "attacks-without-delta",
+        _PROFILES,
+        "np.multiply.outer(rates, np.exp(_EPSILONS)) + deltas",
+        "np.multiply.outer(rates, np.exp(_EPSILONS))",
+        "The true-positive rate of attacks is stated as if delta were 0.",
+        _PROFILE_TESTS,
+    ),
+    fault(
+        "mu-between-rates",
+        _PROFILES,
+        "special.ndtri(best[1:]) - special.ndtri(_RATES[:-1])",
+        "special.ndtri(best[1:]) - special.ndtri(_RATES[1:])",
+        "mu is that of attacks with a few false-positive rates only.",
+        _PROFILE_TESTS,
+    ),
+    fault(
+        "added-delta-forgotten",
+        _PROFILES,
+        "np.minimum(profile(epsilons) + added, 1.0)",
+        "np.minimum(profile(epsilons), 1.0)",
+        "Figures for attackers leave out what is added to delta.",
+        _PROFILE_TESTS,
     ),
     fault(
         "answers-about-a-persons-other-examples-free",
