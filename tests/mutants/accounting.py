@@ -11,6 +11,7 @@ _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
+_DETAILS = "tfdpnorm/privacy/statement_details.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
 _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
@@ -337,8 +338,8 @@ MUTANTS = (
     fault(
         "statement-ignores-what-voids",
         _STATEMENT,
-        "    if ledger.guarantee_holds:\n        paragraphs",
-        "    if ledger.plan.guarantee_holds:\n        paragraphs",
+        "    if ledger.guarantee_holds:\n        figures",
+        "    if ledger.plan.guarantee_holds:\n        figures",
         "The statement guarantees what the run has found to be void.",
         _STATEMENT_TESTS,
     ),
@@ -360,18 +361,60 @@ MUTANTS = (
     ),
     fault(
         "statement-of-the-updates-seen",
-        _STATEMENT,
-        "updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
-        "updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
+        _DETAILS,
+        "state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
+        "state, updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
         "Updates that were made again are not mentioned.",
         _STATEMENT_TESTS,
     ),
     fault(
         "statement-without-exclusions",
-        _STATEMENT,
-        'excluded = ledger.state.sentences("not_covered")',
-        "excluded = ()",
+        _DETAILS,
+        '        _SIDE_CHANNELS,\n        *state.sentences("not_covered"),',
+        "        _SIDE_CHANNELS,",
         "What the guarantee does not cover in this run goes unsaid.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "persons-unsaid",
+        _STATEMENT,
+        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        '        f"{ceil_text(person.epsilon)}',
+        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        '        f"{ceil_text(ledger.epsilon())}',
+        "A person with several examples is told the epsilon of one.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "attacks-on-an-example-for-persons",
+        "tfdpnorm/privacy/figures.py",
+        "epsilons.profile(self._state, self._rows or 1)",
+        "epsilons.profile(self._state, 1)",
+        "The true-positive rates for a person are those for one example.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "attacks-of-the-accountants-delta",
+        "tfdpnorm/privacy/figures.py",
+        "return profiles.plus(found, sum(self.added.values()))",
+        "return found",
+        "Figures for attackers leave out what is added to delta.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "percent-rounded-to-nearest",
+        "tfdpnorm/privacy/words.py",
+        'return f"{ceil_text(min(100 * share, 100.0), digits)} %"',
+        'return f"{min(100 * share, 100.0):.{digits}g} %"',
+        "Every other chance of an attacker is printed smaller than it is.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "digest-of-the-header",
+        "tfdpnorm/privacy/journal.py",
+        "        self._whole_lines.update(line)\n",
+        "        self._whole_lines = hashlib.sha256(line)\n",
+        "The digest of a ledger is that of its last line, and the rest may be another one.",
         _STATEMENT_TESTS,
     ),
     fault(
@@ -416,25 +459,25 @@ MUTANTS = (
     ),
     fault(
         "epsilon-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        'f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."',
-        'f"{epsilon:.4g} (rounded up) and delta = {plan.delta!r}."',
+        _STATEMENT,
+        'f"{ceil_text(figures.epsilon)} (rounded up) and delta',
+        'f"{figures.epsilon:.4g} (rounded up) and delta',
         "Every other epsilon is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
     fault(
         "whole-plan-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        "{ceil_text(ledger.epsilon(whole_plan=True))}",
-        "{ledger.epsilon(whole_plan=True):.4g}",
+        _DETAILS,
+        "{ceil_text(figures.whole_plan_epsilon)}",
+        "{figures.whole_plan_epsilon:.4g}",
         "Every other epsilon of a whole plan is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
     fault(
         "validation-epsilon-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        'with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "',
-        'with epsilon = {epsilon:.4g} (rounded up) and delta = "',
+        _DETAILS,
+        'f"answers, with epsilon = {ceil_text(epsilon)} (rounded up)',
+        'f"answers, with epsilon = {epsilon:.4g} (rounded up)',
         "Every other epsilon of validation examples is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -491,9 +534,9 @@ MUTANTS = (
     ),
     fault(
         "epsilon-zero-of-loaded-weights",
-        "tfdpnorm/privacy/statement.py",
-        "        if foreign:\n            first +=",
-        "        if False:\n            first +=",
+        _STATEMENT,
+        'if ledger.state.has("foreign_weights"):\n            return',
+        "if False:\n            return",
         "Of weights that come from elsewhere the statement says epsilon = 0.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -508,7 +551,7 @@ MUTANTS = (
     ),
     fault(
         "weak-delta-unsaid",
-        "tfdpnorm/privacy/statement.py",
+        _DETAILS,
         "if plan.delta >= 1 / plan.num_examples:",
         "if plan.delta > 1:",
         "A guarantee that allows publishing an example reads like any other.",

@@ -10,6 +10,7 @@ import importlib
 _NAMES = {
     "ACCOUNTANTS": "tfdpnorm.choices",
     "BudgetExhaustedError": "tfdpnorm.privacy.state",
+    "Declaration": "tfdpnorm.privacy.entries",
     "EpsilonCurve": "tfdpnorm.privacy.epsilon_curve",
     "LedgerCorruptError": "tfdpnorm.privacy.journal",
     "PrivacyBudget": "tfdpnorm.privacy.budget",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from tfdpnorm import arguments
 from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
+from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.state import BudgetExhaustedError, apply, first_state
 
 _FORMAT, _VERSION = "tfdpnorm-ledger", 3
@@ -26,11 +27,12 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding", "unit",
-            "most_rows_per_person", "responsible" and "contact".
+            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding" and
+            "most_rows_per_person".
 
     Attributes:
         run_id: Twelve hexadecimal digits that no other run has, a string.
+        software: Dict of the versions of packages that the run was begun with, by name.
         file: `tfdpnorm.privacy.journal.Journal`, or None for a ledger in memory.
 
     Raises:
@@ -40,8 +42,10 @@ class PrivacyLedger:
     def __init__(self, plan, settings=None):
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
         self._state, self._settings = first_state(plan), _checked_settings(settings)
+        self._check_unit()
         self.run_id = uuid.uuid4().hex[:12]
-        self.file = None
+        self.software = software()
+        self.file = self._stated_file = None
         self._must_resume = False
 
     @property
@@ -57,7 +61,7 @@ class PrivacyLedger:
     @property
     def unit(self):
         """What is sampled and protected: "row", an example, or "person", with all of their rows."""
-        return self._settings.get("unit", "row")
+        return getattr(self.plan, "unit", "row")
 
     @property
     def most_rows_per_person(self):
@@ -68,6 +72,11 @@ class PrivacyLedger:
     def state(self):
         """The `tfdpnorm.privacy.state.LedgerState` after all entries so far."""
         return self._state
+
+    @property
+    def stated_file(self):
+        """The `Journal` that a statement is checked by, also of a copy for a report; or None."""
+        return self._stated_file or self.file
 
     @property
     def updates(self):
@@ -122,6 +131,20 @@ class PrivacyLedger:
         rows = self.most_rows_per_person
         return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
 
+    def _check_unit(self):
+        rows = self.most_rows_per_person
+        if rows is None:
+            return
+        if self.unit == "person":
+            raise ValueError(
+                f"Expected no most_rows_per_person where persons are sampled, got {rows!r}. Leave "
+                "it out: epsilon is that of a person with any number of examples."
+            )
+        remedy = "Epsilon for one example is stated anyway."
+        arguments.integer(
+            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
+        )
+
     def close(self):
         """Closes the file, so that other processes may open it; nothing can be recorded then."""
         if self.file is not None:
@@ -131,7 +154,8 @@ class PrivacyLedger:
     def with_caveats(self, caveats):
         """Returns a ledger in memory with the same state and `caveats` besides, for a report."""
         copy = PrivacyLedger(self.plan, self._settings)
-        copy._state, copy.run_id = self._state, self.run_id
+        copy._state, copy.run_id, copy.software = self._state, self.run_id, self.software
+        copy._stated_file = self.stated_file
         for each in caveats:
             copy.record(each)
         return copy
@@ -252,6 +276,7 @@ def _header(ledger):
         "run": ledger.run_id,
         "plan": _plan_fields(ledger.plan),
         "settings": ledger.settings,
+        "software": ledger.software,
     }
 
 
@@ -268,6 +293,8 @@ def _ledger_of_header(path, header):
         fields = {n: math.inf if v == "inf" else v for n, v in header["plan"].items()}
         ledger = PrivacyLedger(PrivacyPlan(**fields), header["settings"])
         ledger.run_id = arguments.text("run", header["run"])
+        known = header.get("software", {}).items()  # older ledgers do not say it
+        ledger.software = {name: arguments.text(name, version) for name, version in known}
     except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as error:
         raise journal.corrupt(path, 1, f"a header without a valid plan ({error})") from error
     return ledger
@@ -288,17 +315,4 @@ def _checked_settings(settings):
     for name in settings:
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
-    checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
-    unit = arguments.choice("unit", checked.get("unit", "row"), ("row", "person"))
-    rows = checked.get("most_rows_per_person")
-    if rows is not None and unit == "person":
-        raise ValueError(
-            "Expected no most_rows_per_person where persons are sampled, got "
-            f"{rows!r}. Leave it out: epsilon is that of a person with any number of examples."
-        )
-    if rows is not None:
-        remedy = "Epsilon for one example is stated anyway."
-        arguments.integer(
-            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
-        )
-    return checked
+    return {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}

@@ -6,6 +6,7 @@ from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.provenance import weights_digest
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
 from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
@@ -22,4 +23,5 @@ __all__ = [
     "WeightAverage",
     "make_private",
     "total_l2_norm_clip",
+    "weights_digest",
 ]

@@ -22,7 +22,7 @@ from tfdpnorm.keras_compat.models import (
 )
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
-from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
+from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
@@ -65,6 +65,7 @@ def make_private(
     convert=None,
     strategy=None,
     most_rows_per_person=None,
+    declaration=None,
 ):
     """Makes a Keras model trainable under differential privacy.
 
@@ -125,6 +126,8 @@ def make_private(
         most_rows_per_person: The most training examples that one person owns, >= 2: the statement
             then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
             about single examples. Examples are sampled either way.
+        declaration: `tfdpnorm.privacy.Declaration`, what the statement says on your word: who is
+            responsible, how to reach them, and how the settings were found.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -138,6 +141,9 @@ def make_private(
     _check_settings(
         plan, noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
     )
+    if declaration is not None:
+        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
+        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
@@ -202,6 +208,8 @@ def make_private(
         **form,
     )
     private.conversion = conversion
+    if declaration is not None:
+        ledger.record(declaration)
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
     for phase in plan.earlier:

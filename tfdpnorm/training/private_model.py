@@ -314,7 +314,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             with self._replicas.awaited(), self.session.training():
-                return super().fit(
+                history = super().fit(
                     x,
                     y,
                     epochs=epochs_left.epochs,
@@ -327,6 +327,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         finally:
             self.session.leave(self.optimizer)
             self.refresh_public_statistics()
+        return history
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
@@ -426,7 +427,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         It is about the present weights: if these are not known to be of this run, it says so.
         """
         self.check_weights()
-        return privacy_statement(self.session.provenance.stated_ledger)
+        provenance = self.session.provenance
+        return privacy_statement(provenance.stated_ledger, provenance.digest())
 
     def privacy_metadata(self, saved=None):
         """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.

@@ -114,6 +114,7 @@ def make_private_as(spec, network, plan, *, public_rows=None, augmentation=None,
         public_batch=public_batch,
         views=Views(augmentation, spec.augmentation_multiplicity),
         **_fields(spec, "engine", "physical_batch_size", "noise_generator", "insecure_seed"),
+        **_fields(spec, "most_rows_per_person"),
         **more,
     )
 

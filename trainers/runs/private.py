@@ -5,7 +5,7 @@ import time
 from tensorflow import keras
 
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy.entries import Finish
+from tfdpnorm.privacy.entries import Declaration, Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
 from trainers.records.fields import fields_of
@@ -57,6 +57,7 @@ class PrivateRun(Run):
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
+            declaration=Declaration(spec.responsible, spec.contact, spec.search),
         )
         self._average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
         progress = Progress(self.model, data, spec.evaluations, self.echo)

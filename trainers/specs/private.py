@@ -224,6 +224,20 @@ class PrivateSpec(TrainingSpec):
         at_least=0,
     )
 
+    # --- what the statement says on the word of the data holder ---
+    most_rows_per_person: int | None = option(
+        None,
+        "The most training examples that one person owns: the statement gives an epsilon for a "
+        "person, too.",
+        at_least=2,
+    )
+    responsible: str | None = option(
+        None, "Who is responsible for the run, for its privacy statement.", measured=False
+    )
+    contact: str | None = option(
+        None, "How to reach them, for the privacy statement.", measured=False
+    )
+
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(
         "none",
