@@ -14,6 +14,7 @@ _STATEMENT = "tfdpnorm/privacy/statement.py"
 _DETAILS = "tfdpnorm/privacy/statement_details.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
+_JSON_TESTS = ("tests/privacy/test_statement_json.py",)
 _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
 _PHASES = "tests/privacy/test_phases.py"
@@ -408,6 +409,33 @@ MUTANTS = (
         'return f"{min(100 * share, 100.0):.{digits}g} %"',
         "Every other chance of an attacker is printed smaller than it is.",
         _STATEMENT_TESTS,
+    ),
+    fault(
+        "json-of-the-search-unsaid",
+        "tfdpnorm/privacy/statement_as_json.py",
+        '"search": None if state.search is None else state.search.entry(),',
+        '"search": None,',
+        "The JSON does not say that a search chose the model.",
+        _JSON_TESTS,
+    ),
+    fault(
+        "json-figures-without-a-guarantee",
+        "tfdpnorm/privacy/statement_as_json.py",
+        "if holds else (None, None)",
+        "if True else (None, None)",
+        "Where no guarantee holds, the JSON has an epsilon.",
+        _JSON_TESTS,
+    ),
+    fault(
+        "statement-of-a-trial-has-its-date",
+        "tfdpnorm/training/resume/resumption.py",
+        "if not state.remaining_updates and state.search is None:",
+        "if not state.remaining_updates:",
+        "The date in a winner's folder tells how many trials there were before it.",
+        tests_in(
+            "tests/training/resume/test_run_folder.py",
+            "test_a_trial_of_a_search_has_no_statement_with_its_date",
+        ),
     ),
     fault(
         "digest-of-the-header",

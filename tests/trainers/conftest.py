@@ -46,6 +46,7 @@ def make_record():
             "no_guarantee_because": [],
             "not_covered": [],
             "weights_from_elsewhere": [],
+            "statement": None,
             "num_examples": 60_000,
             "expected_batch_size": 2048,
             "sampling_rate": 2048 / 60_000,

@@ -25,6 +25,7 @@ _NAMES = {
     "privacy_statement": "tfdpnorm.privacy.statement",
     "read_ledger": "tfdpnorm.privacy.ledger",
     "reopen_ledger": "tfdpnorm.privacy.ledger",
+    "statement_json": "tfdpnorm.privacy.statement_as_json",
 }
 
 __all__ = [*_NAMES]

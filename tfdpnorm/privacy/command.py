@@ -249,6 +249,8 @@ def _lack(record):
 
 
 def _ledger_record(ledger, accountant):
+    from tfdpnorm.privacy.statement_as_json import statement_json
+
     plan, state = ledger.plan, ledger.state
     return {
         "ledger": ledger.file.path,
@@ -280,6 +282,7 @@ def _ledger_record(ledger, accountant):
         "finished": state.is_finished,
         "search": None if state.search is None else state.search.entry(),
         "settings": ledger.settings,  # As in the header of the ledger.
+        "statement": statement_json(ledger),
     }
 
 

@@ -19,6 +19,7 @@ _BEFORE = {
     "curve": [],
     "not_covered": None,  # was not noted
     "weights_from_elsewhere": None,  # likewise
+    "statement": None,
     "test_top5": None,
     "test_top5_ema": None,
     "device": None,  # likewise

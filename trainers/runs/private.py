@@ -8,6 +8,7 @@ from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Declaration, Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
+from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.records.fields import fields_of
 from trainers.runs.build import augmentations, build_private
 from trainers.runs.optimizers import (
@@ -128,6 +129,8 @@ class PrivateRun(Run):
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
             if ledger.state.remaining_updates:  # A callback stopped it: nothing may follow.
                 ledger.record(Finish())
+                if self.run_dir is not None and ledger.state.search is None:
+                    write_statement(self.run_dir, self.model)
         return (ledger.state.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):
