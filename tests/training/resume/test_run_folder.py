@@ -553,7 +553,7 @@ def test_a_run_that_is_read_after_its_end_was_not_resumed(start, data, tmp_path)
     read = start(tmp_path, resume=True)
     assert read.restore_run()
     np.testing.assert_array_equal(weights(read), weights(first))
-    assert read.ledger.state.resumes == 0 and "resumed" not in read.privacy_statement()
+    assert read.ledger.state.resumes == 0 and "was resumed" not in read.privacy_statement()
     with pytest.raises(BudgetExhaustedError):
         read.fit(*data, verbose=0)
 
