@@ -108,6 +108,18 @@ def test_synthetic_public_rows_keep_the_bound(data):
     assert found.holds and 0.9 < found.add_or_remove_one
 
 
+@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
+def test_a_person_keeps_the_bound_with_all_rows(data, engine):
+    """Twelve persons of 20 rows each."""
+    rng = np.random.default_rng(3)
+    x = np.repeat(data[0][:, np.newaxis], 20, axis=1)
+    x += rng.normal(size=x.shape).astype(np.float32)
+    y = np.repeat(data[1][:, np.newaxis], 20, axis=1)
+    private = compiled(dense_model(), engine=engine, most_per_person=20)
+    found = measure_sensitivity(private, x, y, ascent_steps=2)
+    assert found.holds and 0.9 < found.add_or_remove_one
+
+
 def test_the_lots_own_statistics_break_it(data):
     private = compiled(dense_model("lot"), public_batch=public_rows())
     found = measure_sensitivity(private, *data)
@@ -186,7 +198,7 @@ def broken(contribution, clip=CLIP, **plan):
 
     return types.SimpleNamespace(
         model=types.SimpleNamespace(trainable_variables=[]),
-        plan=types.SimpleNamespace(l2_norm_clip=clip, **plan),
+        plan=types.SimpleNamespace(l2_norm_clip=clip, most_per_person=None, **plan),
         physical_batch_size=None,
         clipped_sum=clipped_sum,
     )

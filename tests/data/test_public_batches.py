@@ -1,6 +1,7 @@
 """Public rows: choice, split, fitting and checks."""
 
 import collections
+import dataclasses
 
 import numpy as np
 import pytest
@@ -54,6 +55,23 @@ def test_split_parts_are_disjoint_complete_and_blind_to_content():
     )
     rows = split_public(other, 12, 3)[0].y
     np.testing.assert_allclose(public.x[:, 0, 0, 0], rows / 50)
+
+
+def test_persons_are_split_with_all_their_rows():
+    examples = dataclasses.replace(numbered(50), persons=np.arange(50) * 7 % 12)
+    assert examples.num_persons == 12
+    public, private = split_public(examples, 5, 3)
+    assert (public.num_persons, private.num_persons) == (5, 7)
+    assert not set(public.persons) & set(private.persons) and len(public) + len(private) == 50
+    assert (np.diff(private.x[:, 0, 0, 0]) > 0).all()
+    for part in (public, private):
+        np.testing.assert_array_equal(part.persons, np.rint(part.x[:, 0, 0, 0] * 50) * 7 % 12)
+    assert examples.take_persons([0]).persons.tolist() == [0] * 5
+    assert examples.take_persons([1, 2]).persons.tolist()[:3] == [7, 2, 7]
+    with pytest.raises(ValueError, match="<= 11, .* got 12"):
+        split_public(examples, 12, 3)
+    with pytest.raises(ValueError, match=r"Expected persons of shape \[50\], as y has, got \[49\]"):
+        dataclasses.replace(examples, persons=np.arange(49))
 
 
 @each("size,match", [(1, "at least 2"), (50, "<= 49, .* got 50")])

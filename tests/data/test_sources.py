@@ -1,6 +1,7 @@
 """Sources: the same lots as of arrays, and nothing read but what is drawn."""
 
 import collections
+import os
 import threading
 
 import h5py
@@ -307,6 +308,30 @@ def test_a_folder_of_images_is_that_of_keras(tmp_path):
     np.testing.assert_allclose(
         tf.reduce_sum(lot.x), sum(source[i][0].sum() for i in range(3)), 1e-6
     )
+
+
+def test_a_folder_of_images_says_whose_they_are(tmp_path):
+    image = tf.io.encode_png(np.zeros((4, 4, 3), np.uint8))
+    names = ["a/Zo\u00eb/1", "a/p 2/1", "a/p 2/in/2", "b/p 2/1", "b/\udcff/1"]
+    for name in names:
+        path = os.fsencode(tmp_path / f"{name}.png")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(image.numpy())
+    source = image_folder(tmp_path, (4, 4))
+    persons = source.persons()
+    assert persons.tolist() == ["Zo\u00eb", "p 2", "p 2", "p 2", "\udcff"]
+    assert source.labels.tolist() == [0, 0, 0, 1, 1]
+    batches = poisson_batches(source, person=persons, most_per_person=2, expected_batch_size=3)
+    assert batches.num_examples == 3
+    (lot,) = lots(batches, 1)
+    drawn = lot.mask.numpy() > 0
+    assert lot.y.numpy()[drawn].shape == (3, 2)
+    for name in ("secret", "other"):
+        tf.io.write_file(str(tmp_path / "a" / f"{name}.png"), image)
+    with pytest.raises(ValueError, match="got 2 images in the folder of a class itself") as told:
+        image_folder(tmp_path, (4, 4)).persons()
+    assert "secret" not in str(told.value)
 
 
 def test_hostile_folders(tmp_path):

@@ -157,10 +157,9 @@ class TestLedger:
         with pytest.raises(ValueError, match="Expected most_rows_per_person to be an integer >= 2"):
             PrivacyLedger(make_plan(**SETTINGS), settings)
 
-    def test_persons_that_are_sampled_need_no_number(self, monkeypatch):
-        plan = make_plan(**SETTINGS)
-        assert PrivacyLedger(plan).unit == "row"
-        monkeypatch.setattr(type(plan), "unit", "person", raising=False)
+    def test_persons_that_are_sampled_need_no_number(self):
+        assert PrivacyLedger(make_plan(**SETTINGS)).unit == "row"
+        plan = make_plan(**SETTINGS, most_per_person=2)
         assert PrivacyLedger(plan).unit == "person"
         with pytest.raises(ValueError, match="where persons are sampled"):
             PrivacyLedger(plan, {"most_rows_per_person": 3})

@@ -243,14 +243,23 @@ def test_persons_who_are_not_protected_or_whose_epsilon_is_not_known():
     assert any("not available for searches" in line for line in section(text, "Accounting"))
 
 
-def test_persons_who_are_sampled(monkeypatch):
-    ledger = ledger_of(4000)
-    monkeypatch.setattr(type(ledger.plan), "unit", "person", raising=False)
-    text = privacy_statement(ledger)
-    assert "one person with any number of examples" in text and "one person owns" not in text
-    for line in section(text, "Unit and neighbouring relation"):
-        assert "one example" not in line
-    assert "each person enters each batch independently" in text
+def test_persons_who_are_sampled():
+    text = privacy_statement(ledger_of(4000, most_per_person=4))
+    one = "one person with any number of rows"
+    (protected,) = [x for x in summary(text) if x.startswith("Who is protected: ")]
+    assert protected == (
+        "Who is protected: any one of 60000 persons, with any number of rows (training examples) "
+        "each. So many persons are meant, not rows."
+    )
+    unit = section(text, "Unit and neighbouring relation")
+    assert unit[0].startswith(f"Unit: {one}, of 60000 persons") and f"remove {one}" in unit[1]
+    assert "The number of persons, the sampling rate" in unit[1]
+    (sampling,) = [x for x in section(text, "Mechanism and settings") if x[:9] == "Sampling:"]
+    assert "each person enters each batch independently with probability q = 0.01" in sampling
+    assert "(600 of 60000 persons expected)" in sampling
+    assert "the mean gradient of up to 4 of their rows, clipped once" in sampling
+    for other in ("one example", "jointly", "Persons with several", "owns"):
+        assert other not in text, other
 
 
 def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():

@@ -13,6 +13,7 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice
 from tfdpnorm.audit.lower_bounds import one_run_epsilon_lower_bound
+from tfdpnorm.audit.neighbours import row_weights
 from tfdpnorm.choices import CANARY_KINDS
 from tfdpnorm.data import Lot
 from tfdpnorm.keras_compat.corrections import vectorized_map
@@ -95,8 +96,9 @@ class CanaryScores(keras.callbacks.Callback):
     Args:
         private: The compiled `tfdpnorm.PrivateModel` that will be trained, by plain SGD.
         canaries: `Canaries`; the scores do not use their coins.
-        x: [n, ...], the other private rows.
-        y: [n].
+        x: [n, ...], the other private rows. For a plan of persons, these and the canaries are
+            persons, with all their rows: [n, R, ...] with R = `most_per_person`.
+        y: [n], or [n, R].
         rows_at_a_time: How many rows go through the model at once.
 
     Raises:
@@ -119,7 +121,7 @@ class CanaryScores(keras.callbacks.Callback):
         self._private = private
         self._rate = plain_rate(private.optimizer)
         self._others = [
-            _as_lot(x[i : i + rows_at_a_time], y[i : i + rows_at_a_time], rows_at_a_time)
+            self._lot(x[i : i + rows_at_a_time], y[i : i + rows_at_a_time], rows_at_a_time)
             for i in range(0, len(x), rows_at_a_time)
         ]
         self._canaries = tf.constant(canaries.x), tf.constant(canaries.y)
@@ -160,7 +162,20 @@ class CanaryScores(keras.callbacks.Callback):
             return self._weights_part(Lot(*(t[tf.newaxis, tf.newaxis] for t in row)))
 
         ones = tf.ones(len(self._moments))
-        return vectorized_map(one, (*self._canaries, ones, ones))
+        weights = row_weights(ones, self._private.plan.most_per_person)
+        return vectorized_map(one, (*self._canaries, weights, ones))
+
+    def _lot(self, x, y, rows):
+        """One physical batch of `rows` rows, padded with zeros."""
+        mask = tf.constant((np.arange(rows) < len(x)).astype(np.float32)[np.newaxis])
+
+        def laid_out(leaf):
+            full = np.zeros((1, rows, *leaf.shape[1:]), leaf.dtype)
+            full[0, : len(leaf)] = leaf
+            return tf.constant(full)
+
+        weights = row_weights(mask, self._private.plan.most_per_person)
+        return Lot(laid_out(x), laid_out(y), weights, mask)
 
 
 class CanaryAudit(NamedTuple):
@@ -257,15 +272,3 @@ def plain_rate(optimizer):
             f"times a number, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
         )
     return float(rate)
-
-
-def _as_lot(x, y, rows):
-    """One physical batch of `rows` rows, padded with zeros."""
-    mask = tf.constant((np.arange(rows) < len(x)).astype(np.float32)[np.newaxis])
-
-    def laid_out(leaf):
-        full = np.zeros((1, rows, *leaf.shape[1:]), leaf.dtype)
-        full[0, : len(leaf)] = leaf
-        return tf.constant(full)
-
-    return Lot(laid_out(x), laid_out(y), mask, mask)

@@ -39,12 +39,14 @@ class Frame(NamedTuple):
         x: Structure of arrays [n, ...].
         y: Targets, a structure of arrays [n, ...].
         place: Number of the row in which neighbours differ.
+        rows_per_person: R, where a "row" is a person with R rows, [R, ...]; or None.
     """
 
     name: str
     x: Any
     y: Any
     place: int
+    rows_per_person: int | None = None
 
     def lot(self, row=None, rows_per_batch=None):
         """Returns the `tfdpnorm.data.Lot` with a row in the open place, or with none.
@@ -75,17 +77,25 @@ class Frame(NamedTuple):
         return Lot(
             structure(self.x, row and row.x),
             structure(self.y, row and row.y),
-            mask_tensor,
+            row_weights(mask_tensor, self.rows_per_person),
             mask_tensor,
         )
 
 
-def frames(x, y):
+def row_weights(mask, rows_per_person):
+    """The weights of a `Lot` with that mask [...]: [..., R] where its examples are persons."""
+    if rows_per_person is None:
+        return mask
+    return tf.repeat(mask[..., tf.newaxis], rows_per_person, axis=-1)
+
+
+def frames(x, y, rows_per_person=None):
     """Returns lots in which to change a row: at several places, and among equal rows.
 
     Args:
         x: Structure of arrays [n, ...], the rows of a lot.
         y: Their targets, a structure of arrays [n, ...].
+        rows_per_person: As in `Frame`.
 
     Returns:
         List of `Frame`; the first has the first place open.
@@ -93,14 +103,15 @@ def frames(x, y):
     count = len(tf.nest.flatten(x)[0])
     crowd = lambda leaf: np.repeat(leaf[-1:], count, axis=0)  # noqa: E731
     return [
-        Frame("first place", x, y, 0),
-        Frame("middle place", x, y, count // 2),
-        Frame("last place", x, y, count - 1),
+        Frame("first place", x, y, 0, rows_per_person),
+        Frame("middle place", x, y, count // 2, rows_per_person),
+        Frame("last place", x, y, count - 1, rows_per_person),
         Frame(
             "among equal rows",
             tf.nest.map_structure(crowd, x),
             tf.nest.map_structure(crowd, y),
             0,
+            rows_per_person,
         ),
     ]
 

@@ -129,8 +129,9 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`. It is not trained.
-        x: Structure of arrays [n, ...], the rows of a lot; n >= 2.
-        y: Their targets, a structure of arrays [n, ...].
+        x: Structure of arrays [n, ...], the rows of a lot; n >= 2. For a plan of persons, [n, R,
+            ...] with R = `most_per_person`: the rows of n persons.
+        y: Their targets, a structure of arrays [n, ...], or [n, R, ...].
         ascent_steps: Steps of gradient ascent from each start; 0 for none.
         seed: Seeds the choice of rows and the model's own random numbers (see `ClippedSums`).
 
@@ -139,7 +140,7 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
     """
     x, y = (tf.nest.map_structure(np.asarray, structure) for structure in (x, y))
     sums = ClippedSums(private, seed)
-    first, *others = frames(x, y)
+    first, *others = frames(x, y, private.plan.most_per_person)
     found = _Changes(sums, private.physical_batch_size, private.plan.l2_norm_clip)
     for row in unusual_rows(x, y, np.random.default_rng(seed)):
         found.add(first, row)

@@ -20,10 +20,11 @@ class Examples:
         origin: in words, what it was made from, should that not be the official source; "" if it is
             that, or nobody knows.
         class_names: names of the classes by label, a tuple of strings; () if they are not known.
+        persons: whose each example is, integers [N]; None where each is of another person.
 
     Raises:
-        ValueError: if x and y differ in length, a label is out of range, or there are not as many
-            names as classes.
+        ValueError: if x, y and persons differ in length, a label is out of range, or there are not
+            as many names as classes.
     """
 
     name: str
@@ -34,12 +35,18 @@ class Examples:
     is_complete: bool
     origin: str = ""
     class_names: tuple = ()
+    persons: np.ndarray | None = None
 
     def __post_init__(self):
         if self.y.ndim != 1 or len(self.x) != len(self.y):
             raise ValueError(
                 f"Expected x of shape [N, ...] and y of shape [N], got shapes "
                 f"{list(self.x.shape)} and {list(self.y.shape)}."
+            )
+        if self.persons is not None and np.shape(self.persons) != self.y.shape:
+            raise ValueError(
+                f"Expected persons of shape {list(self.y.shape)}, as y has, got "
+                f"{list(np.shape(self.persons))}."
             )
         if len(self.y) and not 0 <= self.y.min() <= self.y.max() < self.num_classes:
             raise ValueError(
@@ -54,12 +61,31 @@ class Examples:
     def __len__(self):
         return len(self.y)
 
+    @property
+    def num_persons(self):
+        """Number of persons whose examples these are."""
+        return len(self) if self.persons is None else len(np.unique(self.persons))
+
+    def take_persons(self, numbers, split=None):
+        """Returns all examples of some persons, in their order; see `take`.
+
+        Args:
+            numbers: Numbers of the persons, int [n], in the order of their first examples.
+            split: Name of the split; None for the present one.
+        """
+        owners = np.arange(len(self))
+        if self.persons is not None:
+            _, first, which = np.unique(self.persons, return_index=True, return_inverse=True)
+            owners = np.argsort(np.argsort(first))[which]
+        return self.take(np.flatnonzero(np.isin(owners, numbers)), split)
+
     def take(self, rows, split=None):
         """Returns the examples numbered `rows` (int, shape [n]), never marked complete."""
         return dataclasses.replace(
             self,
             x=self.x[rows],
             y=self.y[rows],
+            persons=None if self.persons is None else self.persons[rows],
             is_complete=False,
             split=self.split if split is None else split,
         )

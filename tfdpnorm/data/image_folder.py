@@ -27,7 +27,7 @@ def image_folder(path, image_size, *, channels=3):
         channels: 1, 3 or 4.
 
     Returns:
-        `ImageFolder`, for `poisson_batches` or `fit`.
+        `ImageFolder`, for `poisson_batches` or `fit`; its `persons` for images of several persons.
 
     Raises:
         TypeError: if sizes are no integers.
@@ -59,7 +59,45 @@ class ImageFolder(MappedSource):
             image = tf.image.resize(tf.ensure_shape(image, [None, None, channels]), size)
             return tf.ensure_shape(image, [*size, channels]), label
 
+        self._names = files.names
         super().__init__(files, decoded)
+
+    def persons(self):
+        """Whose each image is, by the folder below that of its class.
+
+        Two images are of one person if these folders have the same name to the letter, in one class
+        or in two. Folders below them do not matter.
+
+            source = image_folder("scans", (128, 128))  # scans/<class>/<person>/*.png
+            private.fit(source, person=source.persons())
+
+        Returns:
+            Array of texts [N], as `fit` and `poisson_batches` take them.
+
+        Raises:
+            ValueError: for images in the folder of a class itself; it tells how many there are.
+        """
+        below = [os.fsdecode(name).split(os.sep)[1:-1] for name in self._names]
+        return subfolder_names(below)
+
+
+def subfolder_names(below):
+    """Returns the first of the folders that each image lies in below that of its class.
+
+    Args:
+        below: List of sequences of names of folders.
+
+    Raises:
+        ValueError: if there is none for some images; it tells how many these are.
+    """
+    of_nobody = sum(not folders for folders in below)
+    if of_nobody:
+        raise ValueError(
+            "Expected each image in a folder of a person below that of its class, "
+            f"<class>/<person>/*.png, got {of_nobody} images in the folder of a class itself. "
+            "Move each into a folder of its person."
+        )
+    return np.array([folders[0] for folders in below])
 
 
 class _Files:
@@ -81,13 +119,13 @@ class _Files:
                 "each class, got none."
             )
         # An array of bytes takes less memory than objects do.
-        self._names, self.labels = np.array(names), np.array(labels, np.int32)
+        self.names, self.labels = np.array(names), np.array(labels, np.int32)
 
     def __len__(self):
-        return len(self._names)
+        return len(self.names)
 
     def __getitem__(self, index):
-        return os.path.join(os.fsencode(self._folder), self._names[index]), self.labels[index]
+        return os.path.join(os.fsencode(self._folder), self.names[index]), self.labels[index]
 
 
 def _images(folder):

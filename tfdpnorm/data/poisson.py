@@ -18,6 +18,7 @@ from tfdpnorm import arguments
 from tfdpnorm.data import arrays
 from tfdpnorm.data.in_memory import ExamplesInMemory
 from tfdpnorm.data.on_demand import columns_on_demand, source_on_demand
+from tfdpnorm.data.persons import Persons, lot_of_persons, rows_of_persons
 from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.privacy.slots import Slots, slots_for
 
@@ -114,11 +115,15 @@ _LONG_RUN = {"updates": 10**6, "delta": 1e-6}
 class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
     """The examples of one update, in random slots of K physical batches of P rows.
 
+    An example is a row; with `most_per_person` R it is a person, and x, y and sample_weight have
+    one axis more: [K, P, R, ...]. The loss of a person is then the mean over R of weight * loss.
+
     Attributes:
         x: structure of tensors, each [K, P, ...], in the types that were given.
         y: as x, or None if no y was given.
         sample_weight: float32 [K, P], or [K, P, ...] for weights of steps; ones if none were given,
-            0 in padding rows.
+            0 in padding rows. Of a person with r rows, times R / r for these, and 0 for the other
+            R - r, which repeat one of them.
         mask: float32 [K, P]; 1 for an example of the lot, 0 for padding, which may be in any slot
             and holds zeros in every array.
     """
@@ -126,12 +131,22 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
     __slots__ = ()
 
 
-def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
+def poisson_batches(
+    x, y=None, *, expected_batch_size, sample_weight=None, person=None, most_per_person=None
+):
     """Prepares a private data set for Poisson sampling.
 
     Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
     files (`np.memmap`, HDF5), only the examples of a lot are read, ahead of its use: memory does
     not depend on N.
+
+    With `person`, persons are sampled in place of rows: q, N and `expected_batch_size` count
+    persons, and what an update reads of a drawn person is the mean over up to `most_per_person` of
+    their rows, chosen at random for each update.
+
+        batches = poisson_batches(
+            x, y, person=patient_ids, most_per_person=4, expected_batch_size=256
+        )
 
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
@@ -146,6 +161,9 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
             necessarily whole. Divide by this public number, never by the size of a lot.
         sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
             for each step (word, pixel) that the loss gives a value for.
+        person: vector of integers or texts, whose each row is; None if each row is an example.
+        most_per_person: the most rows of a person in an update, R; with `person` only. R rows of
+            each person go through the model.
 
     Returns:
         A `PoissonBatches`.
@@ -155,12 +173,18 @@ def poisson_batches(x, y=None, *, expected_batch_size, sample_weight=None):
             floats and, in x, texts; or for what has no rows or examples by number, such as a
             `tf.data.Dataset`.
         ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
-            expected_batch_size is out of range. Values that are read on demand are not looked at
+            expected_batch_size is out of range, or only one of person and most_per_person is
+            given. Values that are read on demand are not looked at
             here: where one is NaN or infinite, or a weight is negative, the example counts as
             nothing when it is drawn, and `nonfinite_gradients` counts it.
     """
     return PoissonBatches(
-        x, y, expected_batch_size=expected_batch_size, sample_weight=sample_weight
+        x,
+        y,
+        expected_batch_size=expected_batch_size,
+        sample_weight=sample_weight,
+        person=person,
+        most_per_person=most_per_person,
     )
 
 
@@ -179,18 +203,34 @@ class PoissonBatches:
     Arrays in memory are copied once into memory of the host, and are not changed.
 
     Attributes:
-        examples: `ExamplesInMemory` or `ExamplesOnDemand`.
+        examples: `ExamplesInMemory` or `ExamplesOnDemand`, of rows.
+        persons: `tfdpnorm.data.persons.Persons`, or None where each row is an example.
     """
 
-    def __init__(self, x, y=None, *, expected_batch_size, sample_weight=None):
+    def __init__(
+        self,
+        x,
+        y=None,
+        *,
+        expected_batch_size,
+        sample_weight=None,
+        person=None,
+        most_per_person=None,
+    ):
         self.examples = _examples(x, y, sample_weight)
-        self._num_examples = self.examples.count
+        self.persons = _persons(person, most_per_person, self.examples.count)
+        self._num_examples = (self.persons or self.examples).count
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
 
     @property
     def num_examples(self):
-        """Number of private examples, N."""
+        """Number of private examples, N: of persons, or of rows."""
         return self._num_examples
+
+    @property
+    def most_per_person(self):
+        """The most rows of a person in a lot, R; None where each row is an example."""
+        return self.persons and self.persons.most
 
     @property
     def expected_batch_size(self):
@@ -204,7 +244,7 @@ class PoissonBatches:
 
     @property
     def x(self):
-        """The inputs as NumPy arrays [N, ...], in the structure they were given in; not copied.
+        """The inputs as NumPy arrays [rows, ...], in their structure; not copied.
 
         Where they are read on demand, these are `UnreadArray`s, which have a shape and a type.
         """
@@ -217,7 +257,7 @@ class PoissonBatches:
 
     @property
     def sample_weight(self):
-        """The weights as `x`, float32 [N, ...]; ones if none were given."""
+        """The weights as `x`, float32 [rows, ...]; ones if none were given."""
         return self.examples.parts[2]
 
     def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0, shared=None):
@@ -258,8 +298,9 @@ class PoissonBatches:
         # TensorFlow keeps a function of NumPy for as long as its outermost graph, which can be
         # the process: `draw` holds numbers only, or the data would stay with it.
         num_examples, sampling_rate = self._num_examples, self.sampling_rate
+        no_row, most, persons = self.examples.count, self.most_per_person, self.persons
 
-        def draw(update):
+        def draw(update, *index):
             if insecure_seed is not None:
                 bits = insecure_bits(insecure_seed, int(update))
             elif shared is not None:
@@ -267,18 +308,24 @@ class PoissonBatches:
             else:
                 bits = secret_bits
             rows = poisson_rows(num_examples, sampling_rate, bits)
+            if index:
+                rows = rows_of_persons(rows, *index, most, bits)
             batches = slots.batches_for(len(rows))
-            # Row N is the row of zeros.
-            placed = np.full(batches * slots.rows, num_examples, dtype=np.int64)
+            # The row after the last is the row of zeros.
+            placed = np.full((batches * slots.rows, *rows.shape[1:]), no_row, dtype=np.int64)
             placed[random_slots(len(rows), len(placed), bits)] = rows
-            placed = placed.reshape(batches, slots.rows)
+            placed = placed.reshape(batches, slots.rows, *rows.shape[1:])
             return placed if shared is None else shared.share_of(placed)
 
         def gather(update):
-            rows = tf.numpy_function(draw, [update], tf.int64, stateful=True)
+            index = () if persons is None else persons.index
+            rows = tf.numpy_function(draw, [update, *index], tf.int64, stateful=True)
+            if persons is not None:
+                rows.set_shape([None, slots.rows, most])
+                return Lot(*lot_of_persons(self.examples, rows))
             rows.set_shape([None, slots.rows])
             x, y, sample_weight = self.examples.lot(rows)
-            mask = tf.cast(rows < num_examples, tf.float32)
+            mask = tf.cast(rows < no_row, tf.float32)
             return Lot(x, y, sample_weight, mask)
 
         return tf.data.Dataset.counter(start=first_update).map(gather).prefetch(2)
@@ -313,6 +360,23 @@ def _examples(x, y, sample_weight):
     if any(map(is_unread, leaves)):
         return columns_on_demand(x, y, sample_weight)
     return ExamplesInMemory(x, y, sample_weight)
+
+
+def _persons(person, most_per_person, rows):
+    if (person is None) != (most_per_person is None):
+        given = "person" if most_per_person is None else "most_per_person"
+        raise ValueError(
+            f"Expected person and most_per_person together, got only {given}. Say whose each row "
+            "is, and how many rows of a person an update may read."
+        )
+    if person is None:
+        return None
+    persons = Persons(person, most_per_person)
+    if persons.rows != rows:
+        raise ValueError(
+            f"Expected person to have {rows} values, one for each row, got {persons.rows}."
+        )
+    return persons
 
 
 def _checked_batch_size(value, num_examples):

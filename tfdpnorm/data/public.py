@@ -62,29 +62,31 @@ def take_public_examples(examples, size, *, seed):
 def split_public(examples, size, seed):
     """Splits public rows off a set that has no public counterpart.
 
-    A row's number and the seed alone decide in which part it is. A split that looked at an image or
+    A row's number and the seed alone decide in which part it is. Where examples have persons, these
+    are split, with all of their rows: nobody is in both parts. A split that looked at an image or
     a label (the best ones, or so many of each class) would release something of the private rows.
     The people behind the public rows get no privacy at all: this simulates public data on a
     benchmark. N shrinks: compute epsilon from the length of the private part.
 
     Args:
         examples: `Examples` with N rows.
-        size: public rows M, 2 <= M < N.
+        size: public rows M, 2 <= M < N; of persons: how many of them.
         seed: integer >= 0, the experiment's.
 
     Returns:
-        (public, private): `Examples` with M and N - M rows, each in the original order, with splits
-        named such as "train[public]" and "train[private]".
+        (public, private): `Examples` with M and N - M rows (persons), each in the original order,
+        with splits named such as "train[public]" and "train[private]".
 
     Raises:
         TypeError: if `size` or `seed` is no integer.
         ValueError: if `size` is below 2, or leaves no private row.
     """
-    size = _checked_size(size, len(examples) - 1, "size (leaving a private row)")
-    order = _permutation(len(examples), seed)
+    count = examples.num_persons
+    size = _checked_size(size, count - 1, "size (leaving a private row)")
+    order = _permutation(count, seed)
     return (
-        examples.take(np.sort(order[:size]), split=f"{examples.split}[public]"),
-        examples.take(np.sort(order[size:]), split=f"{examples.split}[private]"),
+        examples.take_persons(order[:size], split=f"{examples.split}[public]"),
+        examples.take_persons(order[size:], split=f"{examples.split}[private]"),
     )
 
 

@@ -41,8 +41,7 @@ class PrivacyLedger:
 
     def __init__(self, plan, settings=None):
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
-        self._state, self._settings = first_state(plan), _checked_settings(settings)
-        self._check_unit()
+        self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
         self.software = software()
         self.file = self._stated_file = None
@@ -61,7 +60,7 @@ class PrivacyLedger:
     @property
     def unit(self):
         """What is sampled and protected: "row", an example, or "person", with all of their rows."""
-        return getattr(self.plan, "unit", "row")
+        return self.plan.unit
 
     @property
     def most_rows_per_person(self):
@@ -130,20 +129,6 @@ class PrivacyLedger:
         """
         rows = self.most_rows_per_person
         return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
-
-    def _check_unit(self):
-        rows = self.most_rows_per_person
-        if rows is None:
-            return
-        if self.unit == "person":
-            raise ValueError(
-                f"Expected no most_rows_per_person where persons are sampled, got {rows!r}. Leave "
-                "it out: epsilon is that of a person with any number of examples."
-            )
-        remedy = "Epsilon for one example is stated anyway."
-        arguments.integer(
-            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
-        )
 
     def close(self):
         """Closes the file, so that other processes may open it; nothing can be recorded then."""
@@ -307,7 +292,7 @@ def _plan_fields(plan):
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
 
 
-def _checked_settings(settings):
+def _checked_settings(settings, unit):
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
@@ -315,4 +300,16 @@ def _checked_settings(settings):
     for name in settings:
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
-    return {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
+    checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
+    rows = checked.get("most_rows_per_person")
+    if rows is not None and unit == "person":
+        raise ValueError(
+            "Expected no most_rows_per_person where persons are sampled, got "
+            f"{rows!r}. Leave it out: epsilon is that of a person with any number of examples."
+        )
+    if rows is not None:
+        remedy = "Epsilon for one example is stated anyway."
+        arguments.integer(
+            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
+        )
+    return checked

@@ -7,6 +7,8 @@ import dataclasses
 
 from tfdpnorm import arguments
 
+UNITS = ("row", "person")
+
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
@@ -23,6 +25,7 @@ class Phase:
         is_exact: Whether its noise lies on a grid and its sums have a bound on rounding.
         not_covered: Tuple of sentences: what its own guarantee does not cover.
         reasons: Tuple of sentences: why no guarantee holds for it; empty if one does.
+        unit: What it protects, "row" or "person".
     """
 
     run: str
@@ -34,9 +37,11 @@ class Phase:
     is_exact: bool = True
     not_covered: tuple = ()
     reasons: tuple = ()
+    unit: str = "row"
 
     def __post_init__(self):
         arguments.text("run", self.run)
+        arguments.choice("unit", self.unit, UNITS)
         arguments.whole("updates", self.updates, at_least=0)
         arguments.nonnegative("added_delta", self.added_delta)
         for name in ("mechanisms", "validation"):
@@ -104,6 +109,7 @@ def phase_of(ledger):
         is_exact=bool(ledger.settings.get("noise_grid") and ledger.settings.get("sum_rounding")),
         not_covered=state.sentences("not_covered"),
         reasons=state.sentences("no_guarantee"),
+        unit=plan.unit,
     )
 
 

@@ -31,7 +31,8 @@ class PrivacyPlan:
     that the lot happened to have.
 
     Attributes:
-        num_examples: Number N of private training examples, >= 1; treated as public.
+        num_examples: Number N of private training examples, >= 1; treated as public. Of persons,
+            with `most_per_person`.
         expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
         steps: Number of optimizer updates planned, >= 1.
         noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
@@ -55,10 +56,12 @@ class PrivacyPlan:
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
         earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
             every epsilon includes.
+        most_per_person: None if an example is a row. Otherwise it is a person, whatever the number
+            of their rows, and this is the most rows of one that an update reads.
 
     Raises:
-        ValueError: if a value is outside of its range, the lot is larger than the data set, or
-            there are statistics queries without a share.
+        ValueError: if a value is outside of its range, the lot is larger than the data set, there
+            are statistics queries without a share, or an earlier phase protects another unit.
     """
 
     num_examples: int
@@ -74,6 +77,7 @@ class PrivacyPlan:
     statistics_queries: int = 0
     statistics_budget_share: float = 0.0
     earlier: tuple[Phase, ...] = ()
+    most_per_person: int | None = None
 
     def __post_init__(self):
         values = {
@@ -100,6 +104,17 @@ class PrivacyPlan:
             "statistics_budget_share": 0.0,
             "earlier": tuple(map(Phase.of, self.earlier)),
         }
+        if self.most_per_person is not None:
+            values["most_per_person"] = arguments.whole(
+                "most_per_person", self.most_per_person, at_least=1
+            )
+        others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
+        if others:
+            raise ValueError(
+                f"Expected earlier phases that protect a {self.unit}, as this one does, got "
+                f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
+                "all phases with most_per_person, or none."
+            )
         if values["statistics_queries"] or self.statistics_budget_share != 0:
             values["statistics_budget_share"] = arguments.open_unit(
                 "statistics_budget_share",
@@ -148,6 +163,11 @@ class PrivacyPlan:
             values["expected_batch_size"] = int(values["expected_batch_size"])
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def unit(self):
+        """What is added or removed between neighbouring data sets: "row" or "person"."""
+        return "row" if self.most_per_person is None else "person"
 
     @property
     def sampling_rate(self):
@@ -245,6 +265,7 @@ def make_plan(
     statistics_queries=0,
     statistics_budget_share=0.0,
     after=None,
+    most_per_person=None,
 ):
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -266,6 +287,8 @@ def make_plan(
         after: `PrivacyLedger` of a run on the same data that has ended, or the path of its file:
             the plan is of a second phase, with noise, clipping norm and sampling rate of its own.
             The budget, and every epsilon, are then of all phases together.
+        most_per_person: As in `PrivacyPlan`; with it `num_examples` and `expected_batch_size` are
+            numbers of persons.
 
     Raises:
         ValueError: if both or neither of `budget` and `noise_multiplier` are given, `delta` is
@@ -309,6 +332,7 @@ def make_plan(
         "statistics_queries": statistics_queries,
         "statistics_budget_share": statistics_budget_share,
         "earlier": () if after is None else phases_after(after),
+        "most_per_person": most_per_person,
     }
     if budget is not None:
         # Check all values before the calibration, whose own errors would speak of a sampling rate

@@ -169,7 +169,22 @@ def _resume(state, entry):
     return {"position": position, "resumes": resumes, "unanswered": {}, "answers": answers}
 
 
+def check_queries_are_by_row(plan):
+    """Refuses noisy answers in a run that protects persons, who may have many validation rows.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if plan.unit != "row":
+        raise ValueError(
+            f"Expected no PrivateValidation in a run that protects a {plan.unit}, got one: its "
+            "noise hides one row of the validation examples. Use public validation examples, "
+            "validation_data=... and validation_is_public=True."
+        )
+
+
 def _query(state, entry):
+    check_queries_are_by_row(state.plan)
     key = (entry.name, entry.noise_multiplier, entry.disjoint)
     asked, planned = state.asked.get(key, (0, 0))
     counted = (asked + 1, max(planned, entry.queries_planned or 0))

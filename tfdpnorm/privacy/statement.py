@@ -124,7 +124,7 @@ def _meaning(figures, unit):
 def _protected(ledger, unit, person, released):
     whom = f"Who is protected: any one of {ledger.plan.num_examples} {unit.protected}"
     if ledger.unit == "person":
-        return f"{whom}."
+        return f"{whom}. So many persons are meant, not rows."
     rows = ledger.most_rows_per_person
     if rows is None or not released:
         return (

@@ -310,6 +310,11 @@ def _mechanism(ledger):
         )
     else:
         sampling = f"{plan.sampling}, {batch}"
+    if plan.most_per_person is not None:
+        sampling += (
+            f". Of a person in a batch there is the mean gradient of up to {plan.most_per_person} "
+            "of their rows, clipped once"
+        )
     return [
         f"DP-SGD (Abadi et al. 2016): each update releases the sum of clipped gradients of a "
         f"random batch, with Gaussian noise. {plan.steps} updates are planned.",

@@ -26,8 +26,8 @@ _UNITS = {
     "person": Unit(
         "person",
         "persons",
-        "persons, with any number of training examples each",
-        "one person with any number of examples",
+        "persons, with any number of rows (training examples) each",
+        "one person with any number of rows",
     ),
 }
 

@@ -5,6 +5,7 @@ from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsD
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
+from tfdpnorm.training.nadam import NAdam
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.provenance import weights_digest
 from tfdpnorm.training.public_rows import PublicBatch
@@ -14,6 +15,7 @@ from tfdpnorm.training.views import Views
 
 __all__ = [
     "ENGINES",
+    "NAdam",
     "PrivacyNoiseAsDropout",
     "PrivateModel",
     "PrivateValidation",

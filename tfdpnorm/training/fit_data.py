@@ -14,6 +14,7 @@ from tfdpnorm.training.checks.data import (
     as_poisson_batches,
     check_batch_size,
     check_inputs,
+    check_person,
     check_sample_weight,
     is_sequence,
     refuse_fit_arguments,
@@ -41,13 +42,16 @@ def checked_batches(private, streams, x, y, arguments):
     """
     plan, weights = private.plan, arguments.get("sample_weight")
     check_sample_weight(weights)
+    person = arguments.pop("person", None)
+    rows = plan.num_examples if person is None else len(person)
     if is_sequence(x) and y is None and weights is None:
-        x, y, weights = rows_of_sequence(x, plan.num_examples) or (x, None, None)
-    x, y = (tuples_of_arrays(part, plan.num_examples) for part in (x, y))
+        x, y, weights = rows_of_sequence(x, rows) or (x, None, None)
+    x, y = (tuples_of_arrays(part, rows) for part in (x, y))
     class_weight = arguments.get("class_weight")
     if class_weight and (y is not None or isinstance(x, PoissonBatches) or is_source(x)):
         weights = weights_by_class(class_weight, y, weights)
-    batches = as_poisson_batches(x, y, weights, plan.expected_batch_size)
+    check_person(x, person, plan)
+    batches = as_poisson_batches(x, y, weights, plan, person)
     if batches is None:
         return None
     check_batch_size(arguments.pop("batch_size", None), plan)
@@ -154,5 +158,7 @@ def prepared_lots(private, batches, noise, loss):
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
+        if private.plan.most_per_person is not None:  # metrics are of rows
+            y = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), y)
         make_metric_variables(private, symbolic_outputs(private.model), y)
     return lots

@@ -14,6 +14,8 @@ from tfdpnorm.keras_compat.training import loss_means
 class Shown(NamedTuple):
     """What losses and metrics are shown of, for each row.
 
+    Of persons it has [persons, R, ...] until it is shown.
+
     Attributes:
         predictions: Structure of [rows, ...].
         masks: Dict of Keras masks [rows, ...], float32, by the number of the output that has one.
@@ -45,7 +47,8 @@ def show_update(private, lot, outputs):
 
     Rows of padding are dropped: multiplied by 0, what a model makes of rows of zeros could still
     be NaN. XLA knows no tensors of unknown size: with jit_compile they are replaced by a row of an
-    example, and weighed by 0.
+    example, and weighed by 0. Metrics are of rows; losses are means over examples, and so over
+    persons where these are the examples.
 
     Args:
         private: `PrivateModel`.
@@ -56,18 +59,21 @@ def show_update(private, lot, outputs):
     is_real, count = mask > 0, tf.reduce_sum(mask)
     shown, losses = outputs.predictions, outputs.losses
 
-    def mean(losses):
+    def mean(losses, is_real=is_real):
         """Over the examples; `losses` are weighted."""
         present = tf.where(is_real, losses, tf.zeros_like(losses))
         return tf.math.divide_no_nan(tf.reduce_sum(present), tf.cast(count, losses.dtype))
 
+    means = [mean(_of_examples(losses, weight)) for losses in shown.losses]
     y = tf.nest.map_structure(_joined, lot.y)
+    if private.plan.most_per_person is not None:
+        y, shown, weight = tf.nest.map_structure(_joined, (y, shown, weight))
+        mask = tf.repeat(mask, private.plan.most_per_person) * _has_weight(weight)
+        is_real = mask > 0
     of_all, of_outputs = loss_means(private, y, shown.predictions)
     of_all.update_state(mean(losses) + tf.cast(outputs.penalty, losses.dtype), count)
-    for metric, losses in zip(of_outputs, shown.losses, strict=False):
-        if weight.shape.rank == 1:  # those of steps are in the losses
-            losses *= tf.cast(weight, losses.dtype)
-        metric.update_state(mean(losses), count)
+    for metric, of_output in zip(of_outputs, means, strict=False):
+        metric.update_state(of_output, count)
 
     if private.jit_compile:
         rows = tf.where(is_real, tf.range(tf.size(mask)), tf.argmax(mask, output_type=tf.int32))
@@ -88,6 +94,18 @@ def show_update(private, lot, outputs):
 
     # An empty lot has no metrics: a function that returns a mean would return NaN.
     tf.cond(count > 0, update, lambda: tf.constant(False))
+
+
+def _of_examples(losses, weight):
+    """The weighted loss of each example: of [examples], or of [persons, R]."""
+    if weight.shape.rank == losses.shape.rank:  # those of steps are in the losses
+        losses *= tf.cast(weight, losses.dtype)
+    return losses if losses.shape.rank == 1 else tf.reduce_mean(losses, axis=1)
+
+
+def _has_weight(weight):
+    """1 for rows with a weight other than 0, and 0 for those that repeat another."""
+    return tf.cast(tf.reduce_any(weight != 0, list(range(1, weight.shape.rank))), tf.float32)
 
 
 def _both(mask, rows):

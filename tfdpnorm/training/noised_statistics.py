@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.layers.batch_normalization import record_row_moments
 
@@ -108,7 +109,7 @@ class NoisedStatistics:
 
     def _averages(self):
         return [
-            average
+            raw(average)
             for layer in self.layers
             for average in (layer.running_mean, layer.running_second_moment)
         ]
@@ -124,21 +125,25 @@ class NoisedStatistics:
             for bound in layer.moment_bounds
         ]
 
-    def row_moments(self, run, mask, views):
-        """The moments of each row of a physical batch.
+    def row_moments(self, run, weight, mask, views):
+        """The moments of each example of a physical batch.
 
         Args:
             run: Function that runs the model in training on the batch.
+            weight: [P], or [P, ...] of rows of persons or of steps.
             mask: [P].
-            views: `Views`: a row's moments are the mean over its views.
+            views: `Views`: an example's moments are the mean over its rows and their views.
 
         Returns:
             List of [P, channels]: for each layer the means and the means of squares.
         """
         with record_row_moments() as moments:
             run()
+        share = None
+        if views.rows_per_person is not None:
+            share = _shares(views, weight)
         return [
-            views.mean(of_rows)
+            views.mean(of_rows if share is None else of_rows * share)
             for of_layer in self._in_order(moments, mask, views)
             for of_rows in of_layer
         ]
@@ -192,7 +197,7 @@ class NoisedStatistics:
                     "NoisedBatchNormalization: they do not share running averages."
                 )
             found = of_layer[0].mean.shape[0]
-            expected = None if mask.shape[0] is None else mask.shape[0] * views.multiplicity
+            expected = None if mask.shape[0] is None else mask.shape[0] * views.rows_per_example
             if None not in (found, expected) and found != expected:
                 raise ValueError(
                     f"Expected layer {layer.name!r} to be called on {expected} rows, one for each "
@@ -200,6 +205,13 @@ class NoisedStatistics:
                     "TimeDistributed. Use GroupNormalization or LayerNormalization there."
                 )
             yield of_layer[0].mean, of_layer[0].second_moment
+
+
+def _shares(views, weight):
+    """[P * G, 1]: what makes a mean over rows of persons one over those that have a weight."""
+    counted = tf.cast(_any_weight(views.repeated(weight)), tf.float32)
+    mean = tf.repeat(views.mean(counted), views.rows_per_example)
+    return tf.math.divide_no_nan(counted, mean)[:, tf.newaxis]
 
 
 def _any_weight(weight):

@@ -132,7 +132,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             loss: Keras loss that gives one value per example; any reduction it has is ignored in
                 training. With masks and `ignore_class`, see `PerExampleLoss`.
             metrics: As in Keras; padding rows are left out of them.
-            loss_weights: As in Keras.
+            loss_weights: As in Keras; in a dict, outputs without one have 1.
             **kwargs: As in Keras.
 
         Raises:
@@ -165,6 +165,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         check_metrics_are_outside(all_metrics, self.model)
         names_of_metrics = checked_names(all_metrics, self.output_names)
         self.session.provenance.check_optimizer(optimizer)
+        if isinstance(loss, dict) and isinstance(loss_weights, dict):
+            loss_weights = {**dict.fromkeys(loss, 1.0), **loss_weights}  # Keras 3 wants them all.
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
@@ -186,7 +188,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def train_step(self, data):
         self.session.batches.check_step()
-        lot = data if isinstance(data, Lot) else one_physical_batch(data)
+        lot = data if isinstance(data, Lot) else one_physical_batch(data, self.plan)
         if lot.y is None:
             raise ValueError(NO_TARGETS)
         outputs = self._update(lot, self._noise, self.optimizer)
@@ -246,6 +248,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         *,
         steps_per_epoch=None,
         validation_is_public=False,
+        person=None,
         **kwargs,
     ):
         """Trains until `epochs` or the planned updates have passed, whichever is first.
@@ -264,6 +267,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are refused, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
+            person: For a plan with `most_per_person`: whose each row is, a vector of integers or
+                texts.
             validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
                 may act on it.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
@@ -285,8 +290,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.session.check_variables()
         was_built = self.model.built
         loaded_early = not was_built and has_deferred_weights(self.model)
-        if batch_size is not None:
-            kwargs["batch_size"] = batch_size
+        kwargs |= {} if batch_size is None else {"batch_size": batch_size}
+        kwargs |= {} if person is None else {"person": person}
         batches = checked_batches(self, self._streams, x, y, kwargs)
         check_something_trains(self.session.check_variables())
         callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)

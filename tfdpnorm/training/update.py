@@ -184,10 +184,10 @@ class Update:
         total = sum_over_batch(physical_sum, lot, self._replicas)
 
         def row_moments(x, y, sample_weight, mask):
-            del y, sample_weight
+            del y
             rows = self.views.as_rows(self.views(x))
             run = lambda: self._streams.forward(rows, statistics, training=True)  # noqa: E731
-            return self._noised_statistics.row_moments(run, mask, self.views)
+            return self._noised_statistics.row_moments(run, sample_weight, mask, self.views)
 
         if self._noised_statistics.layers:
             row_moments = self._physical.of_rows(row_moments, lot, public)
@@ -243,7 +243,7 @@ class Update:
         )
 
     def _engine_sum(self):
-        rows_mix, count = self._streams.rows_mix, self.views.multiplicity
+        rows_mix, count = self._streams.rows_mix, self.views.rows_per_example
         return self.engine.now.bind(self._model, self._optimizer, rows_mix, count)
 
     def _loss_fn(self, x, mask, statistics):
@@ -256,17 +256,17 @@ class Update:
                 self.views.as_rows(x), used, training=True, mask=mask
             )
             check_no_added_losses(self._model)
-            of_steps = sample_weight.shape.rank > 1
+            weights = self.views.repeated(sample_weight)
+            of_steps = weights.shape.rank > 1
             losses, of_outputs = self._loss_parts(
-                self.views.repeated(y),
-                predictions,
-                self.views.repeated(sample_weight) if of_steps else None,
+                self.views.repeated(y), predictions, weights if of_steps else None
             )
-            losses = self.views.mean(losses)
-            if not of_steps:
-                losses *= tf.cast(sample_weight, losses.dtype)
-            shown = Shown.of(predictions, of_outputs)
-            return losses, tf.nest.map_structure(self.views.mean, shown)
+
+            def weighted(losses):
+                return losses if of_steps else losses * tf.cast(weights, losses.dtype)
+
+            shown = tf.nest.map_structure(self.views.shown, Shown.of(predictions, of_outputs))
+            return self.views.mean(weighted(losses)), shown
 
         return loss_fn
 

@@ -1,4 +1,9 @@
-"""Multi-view augmentation: K augmented views of each example behind one clipped gradient."""
+"""The rows that the model runs for an example: its views, or the views of a person's rows.
+
+The gradient of an example is that of the mean loss of these rows, and is clipped as one.
+"""
+
+import copy
 
 import tensorflow as tf
 from tensorflow import keras
@@ -24,6 +29,7 @@ class Views:
 
     Attributes:
         augmentations: Tuple of what makes the views: of none, one or K.
+        rows_per_person: R, where an example is a person with R rows; None where it is one row.
 
     Raises:
         ValueError: for anything else.
@@ -53,46 +59,70 @@ class Views:
         else:
             augmentation = (augmentation,)
         self.augmentations = tuple(augmentation)
+        self.rows_per_person = None
+
+    def of_persons(self, rows_per_person):
+        """Returns these views, of each row of examples that are persons with so many rows."""
+        views = copy.copy(self)
+        views.rows_per_person = rows_per_person
+        return views
 
     @property
     def are_rows(self):
         """Whether each example is its own only view."""
-        return self.multiplicity == 1 and not self.augmentations
+        return self.rows_per_example == 1 and not self.augmentations
+
+    @property
+    def rows_per_example(self):
+        """How many rows the model runs for an example."""
+        return self.multiplicity * (self.rows_per_person or 1)
 
     def __call__(self, x):
-        """[rows, ...] to views [rows, K, ...], or to [rows, ...] if K is 1."""
+        """Of examples [n, ...], or [n, R, ...], what the model runs: [n, G, ...], or [n, ...].
+
+        G is `rows_per_example`; without persons and with one view there is no such axis.
+        """
+        x = self._rows(x)
         if len(self.augmentations) > 1:
             views = [_augmented(augmentation, x) for augmentation in self.augmentations]
-            return tf.nest.map_structure(lambda *each: tf.stack(each, axis=1), *views)
-        x = self.repeated(x)
-        for augmentation in self.augmentations:
-            x = _augmented(augmentation, x)
-        if self.multiplicity == 1:
+            x = tf.nest.map_structure(lambda *each: _joined(tf.stack(each, axis=1)), *views)
+        else:
+            x = self._repeated(x)
+            for augmentation in self.augmentations:
+                x = _augmented(augmentation, x)
+        if self.rows_per_person is None and self.multiplicity == 1:
             return x
-        return tf.nest.map_structure(
-            lambda t: tf.reshape(t, tf.concat([[-1, self.multiplicity], tf.shape(t)[1:]], 0)), x
-        )
+        return tf.nest.map_structure(lambda t: _split(t, self.rows_per_example), x)
 
     def as_rows(self, views):
-        """[rows, K, ...] to [rows * K, ...], the views of a row one after the other."""
-        if self.multiplicity == 1:
+        """What `__call__` gave, as rows: [n * G, ...], those of an example one after the other."""
+        if self.rows_per_person is None and self.multiplicity == 1:
             return views
         return tf.nest.map_structure(_joined, views)
 
-    def repeated(self, rows):
-        """[rows, ...] to [rows * K, ...]."""
+    def repeated(self, values):
+        """Values of examples [n, ...], or [n, R, ...], for each of these rows: [n * G, ...]."""
+        return self._repeated(self._rows(values))
+
+    def mean(self, values):
+        """The mean over the rows of each example: [n * G, ...] to [n, ...]."""
+        if self.rows_per_example == 1:
+            return values
+        return tf.reduce_mean(_split(values, self.rows_per_example), axis=1)
+
+    def shown(self, values):
+        """The mean over views: [n * G, ...] to [n, ...], or to the rows of persons [n, R, ...]."""
+        if self.multiplicity > 1:
+            values = tf.reduce_mean(_split(values, self.multiplicity), axis=1)
+        return values if self.rows_per_person is None else _split(values, self.rows_per_person)
+
+    def _rows(self, x):
+        return x if self.rows_per_person is None else tf.nest.map_structure(_joined, x)
+
+    def _repeated(self, rows):
         if self.multiplicity == 1:
             return rows
         return tf.nest.map_structure(lambda t: tf.repeat(t, self.multiplicity, axis=0), rows)
-
-    def mean(self, values):
-        """The mean over the views: [rows * K, ...] to [rows, ...]."""
-        if self.multiplicity == 1:
-            return values
-        split = tf.concat([[-1, self.multiplicity], tf.shape(values)[1:]], 0)
-        rows = None if values.shape[0] is None else values.shape[0] // self.multiplicity
-        mean = tf.reduce_mean(tf.reshape(values, split), axis=1)
-        return tf.ensure_shape(mean, [rows, *values.shape[1:]])
 
 
 def _augmented(augmentation, x):
@@ -111,7 +141,15 @@ def _augmented(augmentation, x):
     return found
 
 
+def _split(t, count):
+    """[n * count, ...] to [n, count, ...]."""
+    rows = None if t.shape[0] is None else t.shape[0] // count
+    split = tf.reshape(t, tf.concat([[-1, count], tf.shape(t)[1:]], 0))
+    return tf.ensure_shape(split, [rows, count, *t.shape[1:]])
+
+
 def _joined(t):
+    """[n, count, ...] to [n * count, ...]."""
     rows = None if t.shape[0] is None else t.shape[0] * t.shape[1]
     return tf.ensure_shape(
         tf.reshape(t, tf.concat([[-1], tf.shape(t)[2:]], 0)), [rows, *t.shape[2:]]

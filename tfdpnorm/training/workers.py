@@ -257,7 +257,9 @@ def _digest(private, batches):
     ]
     found.update(repr(described).encode())
     # Examples that are read on demand come in blocks, and all of them are read.
-    for array in (leaf for block in batches.examples.blocks() for leaf in tf.nest.flatten(block)):
+    persons = [] if batches.persons is None else [[t.numpy() for t in batches.persons.index]]
+    blocks = (*batches.examples.blocks(), *persons)
+    for array in (leaf for block in blocks for leaf in tf.nest.flatten(block)):
         if array is not None:
             found.update(f"{array.dtype.str}{array.shape}".encode())
             is_text = array.dtype == object

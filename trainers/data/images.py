@@ -3,13 +3,14 @@
 import csv
 import pathlib
 import re
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
-from tfdpnorm.data.image_folder import IMAGE_ENDINGS
+from tfdpnorm.data.image_folder import IMAGE_ENDINGS, subfolder_names
 from tfdpnorm.data.public import match_images
 from trainers.data.catalogue import files_at, known_names
 from trainers.data.sources import load_examples
@@ -17,7 +18,7 @@ from trainers.data.sources import load_examples
 _COLUMNS = ("image", "label", "split")
 
 
-def load_labelled(name, split, data_dir=None, *, image_size=None):
+def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature=None):
     """Loads a split of a known set, of a folder of images, or of a CSV file.
 
     A folder holds `train/<class>/*.png` and `test/<class>/*.png` (or jpg, bmp, gif). A CSV file has
@@ -25,25 +26,32 @@ def load_labelled(name, split, data_dir=None, *, image_size=None):
     are numbered in the order of their names, those of both splits together: the names of the
     classes, and how many there are, are public.
 
+    Whose an image is, is said by a folder below that of the class, `train/<class>/<person>/*.png`,
+    or by a column of the CSV file. Two images are of one person if the names are equal to the
+    letter, whatever the class.
+
     Args:
         name: One of `known_names()`, or a path.
         split: "train" or "test".
         data_dir: For known names, see `load_examples`.
         image_size: Height and width that images of files are brought to, each by itself; None for
             images that are all of one size.
+        person_feature: Of folders "subfolder", of a CSV file the name of that column; None where
+            each image is of another person. It has no effect for known names.
 
     Returns:
         `Examples`.
 
     Raises:
-        ValueError: for what is neither, and for images that cannot be read or differ in size.
+        ValueError: for what is neither, for images that cannot be read or differ in size, and for
+            persons who are in both splits.
         DatasetNotFoundError: as `load_examples`.
     """
     if name in known_names():
         return load_examples(name, split, data_dir)
-    chosen, classes = _listed(files_at(name), split)
-    x = _read([file for file, _ in chosen], image_size)
-    y = np.array([classes.index(label) for _, label in chosen], np.int32)
+    chosen, classes, persons = _listed(files_at(name), split, person_feature)
+    x = _read([image.file for image in chosen], image_size)
+    y = np.array([classes.index(image.label) for image in chosen], np.int32)
     return Examples(
         pathlib.Path(name).stem,
         split,
@@ -52,10 +60,11 @@ def load_labelled(name, split, data_dir=None, *, image_size=None):
         len(classes),
         is_complete=True,
         class_names=tuple(classes),
+        persons=persons,
     )
 
 
-def sizes_of(name, split, *, image_size=None):
+def sizes_of(name, split, *, image_size=None, person_feature=None):
     """Returns how many images a split of a folder or CSV file has, and of what size.
 
     Only the first image is read.
@@ -64,68 +73,107 @@ def sizes_of(name, split, *, image_size=None):
         name: Path.
         split: "train" or "test".
         image_size: See `load_labelled`.
+        person_feature: See `load_labelled`.
 
     Returns:
-        Triple (N, (height, width, channels), number of classes).
+        Quadruple (N, (height, width, channels), number of classes, persons [N] or None).
 
     Raises:
         ValueError: as `load_labelled`.
     """
-    chosen, classes = _listed(files_at(name), split)
-    return len(chosen), _image(chosen[0][0], image_size).shape, len(classes)
+    chosen, classes, persons = _listed(files_at(name), split, person_feature)
+    return len(chosen), _image(chosen[0].file, image_size).shape, len(classes), persons
 
 
-def _listed(path, split):
-    """Pair: pairs (file, class) of a split, and the names of all classes, sorted."""
-    listed = _in_folder(path) if path.is_dir() else _in_csv(path)
-    classes = sorted({label for _, _, label in listed})
-    chosen = [(file, label) for part, file, label in listed if part == split]
+class _Listed(NamedTuple):
+    """An image; its person is None where that is not asked for."""
+
+    split: str
+    file: pathlib.Path
+    label: str
+    person: str | None
+
+
+def _listed(path, split, person_feature):
+    """Triple: the images of a split, the names of all classes, sorted, and whose the images are."""
+    listed = (_in_folder if path.is_dir() else _in_csv)(path, person_feature)
+    classes = sorted({image.label for image in listed})
+    chosen = [image for image in listed if image.split == split]
     if not chosen or len(classes) < 2:
         raise ValueError(
             f"Expected images of two classes or more in {path}, with some for {split}, got "
             f"{len(chosen)} for {split} and {len(classes)} classes. A folder holds "
             "train/<class>/*.png and test/<class>/*.png."
         )
-    return chosen, classes
+    if person_feature is None:
+        return chosen, classes, None
+    _check_apart(listed)
+    return chosen, classes, np.unique([image.person for image in chosen], return_inverse=True)[1]
 
 
-def _in_folder(folder):
-    """List of triples (split, file, class), sorted."""
-    return [
-        (file.parents[1].name, file, file.parent.name)
+def _check_apart(listed):
+    """Raises ValueError for persons who are in both splits; it names none."""
+    train, test = ({i.person for i in listed if i.split == split} for split in ("train", "test"))
+    if train & test:
+        raise ValueError(
+            f"Expected each person in train or in test alone, got {len(train & test)} in both. "
+            "Move all images of a person to one of them: no epsilon covers what is tested."
+        )
+
+
+def _in_folder(folder, person_feature):
+    """List of `_Listed`, sorted."""
+    if person_feature not in (None, "subfolder"):
+        raise ValueError(
+            f"Expected person_feature='subfolder' for a folder of images, got {person_feature!r}. "
+            "Name a column for a CSV file."
+        )
+    below_class = ["*"] if person_feature is None else ["*", "*/**/*"]
+    files = [
+        file
         for split in ("train", "test")
-        for file in sorted(folder.glob(f"{split}/*/*"))
+        for file in sorted(f for below in below_class for f in folder.glob(f"{split}/*/{below}"))
         if file.suffix.lower() in IMAGE_ENDINGS
+    ]
+    below = [file.relative_to(folder).parts[:-1] for file in files]
+    persons = [None] * len(files)
+    if person_feature is not None:
+        persons = subfolder_names([folders[2:] for folders in below])
+    return [
+        _Listed(split, file, label, person)
+        for file, (split, label, *_), person in zip(files, below, persons, strict=True)
     ]
 
 
-def _in_csv(path):
+def _in_csv(path, person_feature):
     try:
         with path.open(newline="", encoding="utf-8") as lines:
             reader = csv.DictReader(lines)
-            missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+            columns = (*_COLUMNS, *([] if person_feature is None else [person_feature]))
+            missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
                 raise ValueError(
-                    f"Expected columns {', '.join(_COLUMNS)} in {path}, got none named "
+                    f"Expected columns {', '.join(columns)} in {path}, got none named "
                     f"{', '.join(missing)}."
                 )
-            rows = [_row(path, reader.line_num, row) for row in reader]
+            rows = [_row(path, reader.line_num, row, columns) for row in reader]
     except UnicodeDecodeError as error:
         raise ValueError(f"Expected a text file in UTF-8, got {path}: {error}.") from None
-    unknown = sorted({str(split) for split, _, _ in rows} - {"train", "test"})
+    unknown = sorted({row.split for row in rows} - {"train", "test"})
     if unknown:
         raise ValueError(f"Expected splits train and test in {path}, got {', '.join(unknown)}.")
     return rows
 
 
-def _row(path, line, row):
-    """Triple (split, file, class) of a row, a dict; None stands for what a short row lacks."""
-    missing = [name for name in _COLUMNS if not row[name]]
+def _row(path, line, row, columns):
+    """`_Listed` of a row, a dict; None stands for what a short row lacks."""
+    missing = [name for name in columns if not row[name]]
     if missing:
         raise ValueError(
-            f"Expected {', '.join(_COLUMNS)} in line {line} of {path}, got no {', '.join(missing)}."
+            f"Expected {', '.join(columns)} in line {line} of {path}, got no {', '.join(missing)}."
         )
-    return row["split"], path.parent / row["image"], row["label"]
+    person = row[columns[-1]] if len(columns) > len(_COLUMNS) else None
+    return _Listed(row["split"], path.parent / row["image"], row["label"], person)
 
 
 def _read(paths, image_size):

@@ -133,6 +133,7 @@ def _network(made):
         "" if trainable == "head" else f"{trainable}-{made.get('batch_norm', 'frozen')}",
         "2_views" if made.get("feature_views") == 2 else "",
         f"{made['max_examples']}_images" if made.get("max_examples") else "",
+        f"{made['most_per_person']}_per_person" if made.get("most_per_person") else "",
     ]
     stem = pathlib.Path(made["model"]).stem.removesuffix("_features")
     return "-".join([stem, *(mark for mark in marks if mark)])

@@ -10,10 +10,11 @@ FIELDS = tuple(
     experiment kind cell network column paper_value test_accuracy test_accuracy_ema test_top5
     test_top5_ema epsilon epsilon_target epsilon_rdp epsilon_pld epsilon_claimed epsilon_validation
     epsilon_of_a_trial epsilon_of_trials_composed accountant delta guarantee_holds
-    no_guarantee_because not_covered weights_from_elsewhere statement num_examples
-    expected_batch_size sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev
-    statistics pretrained engine noise_generator insecure_seed resumes seed scale search trials
-    curve seconds examples_per_second device flags versions commit
+    no_guarantee_because not_covered weights_from_elsewhere statement unit most_per_person
+    most_rows_per_person epsilon_of_person num_examples num_rows expected_batch_size
+    sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
+    engine noise_generator insecure_seed resumes seed scale search trials curve seconds
+    examples_per_second device flags versions commit
     """.split()
 )
 # What a record says of privacy unless its kind of run knows better.
@@ -36,6 +37,14 @@ AUDIT_FIELDS = tuple(
 )
 # Of measured sensitivities, many in a record.
 SENSITIVITY_FIELDS = tuple(f"{_FIRST} rows {_LAST}".split())
+# Of training on several rows of synthetic persons.
+PERSONS_FIELDS = tuple(
+    """
+    experiment kind cell dataset persons way test_accuracy epsilon_target epsilon_of_person
+    epsilon_of_row delta guarantee_holds num_persons num_rows noise_multiplier updates seed seconds
+    device flags versions commit
+    """.split()
+)
 # Of the loss landscape of a trained model.
 LANDSCAPE_FIELDS = tuple(
     f"""

@@ -20,6 +20,11 @@ _BEFORE = {
     "not_covered": None,  # was not noted
     "weights_from_elsewhere": None,  # likewise
     "statement": None,
+    "unit": "row",
+    "most_per_person": None,
+    "most_rows_per_person": None,
+    "epsilon_of_person": None,
+    "num_rows": None,  # as many as examples
     "test_top5": None,
     "test_top5_ema": None,
     "device": None,  # likewise

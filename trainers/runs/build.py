@@ -89,6 +89,7 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
         steps=steps,
         accountant=spec.accountant if accountant is None else accountant,
         statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
+        most_per_person=getattr(spec, "most_per_person", None),
         **{"l2_norm_clip": spec.l2_norm_clip, **_amount_of_privacy(spec, num_examples, steps)},
     )
 

@@ -21,6 +21,7 @@ from tfdpnorm.data import (
 )
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.synthetic import is_synthetic
+from tfdpnorm.privacy.persons import check_rows_per_person
 from trainers.data.catalogue import known_names
 from trainers.data.images import load_labelled
 from trainers.data.sources import load_examples
@@ -54,6 +55,8 @@ class ExperimentData:
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
         foreign: Tuple of `Caveat` on what imported weights have seen.
+        persons: [N rows] whose each training row is, integers, where persons are sampled; None
+            where rows are.
     """
 
     train_x: np.ndarray
@@ -70,11 +73,12 @@ class ExperimentData:
     pretrained: str | None = None
     no_guarantee_because: tuple = ()
     foreign: tuple = ()
+    persons: np.ndarray | None = None
 
     @property
     def num_examples(self):
-        """N, the number of training examples."""
-        return len(self.train_x)
+        """N, the number of training examples: of rows, or of persons where these are sampled."""
+        return len(self.train_x) if self.persons is None else len(np.unique(self.persons))
 
 
 # LeNet-5 needs at least 12x12; DIGITS has 8x8.
@@ -102,12 +106,13 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     is_imported = trains_imported(spec)
     load, load_public = load_examples, load_labelled
     if is_imported:
-        load = load_public = functools.partial(load_labelled, image_size=spec.image_size)
+        load_public = functools.partial(load_labelled, image_size=spec.image_size)
+        load = functools.partial(load_public, person_feature=spec.person_feature)
     chosen = choose(spec, load, load_public, data_dir)
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
     if is_imported or is_pretrained(spec):
         # Before hours of features are computed.
-        plan_of(spec, len(train))
+        plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)
     raw = {
         "train_x": train.x,
         "test_x": test.x,
@@ -123,20 +128,27 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         (arrays, more), left_out = prepared(spec, raw, **places), None
     else:
         arrays, more, left_out = _prepared(spec, train, raw, chosen.synthetic, test.y, places)
-    labels = train.y
+    labels, persons = train.y, sampled_persons(spec, train)
     if chosen.public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
         arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
+        persons = None if persons is None else persons[kept]
     return ExperimentData(
         **arrays,
         **more,
         train_y=labels,
+        persons=persons,
         test_y=test.y,
         validation_y=None if looked_at is None else looked_at.y,
         num_classes=train.num_classes,
         scale=scale_of(spec, chosen.notes, left_out),
         public_source=chosen.public_source,
     )
+
+
+def sampled_persons(spec, train):
+    """Whose each example is, where persons are sampled; None where examples are."""
+    return None if getattr(spec, "most_per_person", None) is None else train.persons
 
 
 def scale_of(spec, notes, pretraining=None):
@@ -175,6 +187,8 @@ class Chosen(NamedTuple):
 def choose(spec, load, load_public, data_dir=None):
     """Chooses the examples of a run by their numbers and the seed.
 
+    Where they have persons, these are chosen, each with all of their examples.
+
     Args:
         spec: Spec of the run.
         load: Function from the name of a set, its split and `data_dir` to `Examples`.
@@ -186,6 +200,8 @@ def choose(spec, load, load_public, data_dir=None):
     """
     is_private = spec.kind == "private"
     train = load(spec.dataset, "train", data_dir)
+    if train.persons is not None and spec.most_rows_per_person is not None:
+        check_rows_per_person(train.persons, spec.most_rows_per_person)
     if not trains_imported(spec):
         _check_fits(spec, is_text=train.x.dtype == object)
     notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
@@ -195,9 +211,9 @@ def choose(spec, load, load_public, data_dir=None):
         synthetic, public_source = synthetic_rows(spec)
     elif is_private:
         public, train, public_source = _public_rows(spec, train, load, data_dir)
-    if spec.max_examples is not None and spec.max_examples < len(train.x):
-        notes.append(f"first {spec.max_examples} of {len(train.x)} training examples")
-        train = train.take(np.arange(spec.max_examples))
+    if spec.max_examples is not None and spec.max_examples < train.num_persons:
+        whole, train = train, train.take_persons(np.arange(spec.max_examples))
+        notes.append(f"first {_size(train)} of {_size(whole)} training examples")
     looked_at, train, note = validation_rows(spec, train, load_public, data_dir)
     test, train, note_on_test = _tested(spec, train, load, data_dir)
     notes = tuple(filter(None, [*notes, note, note_on_test]))
@@ -219,13 +235,20 @@ def _tested(spec, train, load, data_dir):
     held_out = getattr(spec, "held_out", None)
     if held_out is None:
         return load(spec.dataset, "test", data_dir), train, None
-    if held_out >= len(train):
+    if held_out >= train.num_persons:
         raise ValueError(
-            f"Expected held_out below {len(train)}, the training examples of {spec.dataset}, "
-            f"got {held_out}."
+            f"Expected held_out below {train.num_persons}, the training examples of "
+            f"{spec.dataset}, got {held_out}."
         )
-    note = f"{held_out} training examples held out, whose accuracy it is"
-    return *split_public(train, held_out, seed=spec.seed), note
+    tested, train = split_public(train, held_out, seed=spec.seed)
+    return tested, train, f"{_size(tested)} training examples held out, whose accuracy it is"
+
+
+def _size(examples):
+    """How many examples there are, and of how many persons if that is known, in words."""
+    if examples.persons is None:
+        return f"{len(examples)}"
+    return f"{examples.num_persons} persons with {len(examples)}"
 
 
 def _prepared(spec, train, raw, synthetic, tested_y, places):
@@ -264,6 +287,8 @@ def _public_rows(spec, train, load, data_dir):
     if spec.public_dataset == "split":
         # Taken out for every norm, so that all are trained on the same private rows.
         public, train = split_public(train, spec.public_batch_size, seed=spec.seed)
+        if public.persons is not None:  # One of each: rows of a person are much alike.
+            public = public.take(np.unique(public.persons, return_index=True)[1])
         source = (
             f"{len(public)} {kind} split off from {spec.dataset} and not trained on, nor what "
             "equals them"
@@ -360,9 +385,10 @@ def validation_rows(spec, train, source, data_dir=None):
         public = source(spec.plateau_dataset, "train", data_dir)
         return _public(spec, train, public), train, None
     if plateau == "private":
-        _check_enough(spec, len(train) - 1, f"{spec.dataset}, one of which is to be trained on")
+        of = f"{spec.dataset}, one of which is to be trained on"
+        _check_enough(spec, train.num_persons - 1, of)
         rows, train = split_public(train, spec.plateau_examples, seed=spec.seed)
-        return rows, train, f"{len(rows)} training examples kept for plateaus, not trained on"
+        return rows, train, f"{_size(rows)} training examples kept for plateaus, not trained on"
     if getattr(spec, "validation_examples", 0):
         return *split_public(train, spec.validation_examples, seed=spec.seed), None
     return None, train, None

@@ -57,7 +57,8 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     if is_synthetic(spec.public_dataset):
         of = f"{_ROWS} synthetic images ({spec.public_dataset})"
     echo(f"Exporting to {folder}; predictions are compared on {of}")
-    private = load_labelled(spec.dataset, "train", data_dir, image_size=spec.image_size)
+    of_images = dict(image_size=spec.image_size, person_feature=spec.person_feature)
+    private = load_labelled(spec.dataset, "train", data_dir, **of_images)
     shape = private.x.shape[1:]
     rows = public_images(spec, private.x, _ROWS, data_dir)
     model = deployed_model(spec, result.model, shape)
@@ -69,7 +70,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
         f"{private.num_classes} classes. Resizing and scaling are in the model.",
-        "Data": f"Trained privately on {spec.dataset}, {result.record['num_examples']:,} examples "
+        "Data": f"Trained privately on {spec.dataset}, {_size(result.record)} "
         f"({result.record['scale']}). Compared, and ranged for int8, on {of}.",
         "What the guarantee does not cover": f"The imported weights, {imported}, "
         f"and the search for settings ({spec.search}).",
@@ -90,3 +91,10 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         )
     echo(f"Model card: {card}")
     return exported
+
+
+def _size(record):
+    """How many examples a run was trained on, in words."""
+    if record["unit"] == "row":
+        return f"{record['num_examples']:,} examples"
+    return f"{record['num_examples']:,} persons with {record['num_rows']:,} examples"

@@ -72,6 +72,7 @@ def outline(spec, data_dir=None):
     return loading.ExperimentData(
         train_x=of_rows,
         train_y=chosen.train.y,
+        persons=loading.sampled_persons(spec, chosen.train),
         test_y=chosen.test.y,
         public_x=public,
         num_classes=chosen.train.num_classes,
@@ -85,15 +86,19 @@ def outline(spec, data_dir=None):
 
 def _outlined(name, split, data_dir, spec):
     """`Examples` of a set whose rows are not loaded, and whose labels are all 0."""
-    is_complete = True
+    is_complete, persons = True, None
     if name in known_names():
         count, shape, classes = counted(name, split, data_dir), image_shape(name), num_classes(name)
         is_complete = count == official_size(name, split)
     else:
-        count, shape, classes = sizes_of(name, split, image_size=spec.image_size)
+        feature = spec.person_feature if name == spec.dataset else None
+        count, shape, classes, persons = sizes_of(
+            name, split, image_size=spec.image_size, person_feature=feature
+        )
     kind = np.dtype(object if shape is None else np.float32)
     rows = Rows((count, *(shape or ())), kind)
-    return Examples(name, split, rows, np.zeros(count, np.int32), classes, is_complete)
+    y = np.zeros(count, np.int32)
+    return Examples(name, split, rows, y, classes, is_complete, persons=persons)
 
 
 def _network_rows(spec, train, data_dir):

@@ -1,9 +1,11 @@
 """Runs by DP-SGD, or by the same way without noise and clipping."""
 
+import dataclasses
 import time
 
 from tensorflow import keras
 
+from tfdpnorm.choices import AUTO
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Declaration, Finish
 from tfdpnorm.privacy.rounding import ceil_text
@@ -19,6 +21,7 @@ from trainers.runs.optimizers import (
 )
 from trainers.runs.skeleton import Run, rounded, test_accuracies, test_accuracy
 
+_UNITS = {"row": "example", "person": "person"}
 _KINDS_OF_VIEWS = {
     "moved": "moved by a pixel",
     "random": "cropped and flipped at random",
@@ -60,6 +63,9 @@ class PrivateRun(Run):
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
             declaration=Declaration(spec.responsible, spec.contact, spec.search),
         )
+        if spec.physical_batch_size == AUTO:  # The record says how many.
+            rows = self.model.physical_batch_size
+            self.spec = spec = dataclasses.replace(spec, physical_batch_size=rows)
         self._average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
         progress = Progress(self.model, data, spec.evaluations, self.echo)
         self.curve = progress.curve
@@ -79,7 +85,8 @@ class PrivateRun(Run):
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
             f"parameters, norm {spec.norm}"
             + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
-            f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); "
+            f"  private data: {spec.dataset}, N = {data.num_examples:,}{self._persons()} "
+            f"({data.scale}); "
             f"public rows: {data.public_source or 'none'}",
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
             *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
@@ -92,8 +99,12 @@ class PrivateRun(Run):
         if not reasons:
             lines.append(
                 f"  epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
-                f"({plan.accountant}, add or remove one example, Poisson sampling)"
+                f"({plan.accountant}, add or remove one {_UNITS[plan.unit]}, "
+                "Poisson sampling)"
             )
+            if spec.most_rows_per_person is not None:
+                epsilon = self.model.ledger.person_epsilon(whole_plan=True)
+                lines.append(f"  {_of_person(spec.most_rows_per_person, epsilon)}")
         else:
             lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
             if _is_claimed(spec):
@@ -102,6 +113,15 @@ class PrivateRun(Run):
             calibrated = f"; {calibrated_to(spec)}" if spec.calibrated_by else ""
             lines.append(f"  method {spec.method}, clipping {spec.clipping}{calibrated}")
         return "\n".join(lines)
+
+    def _persons(self):
+        """What N counts, in words, where it is not examples."""
+        if self.data.persons is None:
+            return ""
+        return (
+            f" persons with {len(self.data.train_x):,} examples, up to "
+            f"{self.spec.most_per_person} of each in an update"
+        )
 
     def restore(self):
         """Compiles the model, and brings it to where its last checkpoint was."""
@@ -124,6 +144,8 @@ class PrivateRun(Run):
                 self.data.train_x,
                 self.data.train_y,
                 expected_batch_size=self.spec.expected_batch_size,
+                person=self.data.persons,
+                most_per_person=self.spec.most_per_person,
             )
             options = fit_options(self.spec, self.data)
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
@@ -156,7 +178,10 @@ class PrivateRun(Run):
             ),
             **known_of(ledger),
             **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
-            **fields_of(plan, "noise_multiplier l2_norm_clip"),
+            **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
+            "num_rows": len(self.data.train_x),
+            "most_rows_per_person": spec.most_rows_per_person,
+            "epsilon_of_person": ledger.person_epsilon() if spec.most_rows_per_person else None,
             **fields_of(spec, "noise_generator insecure_seed"),
             **fields_of(self.model, "statistics engine"),
             "updates": ledger.updates,
@@ -205,6 +230,9 @@ def _spent(run, record):
     if record["guarantee_holds"]:
         at = f"at delta {record['delta']:g}"
         text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+        if record["epsilon_of_person"] is not None:
+            rows, epsilon = record["most_rows_per_person"], record["epsilon_of_person"]
+            text += f"; {_of_person(rows, epsilon)}"
         if record["epsilon_validation"] is not None:
             count = f"{len(run.data.validation_x):,}"
             spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
@@ -216,6 +244,10 @@ def _spent(run, record):
     if _is_claimed(run.spec):
         text += f"\n  {_claimed(record['epsilon_claimed'])}"
     return text
+
+
+def _of_person(rows, epsilon):
+    return f"for a person with up to {rows} examples: epsilon {ceil_text(epsilon)}"
 
 
 def _by_pld(ledger):

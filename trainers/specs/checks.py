@@ -165,3 +165,31 @@ def check_imported(spec):
             "Expected a public data set, or synthetic images, with feature_scaling=public, got "
             "public_dataset='split'. Name one that is not private."
         )
+
+
+def check_persons(spec):
+    """Raises ValueError for persons that are not known, or settings that do not protect them."""
+    feature, most, rows = spec.person_feature, spec.most_per_person, spec.most_rows_per_person
+    if most is not None and rows is not None:
+        raise ValueError(
+            "Expected most_per_person, to sample persons, or most_rows_per_person, to sample "
+            f"images, got {most} and {rows}."
+        )
+    if (feature is None) != (most is None) and rows is None:
+        raise ValueError(
+            "Expected person_feature and most_per_person together, got "
+            f"person_feature={feature!r} and most_per_person={most!r}. Say whose each image is, "
+            "and how many of a person an update may read."
+        )
+    if feature is None:
+        return
+    if spec.trainable is None or spec.dataset in known_names():
+        raise ValueError(
+            "Expected a folder of images or a CSV file with person_feature, got "
+            f"{spec.dataset!r}, which does not say whose each image is."
+        )
+    if most is not None and spec.plateau == "private":
+        raise ValueError(
+            "Expected plateau='none', 'public' or 'test' with most_per_person, got 'private', "
+            "whose noise hides one image, and not all of a person."
+        )

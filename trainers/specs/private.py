@@ -8,6 +8,7 @@ from typing import ClassVar
 from tfdpnorm import arguments
 from tfdpnorm.choices import (
     ACCOUNTANTS,
+    AUTO,
     BATCH_NORMS,
     CLAIMING_ACCOUNTANTS,
     CLIP_GROUPINGS,
@@ -48,6 +49,9 @@ IMPORTED = (
     "feature_views",
     "feature_scaling",
     "head",
+    "person_feature",
+    "most_per_person",
+    "most_rows_per_person",
 )
 
 
@@ -160,10 +164,12 @@ class PrivateSpec(TrainingSpec):
 
     # --- clipped lots and their views ---
     expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1)
-    physical_batch_size: int | None = option(
+    physical_batch_size: int | str | None = option(
         None,
-        "Rows that go through the network at once; default: the whole lot.",
+        "Rows that go through the network at once; auto: as many as there is memory for; default: "
+        "the whole lot.",
         at_least=1,
+        words=(AUTO,),
         measured=False,
     )
     l2_norm_clip: float = option(
@@ -354,6 +360,24 @@ class PrivateSpec(TrainingSpec):
         choices=("new", "imported"),
     )
 
+    # --- images of which several are one person's ---
+    person_feature: str | None = option(
+        None,
+        "Whose each image is: subfolder, by the folder below that of the class, or the name of a "
+        "column of the CSV file. --max_examples and --held_out then count persons.",
+    )
+    most_per_person: int | None = option(
+        None,
+        "Most images of a person that an update reads. Persons are then sampled and protected, "
+        "with all of their images: --expected_batch_size and --epochs count persons.",
+        at_least=1,
+    )
+    most_rows_per_person: int | None = option(
+        None,
+        "Most images of a person. Images are sampled, and epsilon is stated for a person, too.",
+        at_least=2,
+    )
+
     def __post_init__(self):
         super().__post_init__()
         checks.check_norm(self)
@@ -365,6 +389,7 @@ class PrivateSpec(TrainingSpec):
             checks.check_model(self.model)
         else:
             checks.check_imported(self)
+        checks.check_persons(self)
 
     @property
     def needs_public_rows(self):

@@ -50,6 +50,57 @@ def test_a_csv_file(folder):
         load_labelled(str(path), "train")
 
 
+@pytest.fixture
+def of_persons(tmp_path):
+    """Ann has images of both classes, in folders of her own, and one below these."""
+    for name in ("train/cat/ann/1", "train/cat/ann/in/2", "train/cat/bob/1", "train/dog/ann/1"):
+        write_image(tmp_path / "pets" / f"{name}.png")
+    for name in ("test/cat/cleo/1", "test/dog/dan/1"):
+        write_image(tmp_path / "pets" / f"{name}.png")
+    return tmp_path / "pets"
+
+
+def written_csv(path, lines):
+    path.write_text("\n".join(["image,label,split,owner", *lines]))
+    return path
+
+
+def test_whose_images_are_in_a_folder(of_persons):
+    train = load_labelled(str(of_persons), "train", person_feature="subfolder")
+    ann, bob = train.persons[0], train.persons[2]
+    assert ann != bob and train.persons.tolist() == [ann, ann, bob, ann]
+    assert train.y.tolist() == [0, 0, 0, 1] and train.num_persons == 2
+    assert len(load_labelled(str(of_persons), "test", person_feature="subfolder")) == 2
+    write_image(of_persons / "train" / "cat" / "secret.png")
+    with pytest.raises(ValueError, match="got 1 images in the folder of a class itself") as told:
+        load_labelled(str(of_persons), "train", person_feature="subfolder")
+    assert "secret" not in str(told.value)
+    with pytest.raises(ValueError, match="Expected person_feature='subfolder' for a folder"):
+        load_labelled(str(of_persons), "train", person_feature="owner")
+
+
+def test_whose_images_are_in_a_csv_file(folder):
+    cat, dog = "pets/train/cat/0.png,a,train", "pets/train/dog/1.png,b,train"
+    test = "pets/test/dog/0.png,a,test"
+    path = written_csv(folder.parent / "pets.csv", [f"{cat},ann", f"{dog},ann", f"{test},dan"])
+    train = load_labelled(str(path), "train", person_feature="owner")
+    assert train.num_persons == 1 and train.persons.tolist() == [0, 0]
+    assert load_labelled(str(path), "train").persons is None
+    with pytest.raises(ValueError, match="Expected columns .*whose in .* none named whose"):
+        load_labelled(str(path), "train", person_feature="whose")
+    written_csv(path, [f"{cat},ann", f"{dog},", f"{test},dan"])
+    with pytest.raises(ValueError, match="in line 3 of .* got no owner"):
+        load_labelled(str(path), "train", person_feature="owner")
+
+
+def test_nobody_is_trained_on_and_tested(of_persons):
+    write_image(of_persons / "test" / "dog" / "bob" / "1.png")
+    for split in ("train", "test"):
+        with pytest.raises(ValueError, match="in train or in test alone, got 1 in both") as told:
+            load_labelled(str(of_persons), split, person_feature="subfolder")
+        assert "bob" not in str(told.value).replace(str(of_persons), "")
+
+
 def test_what_is_none_of_them(folder):
     with pytest.raises(ValueError, match="Expected dataset to be one of"):
         load_labelled("nothing", "train")

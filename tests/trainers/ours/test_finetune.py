@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
@@ -217,6 +218,40 @@ def test_a_stopped_run_is_resumed(tmp_path, model_path):
     keras.backend.clear_session()
     record = run(spec, tmp_path, run_dir=tmp_path / "run", resume=True).record
     assert record["updates"] == 3 and record["resumes"] == 1 and record["epsilon"] <= 8
+
+
+def test_images_of_a_person_are_all_trained_on_held_out_or_public(tmp_path, model_path):
+    """Brightness tells person and image; the last one equals the first of the next person."""
+    for person in range(12):
+        for at in range(3):
+            pixels = np.full((8, 8, 1), 20 * person + at if at < 2 else 20 * person + 20, np.uint8)
+            path = tmp_path / f"set/train/{'ab'[at % 2]}/{person:02}/{at}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tf.io.encode_png(pixels).numpy())
+    spec = dataclasses.replace(
+        small_spec(model_path, trainable="all", norm="public_batch", expected_batch_size=2),
+        dataset=str(tmp_path / "set"),
+        person_feature="subfolder",
+        most_per_person=2,
+        held_out=3,
+        public_batch_size=4,
+    )
+    found = data.load_experiment_data(spec, cache_dir=tmp_path / "cache")
+    assert found.num_examples == 5 and len(found.persons) == len(found.train_x)
+    assert len(found.test_x) == 9 and len(found.public_x) == 4
+    trained, tested, public = (
+        np.rint(x[:, 0, 0, 0] * 255).astype(int)
+        for x in (found.train_x, found.test_x, found.public_x)
+    )
+    # What equals a public image is left out, and so is whose it was.
+    assert 10 <= len(trained) < 15 and not set(trained) & set(public)
+    own = trained % 20 == 1
+    assert len(set(found.persons[own])) == own.sum() == 5
+    whose = dict(zip(trained[own] // 20, found.persons[own], strict=True))
+    for value, person in zip(trained[~own], found.persons[~own], strict=True):
+        assert person in (whose.get(value // 20), whose.get(value // 20 - 1))
+    sides = [set(x // 20) for x in (trained[own], tested[tested % 20 == 1], public)]
+    assert [len(side) for side in sides] == [5, 3, 4] and len(set.union(*sides)) == 12
 
 
 @pytest.mark.parametrize(

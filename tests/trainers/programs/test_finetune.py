@@ -38,13 +38,14 @@ def write_model(path):
     model.save(path)
 
 
-def write_images(folder):
+def write_images(folder, person=None):
+    """20 images of each class to train on, 4 to test on; `person` names the folder of each."""
     rng = np.random.default_rng(0)
     for split, count in (("train", 20), ("test", 4)):
         for name in ("cat", "dog"):
-            place = folder / split / name
-            place.mkdir(parents=True)
             for i in range(count):
+                place = folder / split / name / ("" if person is None else person(split, i))
+                place.mkdir(parents=True, exist_ok=True)
                 pixels = rng.integers(0, 256, (9, 9, 3)).astype(np.uint8)
                 (place / f"{i}.png").write_bytes(tf.io.encode_png(pixels).numpy())
 
@@ -98,6 +99,104 @@ def test_from_a_file_to_an_exported_model(main, tmp_path):
     (logits,) = run_tflite(tmp_path / "export" / "model.tflite", picture)
     loaded = keras.models.load_model(tmp_path / "export" / "model.keras")
     np.testing.assert_allclose(logits, loaded(picture)[0], atol=1e-4)
+
+
+def of_persons(tmp_path):
+    """Ten persons train, with four images each, two of each class; two others test."""
+    write_model(tmp_path / "mine.keras")
+    write_images(
+        tmp_path / "photos", lambda split, i: f"{split}{i % (10 if split == 'train' else 2)}"
+    )
+    return (
+        f"--model={tmp_path / 'mine.keras'}",
+        f"--dataset={tmp_path / 'photos'}",
+        "--person_feature=subfolder",
+        "--most_per_person=3",
+        *SMALL,
+        f"--cache_dir={tmp_path / 'cache'}",
+        f"--output_dir={tmp_path / 'out'}",
+    )
+
+
+def test_images_are_sampled_and_epsilon_is_stated_for_persons(main, tmp_path):
+    given = dict(f.removeprefix("--").split("=") for f in of_persons(tmp_path))
+    given |= {"most_per_person": "", "most_rows_per_person": 4, "held_out": 2}
+    result = main("finetune", *(f"--{name}={value}" for name, value in given.items() if value))
+    assert result.code == 0, result.err
+    (record,) = read_records(tmp_path / "out")
+    counted = {"unit": "row", "most_per_person": None, "num_examples": 32, "num_rows": 32}
+    assert {name: record[name] for name in counted} == counted
+    assert record["epsilon"] <= 8 < record["epsilon_of_person"] < 100
+    assert "2 persons with 8 training examples held out" in record["scale"]
+    assert result.out.count("for a person with up to 4 examples: epsilon ") == 2
+
+
+@pytest.mark.slow_cases("exported")
+@pytest.mark.parametrize("is_exported", [False, True], ids=["", "exported"])
+def test_persons_are_counted_sampled_and_recorded(main, tmp_path, is_exported):
+    card = tmp_path / "export" / "MODEL_CARD.md"
+    export = [f"--export_dir={card.parent}"] if is_exported else []
+    result = main("finetune", *of_persons(tmp_path), *export)
+    assert result.code == 0, result.err
+    assert "N = 10 persons with 40 examples, up to 3 of each in an update" in result.out
+    assert "add or remove one person, Poisson sampling" in result.out
+    (record,) = read_records(tmp_path / "out")
+    counted = {"unit": "person", "most_per_person": 3, "num_examples": 10, "num_rows": 40}
+    assert {name: record[name] for name in counted} == counted
+    assert record["sampling_rate"] == 0.8 and record["guarantee_holds"]
+    assert record["network"].endswith("3_per_person")
+    assert not is_exported or "10 persons with 40 examples" in card.read_text()
+
+
+@pytest.mark.parametrize(
+    "flag, said",
+    [
+        ("--max_examples=9", "N = 9 persons with 36 examples.*first 9 persons with 36 of 10 pers"),
+        ("--held_out=2", "N = 8 persons with 32 examples.*2 persons with 8 training examples held"),
+        (
+            "--norm=public_batch --public_dataset=split --public_batch_size=2",
+            "N = 8 persons with 32",
+        ),
+        ("--steps= --epochs=4", "N = 10 persons.*T = 5 updates"),
+    ],
+)
+def test_persons_are_on_one_side_and_no_image_is_read(main, tmp_path, flag, said):
+    flags = of_persons(tmp_path)
+    for image in (tmp_path / "photos").glob("*/*/*/*.png"):
+        if image.parts[-3:] not in (("cat", "train0", "0.png"), ("cat", "test0", "0.png")):
+            image.write_text("not read: the first of each split tells the size")
+    given = dict(f.removeprefix("--").split("=") for f in (*flags, *flag.split()))
+    flags = [f"--{name}={value}" for name, value in given.items() if value]
+    result = main("finetune", *flags, "--dry_run")
+    assert result.code == 0, result.err
+    assert re.search(said, result.out, re.DOTALL), result.out
+
+
+def test_persons_that_are_not_known_or_not_protected(main, tmp_path):
+    flags = of_persons(tmp_path)
+    for flag, message in (
+        ("--dataset=digits", "Expected a folder of images or a CSV file with person_feature, got"),
+        ("--most_per_person=", "Expected person_feature and most_per_person together, got"),
+        ("--person_feature=", "Expected person_feature and most_per_person together, got"),
+        ("--most_per_person=0", "Expected most_per_person to be a whole number >= 1, got 0"),
+        (
+            "--most_rows_per_person=3",
+            "Expected most_per_person, to sample persons, or most_rows_per_person, .* got 3 and 3",
+        ),
+        (
+            "--most_per_person= --most_rows_per_person=3",
+            "Expected at most most_rows_per_person=3 examples of each person, got a person with m",
+        ),
+        (
+            "--plateau=private --learning_rate_schedule=constant",
+            "Expected plateau='none', 'public' or 'test' with most_per_person",
+        ),
+        ("--held_out=10", "Expected held_out below 10, .* got 10"),
+        ("--expected_batch_size=11", "Expected expected_batch_size <= num_examples, got .*10"),
+    ):
+        given = dict(f.removeprefix("--").split("=") for f in (*flags, *flag.split()))
+        result = main("finetune", *(f"--{name}={value}" for name, value in given.items() if value))
+        assert result.code == 2 and re.search(f"^Error: {message}", result.err), result.err
 
 
 @pytest.mark.slow_cases("last:1")

@@ -80,7 +80,7 @@ def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
         "plan": {
             "num_examples": 99, "steps": 3, "expected_batch_size": 11, "l2_norm_clip": 0.3,
             "accountant": "pld", "statistics_budget_share": 0.0, "noise_multiplier": 2.5,
-            "delta": 1e-4,
+            "delta": 1e-4, "most_per_person": None,
         },
         "clipping": Clipping(grouping="per_layer"),
         "engine": "per_example", "physical_batch_size": 7, "noise_generator": "fast",

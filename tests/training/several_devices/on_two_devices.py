@@ -13,6 +13,7 @@ from tests.statements import of_any_run
 from tfdpnorm.data import Lot, poisson_batches
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import NoisedBatchNormalization
+from tfdpnorm.privacy.slots import Slots
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
@@ -72,6 +73,27 @@ def test_the_sum_is_that_of_one_device(
         alone, both = found[0, rows], found[1, rows]
         assert np.linalg.norm(alone) > 0.1
         np.testing.assert_allclose(both, alone, rtol=1e-5, atol=1e-6, err_msg=str(rows))
+
+
+@pytest.mark.slow_cases("public_batch")
+@pytest.mark.parametrize("norm", ["group", "public_batch"])
+def test_the_sum_over_persons_is_that_of_one_device(
+    norm, strategy, build, private, data, public, cross_entropy
+):
+    person = np.arange(40) % 17  # two rows, or three
+    settings = {"public_batch": public} if norm == "public_batch" else {}
+    model, found = build(norm=norm), []
+    batches = poisson_batches(*data, person=person, most_per_person=2, expected_batch_size=17)
+    lots = [next(iter(batches.as_dataset(Slots(*slots)))) for slots in ((6, 4), (1, 20))]
+    for where in (None, strategy):
+        of_persons = {"num_examples": 17, "expected_batch_size": 17, "most_per_person": 2}
+        one = private(model, physical_batch_size=4, strategy=where, **of_persons, **settings)
+        one.compile("sgd", cross_entropy)
+        step = tf.function(one.clipped_sum, autograph=False)
+        found.append([np.concatenate([s.numpy().ravel() for s in step(lot)]) for lot in lots])
+    for alone, both in zip(*found, strict=True):
+        assert np.linalg.norm(alone) > 0.1
+        np.testing.assert_allclose(both, alone, rtol=1e-5, atol=1e-6)
 
 
 def trained(model, data, loss, where, weight_trace=None, **settings):

@@ -80,6 +80,17 @@ def test_two_processes_train_as_one_does(start, norm, steps_per_execution):
 
 
 @pytest.mark.slow
+def test_two_processes_train_per_person_as_one_does(start):
+    of_persons = {"num_examples": 15, "expected_batch_size": 8, "most_per_person": 2}
+    settings = {**SEEDED, **of_persons, "physical_batch_size": 4}
+    (alone,), both = results(start(1, **settings)), results(start(2, **settings))
+    for one in both:
+        assert one["failed"] is None and one["slots"] == alone["slots"]
+        np.testing.assert_allclose(one["weights"], alone["weights"], rtol=1e-5, atol=1e-5)
+    assert np.abs(np.diff(alone["weights"], axis=0)).max() > 0.1
+
+
+@pytest.mark.slow
 def test_epsilon_and_statement_are_those_of_one_process(start, tmp_path):
     both = start(2, run_dir=str(tmp_path / "both"), steps=12)
     alone = start(1, run_dir=str(tmp_path / "alone"), steps=12)

@@ -4,8 +4,9 @@
 
 PORTS are those of all processes, with commas between; one process trains without a strategy.
 SETTINGS are JSON: arguments of `private_of`, and `kill` [INDEX, UPDATE], `norm`, `rows`,
-`steps_per_execution`. Writes what it has trained to FOLDER/INDEX.npz and .json. With `sums`, it
-trains nothing, and writes the clipped sum of a batch, and of the batch without each of its rows.
+`steps_per_execution`; with `most_per_person` the rows are of `num_examples` persons. Writes what it
+has trained to FOLDER/INDEX.npz and .json. With `sums`, it trains nothing, and writes the clipped
+sum of a batch, and of the batch without each of its rows.
 """
 
 import json
@@ -129,7 +130,9 @@ def main():
     recorder = Recorder(kill)
     failed = None
     try:
-        history = private.fit(x, y, verbose=0, callbacks=[recorder]).history
+        plan = private.plan
+        person = None if plan.unit == "row" else np.arange(EXAMPLES) % plan.num_examples
+        history = private.fit(x, y, person=person, verbose=0, callbacks=[recorder]).history
     except (RuntimeError, ValueError) as error:
         failed, history = f"{type(error).__name__}: {error}", {}
     np.savez(os.path.join(folder, f"{index}.npz"), np.array(recorder.weights))

@@ -24,7 +24,7 @@ def large(data):
 @pytest.mark.parametrize("steps_per_epoch", [1, 4])
 @pytest.mark.parametrize("steps_per_execution", [1, 4])
 def test_it_warns_once(build, private, data, cross_entropy, steps_per_epoch, steps_per_execution):
-    trained = private(build())
+    trained = private(build(), expected_batch_size=40)  # all rows: a small lot would not do
     trained.compile("sgd", cross_entropy, steps_per_execution=steps_per_execution)
     with pytest.warns(UserWarning, match=WARNS) as caught:
         trained.fit(*large(data), verbose=0, steps_per_epoch=steps_per_epoch)

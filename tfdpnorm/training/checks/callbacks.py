@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 # Functions of what is public or released anyway. A learning rate that was reduced by a released
@@ -76,6 +77,8 @@ def check_callbacks(
     """
     callbacks = validations_first(callbacks)
     names = [c.name for c in callbacks if isinstance(c, PrivateValidation)]
+    if names:
+        check_queries_are_by_row(ledger.plan)
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise ValueError(

@@ -158,17 +158,39 @@ NO_TARGETS = (
 )
 
 
-def as_poisson_batches(x, y, sample_weight, expected_batch_size):
+def check_person(x, person, plan):
+    """Refuses data without persons for a plan of persons, and persons for a plan of rows.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    is_given = (
+        x.most_per_person is not None if isinstance(x, PoissonBatches) else person is not None
+    )
+    if is_given == (plan.most_per_person is not None):
+        return
+    if is_given:
+        raise ValueError(
+            "Expected no person for a plan of rows, got one for each row. Plan with "
+            "most_per_person=..., and with num_examples and expected_batch_size that count persons."
+        )
+    raise ValueError(
+        f"Expected person=..., whose each row is, for a plan with most_per_person="
+        f"{plan.most_per_person}, got none. Pass it to fit() or to poisson_batches()."
+    )
+
+
+def as_poisson_batches(x, y, sample_weight, plan, person=None):
     """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
     Raises:
-        ValueError: for targets or weights beside `PoissonBatches`.
+        ValueError: for targets, weights or persons beside `PoissonBatches`.
     """
     if isinstance(x, PoissonBatches):
-        if y is not None or sample_weight is not None:
+        if any(part is not None for part in (y, sample_weight, person)):
             raise ValueError(
-                "Expected y and sample_weight inside of PoissonBatches, got them beside it. Pass "
-                "them to poisson_batches()."
+                "Expected y, sample_weight and person inside of PoissonBatches, got them beside "
+                "it. Pass them to poisson_batches()."
             )
         return x
     arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
@@ -182,7 +204,12 @@ def as_poisson_batches(x, y, sample_weight, expected_batch_size):
             )
         return None
     return poisson_batches(
-        x, y, sample_weight=sample_weight, expected_batch_size=expected_batch_size
+        x,
+        y,
+        sample_weight=sample_weight,
+        expected_batch_size=plan.expected_batch_size,
+        person=person,
+        most_per_person=plan.most_per_person,
     )
 
 
@@ -195,8 +222,18 @@ def refuse_fit_arguments(arguments):
         )
 
 
-def one_physical_batch(data):
-    """An ordinary Keras batch as a `Lot` of one physical batch without padding."""
+def one_physical_batch(data, plan):
+    """An ordinary Keras batch as a `Lot` of one physical batch without padding.
+
+    Raises:
+        ValueError: for a plan of persons: whose the rows are is not known.
+    """
+    if plan.most_per_person is not None:
+        raise ValueError(
+            "Expected rows whose persons are known, for a plan with most_per_person="
+            f"{plan.most_per_person}, got batches of rows. Use fit(x, y, person=...), with arrays "
+            "or a source."
+        )
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     count = tf.shape(tf.nest.flatten(x)[0])[0]
     ones = tf.ones([count])

@@ -7,7 +7,11 @@ import re
 import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.keras_compat.training import is_of_tensorflow_privacy, scales_losses
+from tfdpnorm.keras_compat.training import (
+    chooses_by_a_function,
+    is_of_tensorflow_privacy,
+    scales_losses,
+)
 from tfdpnorm.keras_compat.variables import trainable_variables, weights
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
@@ -18,7 +22,8 @@ def check_optimizer(optimizer):
     """Refuses optimizers that would undo or repeat what private training does.
 
     Raises:
-        ValueError: for tensorflow-privacy's optimizers and for loss scaling.
+        ValueError: for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
+            are not known before training.
     """
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
@@ -38,6 +43,12 @@ def check_optimizer(optimizer):
             f"Expected an optimizer without loss_scale_factor, got {optimizer.loss_scale_factor}: "
             "it divides gradients that were not multiplied by it. The loss is scaled by "
             "make_private(..., clipping=Clipping(loss_scale=...))."
+        )
+    if chooses_by_a_function(optimizer):
+        raise ValueError(
+            "Expected optimizers that are known before training, got a MultiOptimizer that asks a "
+            "function for them: they may have seen gradients without noise. Give it an "
+            "OptimizerMap."
         )
 
 
@@ -170,7 +181,7 @@ def check_budget_share(share, layers, mode):
 
 
 def check_views(views, mode):
-    """Refuses multi-view augmentations where each example runs together with public rows.
+    """Refuses several rows of an example where each runs together with public rows.
 
     Args:
         views: `tfdpnorm.training.views.Views`.
@@ -179,6 +190,11 @@ def check_views(views, mode):
     Raises:
         ValueError: with what was expected.
     """
+    if views.rows_per_person is not None and mode in ("example", "lot"):
+        raise ValueError(
+            f'Expected a plan without most_per_person with statistics="{mode}", which joins each '
+            'row with the public rows, got one. Use statistics="public" or "blend".'
+        )
     if not views.are_rows and mode in ("example", "lot"):
         raise ValueError(
             f'Expected no augmentation with statistics="{mode}", which joins each example with the '
@@ -193,7 +209,7 @@ def check_private_data(batches, plan, public_batch):
         ValueError: if N or the expected lot size differ from the plan's, or the public batch does
             not fit the data or shares rows with it.
     """
-    for name in ("num_examples", "expected_batch_size"):
+    for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
             raise ValueError(
                 f"Expected data with {name}={getattr(plan, name)}, as in the plan, "

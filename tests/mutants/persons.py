@@ -1,0 +1,102 @@
+"""Faults in training per person: who is drawn, how often, and what is clipped."""
+
+from tests.mutants.mutant import fault, tests_in
+
+_STEP = "tests/training/step/test_persons.py"
+_DATA = "tests/data/test_persons.py"
+_loop = tests_in(_STEP, "test_the_sum_is_that_of_a_loop_over_persons")
+_refusals = f"{_STEP}::TestRefusals"
+
+MUTANTS = (
+    fault(
+        "persons-mean-is-a-sum",
+        "tfdpnorm/training/views.py",
+        "tf.reduce_mean(_split(values, self.rows_per_example), axis=1)",
+        "tf.reduce_sum(_split(values, self.rows_per_example), axis=1)",
+        "Who has many rows is clipped, who has few is not heard.",
+        tests_in(_STEP, "test_all_rows_of_a_person_take_part_where_they_fit"),
+    ),
+    fault(
+        "persons-clipped-by-row",
+        "tfdpnorm/gradients/engines/book_keeping.py",
+        "taps = Taps(model, variables, rows_per_example, broadcast, examples)",
+        "taps = Taps(model, variables, 1, broadcast, examples)",
+        "Each row of a person moves the sum by up to C.",
+        _loop,
+    ),
+    fault(
+        "person-in-two-slots",
+        "tfdpnorm/data/poisson.py",
+        "rows = rows_of_persons(rows, *index, most, bits)",
+        "rows = np.repeat(rows_of_persons(rows, *index, most, bits), 2, axis=0)",
+        "A person's rows are behind two clipped gradients, which move the sum by 2 C.",
+        tests_in(_DATA, "test_a_person_is_drawn_with_their_own_rows"),
+    ),
+    fault(
+        "persons-drawn-by-their-rows",
+        "tfdpnorm/data/poisson.py",
+        "            if index:\n",
+        "            if index:\n"
+        "                found = poisson_rows(no_row, sampling_rate, bits)\n"
+        "                rows = np.unique(np.searchsorted(index[0], found, 'right') - 1)\n",
+        "Who has many rows is in nearly every batch, and epsilon does not hold for them.",
+        tests_in(_DATA, "test_the_number_of_drawn_persons_is_binomial_whatever_rows_they_have"),
+    ),
+    fault(
+        "sampling-rate-by-rows",
+        "tfdpnorm/data/poisson.py",
+        "self._num_examples = (self.persons or self.examples).count",
+        "self._num_examples = self.examples.count",
+        "q and N count rows where the accountant counts persons.",
+        tests_in(_DATA, "test_a_person_is_drawn_with_their_own_rows"),
+    ),
+    fault(
+        "rows-of-the-next-person",
+        "tfdpnorm/data/persons.py",
+        "order[first[:, np.newaxis] + chosen * is_there]",
+        "order[(first[:, np.newaxis] + chosen * is_there + 1) % len(order)]",
+        "A person's gradient has a row of somebody else, who is then in two of them.",
+        tests_in(_DATA, "test_a_person_is_drawn_with_their_own_rows"),
+    ),
+    fault(
+        "persons-rows-are-those-of-another-plan",
+        "tfdpnorm/training/checks/settings.py",
+        'for name in ("most_per_person", "num_examples", "expected_batch_size"):',
+        'for name in ("num_examples", "expected_batch_size"):',
+        "The ledger's plan is of rows where persons are trained, or has another k.",
+        (_refusals,),
+    ),
+    fault(
+        "noisy-answers-for-persons",
+        "tfdpnorm/privacy/state.py",
+        '    if plan.unit != "row":\n',
+        "    if False:\n",
+        "Noise for one validation row is stated for a person with many.",
+        (_refusals,),
+    ),
+    fault(
+        "phases-of-rows-and-persons",
+        "tfdpnorm/privacy/plan.py",
+        "if phase.unit != self.unit]",
+        "if phase.unit == '']",
+        "Epsilons of different neighbouring relations are composed.",
+        (_refusals,),
+    ),
+    fault(
+        "persons-of-batches-without-persons",
+        "tfdpnorm/training/checks/data.py",
+        "    if plan.most_per_person is not None:\n        raise ValueError(\n"
+        '            "Expected rows whose',
+        '    if False:\n        raise ValueError(\n            "Expected rows whose',
+        "Each row of a batch is taken for a person.",
+        (_refusals,),
+    ),
+    fault(
+        "rows-without-weight-in-the-averages",
+        "tfdpnorm/training/noised_statistics.py",
+        "views.mean(of_rows if share is None else of_rows * share)",
+        "views.mean(of_rows)",
+        "Running averages count a row several times where a person has few.",
+        tests_in(_STEP, "test_running_averages_move_by_the_mean_over_a_persons_rows"),
+    ),
+)

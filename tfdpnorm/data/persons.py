@@ -1,0 +1,114 @@
+"""Whose the rows of a private data set are, and which of them stand for a person in an update."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfdpnorm import arguments
+
+
+class Persons:
+    """The rows of each person.
+
+    Args:
+        person: Array [M] of integers or texts: whose each row is. Any values; only which are equal
+            matters.
+        most_per_person: k >= 1: the most rows of a person that an update reads.
+
+    Attributes:
+        count: N, the number of persons.
+        rows: M.
+        most: k.
+        index: Pair of int64 tensors on the host: [N + 1], where each person's rows begin in the
+            second, which holds the numbers of the rows, [M].
+
+    Raises:
+        TypeError, ValueError: for anything but a vector of integers or texts.
+    """
+
+    def __init__(self, person, most_per_person):
+        self.most = arguments.integer("most_per_person", most_per_person, at_least=1)
+        person = np.asarray(person)
+        of_texts = person.dtype == object and all(isinstance(v, (str, bytes)) for v in person.flat)
+        if person.ndim != 1 or not (person.dtype.kind in "iuUS" or of_texts):
+            raise TypeError(
+                "Expected person to be a vector of integers or texts, one for each row, got "
+                f"{person.dtype} of shape {list(person.shape)}. Two rows are of one person if "
+                "their values are equal: NaN and None are equal to nothing."
+            )
+        if not len(person):
+            raise ValueError("Expected person to have a value for each row, got no rows.")
+        _, owner, counts = np.unique(
+            person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
+        )
+        self.count, self.rows = len(counts), len(person)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        with tf.device("/cpu:0"):
+            self.index = (
+                tf.constant(starts, tf.int64),
+                tf.constant(np.argsort(owner, kind="stable"), tf.int64),
+            )
+
+
+def rows_of_persons(drawn, starts, order, most, bits):
+    """Draws the rows that stand for each drawn person: all of them, or `most` at random.
+
+    Of a person with more rows each subset of `most` is equally likely, to within 2^-53 (Floyd's
+    algorithm). It depends on nobody else's rows. Epsilon holds for any choice: a person's gradient
+    is clipped once, whatever it is the mean of.
+
+    Args:
+        drawn: Numbers of the persons, int64 [n].
+        starts: See `Persons.index`.
+        order: See `Persons.index`.
+        most: k.
+        bits: Function from a count to that many uniform uint64 words.
+
+    Returns:
+        The numbers of the rows, int64 [n, k]; of a person with fewer rows, these, then M.
+    """
+    first = starts[drawn]
+    have = starts[drawn + 1] - first
+    chosen = np.tile(np.arange(most), (len(drawn), 1))
+    many = np.flatnonzero(have > most)
+    if len(many):
+        uniform = (bits(len(many) * most) >> np.uint64(11)) * 2.0**-53
+        chosen[many] = _subsets(have[many], uniform.reshape(most, -1))
+    is_there = chosen < have[:, np.newaxis]
+    return np.where(is_there, order[first[:, np.newaxis] + chosen * is_there], len(order))
+
+
+def _subsets(have, uniform):
+    """Random subsets of range(have), int64 [n, k], from uniform numbers [k, n] in [0, 1)."""
+    most = len(uniform)
+    subsets = np.full((len(have), most), -1)
+    for at, u in enumerate(uniform):
+        last = have - most + at
+        pick = np.minimum((u * (last + 1)).astype(np.int64), last)
+        is_taken = (subsets == pick[:, np.newaxis]).any(axis=1)
+        subsets[:, at] = np.where(is_taken, last, pick)
+    return subsets
+
+
+def lot_of_persons(examples, rows):
+    """Returns the quadruple of a `tfdpnorm.data.Lot` of persons.
+
+    Args:
+        examples: `ExamplesInMemory` or `ExamplesOnDemand`, of M rows.
+        rows: Tensor of the numbers of each person's rows, then M, int64 [K, P, R].
+    """
+    _, slots, most = rows.shape
+    is_there = rows < examples.count
+    have = tf.reduce_sum(tf.cast(is_there, tf.int32), axis=2, keepdims=True)
+    # What is missing repeats a row, with weight 0: what a model gives for zeros may be NaN.
+    nearest = tf.minimum(tf.range(most), tf.maximum(have - 1, 0))
+
+    def by_person(t):
+        t = tf.reshape(t, tf.concat([[-1, slots, most], tf.shape(t)[2:]], 0))
+        return tf.gather(t, nearest, axis=2, batch_dims=2)
+
+    read = examples.lot(tf.reshape(rows, [-1, slots * most]))
+    x, y, weight = tf.nest.map_structure(lambda t: None if t is None else by_person(t), read)
+    share = tf.where(is_there, most / tf.maximum(have, 1), 0)
+    share = tf.reshape(share, tf.concat([tf.shape(share), [1] * (weight.shape.rank - 3)], 0))
+    mask = tf.cast(have[..., 0] > 0, tf.float32)
+    return x, y, weight * tf.cast(share, tf.float32), mask
