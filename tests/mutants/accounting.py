@@ -362,7 +362,7 @@ MUTANTS = (
     ),
     fault(
         "statement-of-the-updates-seen",
-        _DETAILS,
+        "tfdpnorm/privacy/statement_mechanism.py",
         "state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
         "state, updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
         "Updates that were made again are not mentioned.",
@@ -370,11 +370,19 @@ MUTANTS = (
     ),
     fault(
         "statement-without-exclusions",
-        _DETAILS,
+        "tfdpnorm/privacy/statement_limits.py",
         '        _SIDE_CHANNELS,\n        *state.sentences("not_covered"),',
         "        _SIDE_CHANNELS,",
         "What the guarantee does not cover in this run goes unsaid.",
         _STATEMENT_TESTS,
+    ),
+    fault(
+        "sampled-persons-called-examples",
+        "tfdpnorm/privacy/words.py",
+        "return _UNITS[ledger.unit]",
+        'return _UNITS["row"]',
+        "Of persons, the statement says that each example is protected by itself.",
+        (*_STATEMENT_TESTS, *_JSON_TESTS),
     ),
     fault(
         "persons-unsaid",

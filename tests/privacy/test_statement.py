@@ -140,7 +140,7 @@ def test_what_the_data_holder_declares():
     ledger.record(Declaration("Joe"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Joe. Contact: not given."
-    assert "the data holder says" not in lines[5]
+    assert "how the settings were found, the data holder says nothing)" in lines[5]
 
 
 @each("fields", [{"responsible": ""}, {"contact": 3}, {"search": "  "}])
@@ -172,6 +172,7 @@ def test_the_ledger_is_named_by_its_digest(tmp_path):
 def examples():
     """Statements of every kind of run."""
     with_answers, with_search, without = ledger_of(40), ledger_of(0), ledger_of(40)
+    by_person = ledger_of(40, most_per_person=3)
     with_answers.record(Query("accuracy", 20.0, 500, queries_planned=4))
     with_search.record(Search(SearchPlan(20, 1.0, (TRIAL,))))
     without.record(caveat("no_guarantee", sentence="a reason"))
@@ -184,6 +185,7 @@ def examples():
         "answers": with_answers,
         "search": with_search,
         "no guarantee": without,
+        "persons": by_person,
     }
     return {name: privacy_statement(ledger) for name, ledger in ledgers.items()}
 
@@ -219,6 +221,8 @@ def test_persons_with_several_examples(rows):
     found = float(re.search(r"finds at most ([\d.]+) % of such persons", said)[1]) / 100
     assert person.true_positive_rates[0.01] <= found <= 1.01 * person.true_positive_rates[0.01]
     assert person.true_positive_rates[0.01] > Figures(ledger).true_positive_rates[0.01]
+    second = f"Second unit: one person with up to {rows} of these examples, see Guarantee."
+    assert second in section(text, "Unit and neighbouring relation")
     (line,) = [x for x in section(text, "Guarantee") if x.startswith("For a person with up to")]
     assert f"({ceil_text(epsilon)}, 1e-05), with at most " in line
     assert any("mixture of Gaussians" in x for x in section(text, "Accounting"))
@@ -258,7 +262,7 @@ def test_persons_who_are_sampled():
     assert "each person enters each batch independently with probability q = 0.01" in sampling
     assert "(600 of 60000 persons expected)" in sampling
     assert "the mean gradient of up to 4 of their rows, clipped once" in sampling
-    for other in ("one example", "jointly", "Persons with several", "owns"):
+    for other in ("any one example", "jointly", "Persons with several", "owns"):
         assert other not in text, other
 
 

@@ -141,6 +141,22 @@ def test_the_registry_takes_the_entry(settings, declared):
         assert part in entry["dp_variant"]["unprotected_quantities"]
 
 
+def test_the_unit_and_its_bound():
+    by_row, by_person = (plain(statement_json(ledger_of(most_per_person=k))) for k in (None, 4))
+    assert (by_row["unit"], by_row["bound"]) == ("row", "one example, added or removed")
+    assert by_person["unit"] == "person" and by_person["person"] is None
+    assert by_person["bound"] == "one person with any number of rows, added or removed"
+    entry = by_person["deployment"]
+    assert departures(entry, SCHEMA) == []
+    assert entry["privacy_loss"]["privacy_unit"] == "Person"
+    assert "one person with any number of rows" in entry["privacy_loss"]["privacy_unit_details"]
+    assert "number of persons N = 60000" in entry["dp_variant"]["unprotected_quantities"]
+    assert "up to 4 of their rows, clipped once" in entry["implementation"]["mechanisms"]
+    two = plain(statement_json(ledger_of(settings={"most_rows_per_person": 2})))
+    details = two["deployment"]["privacy_loss"]["privacy_unit_details"]
+    assert "one person with up to 2 of these examples" in details
+
+
 def test_a_departure_from_the_registry_is_noticed():
     entry = statement_json(ledger_of())["deployment"]
     entry["basic"].pop("intended_use")

@@ -81,15 +81,15 @@ def how_to_check(ledger):
     file = ledger.stated_file
     if file is None:
         return (
-            "How to check it: not at all later, since this run kept its ledger in memory alone. "
-            "With a folder for the run, the ledger is a file, from which anybody can compute the "
-            "figures again."
+            "How to check it: not possible later, since this run kept its ledger, the account of "
+            "what it spent, in memory alone. With a folder for the run, the ledger is a file, from "
+            "which anybody can compute the figures again."
         )
     lines, _ = file.tail
     return (
         f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} computes these "
-        f"figures again from the ledger, a file whose first {lines} lines have the SHA-256 "
-        f"{file.sha256}."
+        f"figures again from the ledger, the account of what the run spent: a file whose first "
+        f"{lines} lines have the SHA-256 {file.sha256}."
     )
 
 
@@ -101,8 +101,8 @@ def _guaranteed(ledger, figures, person):
     return [
         *lines,
         _protected(ledger, unit, person, released),
-        statement_details.published(ledger),
-        statement_details.secret(ledger),
+        _published(ledger),
+        _secret(ledger),
         _counted(ledger),
         _relies_on(ledger, unit),
     ]
@@ -114,10 +114,10 @@ def _meaning(figures, unit):
         f"What it means: an attacker who thinks it as likely as not that a certain {unit.one} was "
         f"used can become at most {percent(figures.certainty)} sure of it: the odds change by a "
         f"factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, up to a failure with a "
-        f"probability of delta. An attack that suspects 1 % of the {unit.many} that were not used "
-        f"finds at most {percent(rates[0.01])} of those that were used; one that suspects 0.1 % "
-        f"finds at most {percent(rates[0.001])}. Attacks do no better than on Gaussian "
-        f"differential privacy with mu = {ceil_text(figures.mu, 3)}."
+        f"probability of delta. An attack that wrongly accuses 1 % of the {unit.many} that were "
+        f"not used finds at most {percent(rates[0.01])} of those that were used; one that wrongly "
+        f"accuses 0.1 % finds at most {percent(rates[0.001])}. For experts: attacks do no better "
+        f"than on Gaussian differential privacy with mu = {ceil_text(figures.mu, 3)}."
     )
 
 
@@ -129,7 +129,7 @@ def _protected(ledger, unit, person, released):
     if rows is None or not released:
         return (
             f"{whom}, each by itself. If one person owns several of them, this epsilon does not "
-            "cover them jointly, and no other one is stated."
+            "cover them jointly, and no figure for such a person is stated."
         )
     if person is None:
         return f"{whom}, each by itself. {epsilons.persons_unavailable(ledger.state)}"
@@ -138,9 +138,36 @@ def _protected(ledger, unit, person, released):
     return (
         f"{whom}; and any person who owns up to {rows} of them, with epsilon = "
         f"{ceil_text(person.epsilon)} (rounded up) at the same delta: even odds become at most "
-        f"{percent(person.certainty)}, an attack that suspects 1 % of the others finds at most "
-        f"{percent(person.true_positive_rates[0.01])} of such persons, and mu = "
+        f"{percent(person.certainty)}, an attack that wrongly accuses 1 % finds at "
+        f"most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
         f"{ceil_text(person.mu, 3)}."
+    )
+
+
+def _published(ledger):
+    search = ledger.state.search
+    if search is not None and not search.is_composed:
+        first = "of the search, this model alone: its weights after every update"
+    elif search is not None:
+        first = "the weights after every update of all trials of the search, their noised scores"
+    else:
+        first = "the model: its weights after every update, the released ones included"
+    return (
+        f"What may be published: {first}; every function of them that does not use the private "
+        "data again (predictions, averages, exported models); this statement, and the ledger."
+    )
+
+
+def _secret(ledger):
+    search = ledger.state.search
+    others = ""
+    if search is not None and not search.is_composed:
+        others = "the trials that lost, their scores, and how many there were; "
+    return (
+        "What must stay secret, or be deleted: the training data; the loss and the metrics that "
+        f"training printed or logged, which have no noise; {others}and what was in the memory of "
+        "the process: the key of the noise, the members of the sampled batches, sums and gradients "
+        "without noise. The key of the noise was never written to a disk."
     )
 
 
@@ -149,6 +176,8 @@ def _counted(ledger):
     search = "every other run and search on the same data, kept or thrown away"
     if declared is not None:
         search += f' (of how the settings were found, the data holder says: "{declared}")'
+    elif state.search is None:
+        search += " (of how the settings were found, the data holder says nothing)"
     return (
         f"What was counted: {counted(ledger)}. What was not: {search}; the loss and the metrics "
         "that training printed or logged; and whatever else was computed from private data "
@@ -158,7 +187,7 @@ def _counted(ledger):
 
 def _relies_on(ledger, unit):
     established = any("Per-example" in s for s in ledger.state.sentences("established"))
-    how = "which was made sure of" if established else "as far as it was checked"
+    how = "which was verified" if established else "as far as it was checked"
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
     return (
         f"What it relies on: {drawn}noise from a key that nobody learns; gradients of each "

@@ -4,7 +4,7 @@ import datetime
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy import statement_details
+from tfdpnorm.privacy import statement_details, statement_mechanism
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.software import software
@@ -40,6 +40,7 @@ def statement_json(ledger, weights=None):
         "date": today,
         "unit": ledger.unit,
         "neighbours": "add_or_remove_one",
+        "bound": f"{unit_of(ledger).neighbours}, added or removed",
         "guarantee_holds": holds,
         "no_guarantee_because": list(state.sentences("no_guarantee")),
         "guarantee": _figures(figures),
@@ -142,7 +143,7 @@ def _unprotected(plan, unit):
 def _tuning(ledger):
     state = ledger.state
     if state.search is not None:
-        return f"The epsilon includes the search: {' '.join(statement_details.search(ledger))}"
+        return f"The epsilon includes the search: {' '.join(statement_mechanism.search(ledger))}"
     declared = state.declaration.search
     if declared is None:
         return "Not accounted for: preprocessing, and any search for settings. None was declared."

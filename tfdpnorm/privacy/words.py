@@ -22,7 +22,12 @@ class Unit(NamedTuple):
 
 
 _UNITS = {
-    "row": Unit("example", "examples", "private training examples", "one example"),
+    "row": Unit(
+        "example",
+        "examples",
+        "private training examples (rows, such as one image each)",
+        "one example",
+    ),
     "person": Unit(
         "person",
         "persons",

@@ -231,12 +231,6 @@ class PrivateSpec(TrainingSpec):
     )
 
     # --- what the statement says on the word of the data holder ---
-    most_rows_per_person: int | None = option(
-        None,
-        "The most training examples that one person owns: the statement gives an epsilon for a "
-        "person, too.",
-        at_least=2,
-    )
     responsible: str | None = option(
         None, "Who is responsible for the run, for its privacy statement.", measured=False
     )
