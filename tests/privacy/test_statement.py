@@ -253,7 +253,7 @@ def test_persons_who_are_sampled():
     (protected,) = [x for x in summary(text) if x.startswith("Who is protected: ")]
     assert protected == (
         "Who is protected: any one of 60000 persons, with any number of rows (training examples) "
-        "each. So many persons are meant, not rows."
+        "each. The number counts persons, not rows."
     )
     unit = section(text, "Unit and neighbouring relation")
     assert unit[0].startswith(f"Unit: {one}, of 60000 persons") and f"remove {one}" in unit[1]

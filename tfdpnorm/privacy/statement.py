@@ -111,20 +111,21 @@ def _guaranteed(ledger, figures, person):
 def _meaning(figures, unit):
     rates = figures.true_positive_rates
     return (
-        f"What it means: an attacker who thinks it as likely as not that a certain {unit.one} was "
-        f"used can become at most {percent(figures.certainty)} sure of it: the odds change by a "
-        f"factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, up to a failure with a "
-        f"probability of delta. An attack that wrongly accuses 1 % of the {unit.many} that were "
-        f"not used finds at most {percent(rates[0.01])} of those that were used; one that wrongly "
-        f"accuses 0.1 % finds at most {percent(rates[0.001])}. For experts: attacks do no better "
-        f"than on Gaussian differential privacy with mu = {ceil_text(figures.mu, 3)}."
+        f"What it means: an attacker who thinks it as likely as not that a certain {unit.one} is "
+        f"in the training data can become at most {percent(figures.certainty)} sure of it: the "
+        f"odds change by a factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, up to a "
+        "failure with a probability of delta. An attack that wrongly accuses 1 % of the "
+        f"{unit.many} that are not in the data finds at most {percent(rates[0.01])} of those that "
+        f"are; one that wrongly accuses 0.1 % finds at most {percent(rates[0.001])}. For experts: "
+        "attacks do no better than on Gaussian differential privacy with mu = "
+        f"{ceil_text(figures.mu, 3)}."
     )
 
 
 def _protected(ledger, unit, person, released):
     whom = f"Who is protected: any one of {ledger.plan.num_examples} {unit.protected}"
     if ledger.unit == "person":
-        return f"{whom}. So many persons are meant, not rows."
+        return f"{whom}. The number counts persons, not rows."
     rows = ledger.most_rows_per_person
     if rows is None or not released:
         return (
@@ -151,7 +152,7 @@ def _published(ledger):
     elif search is not None:
         first = "the weights after every update of all trials of the search, their noised scores"
     else:
-        first = "the model: its weights after every update, the released ones included"
+        first = "the model, with its weights after every update, the released ones included"
     return (
         f"What may be published: {first}; every function of them that does not use the private "
         "data again (predictions, averages, exported models); this statement, and the ledger."
