@@ -1,6 +1,7 @@
 """The statement says what holds, and where nothing holds says that first."""
 
 import hashlib
+import inspect
 import re
 from decimal import Decimal
 
@@ -13,6 +14,7 @@ from tests.statements import headings, section, summary
 from tfdpnorm.privacy import (
     Declaration,
     PrivacyLedger,
+    caveats,
     create_ledger,
     epsilons,
     make_plan,
@@ -190,9 +192,32 @@ def examples():
     return {name: privacy_statement(ledger) for name, ledger in ledgers.items()}
 
 
+@each(
+    "codes, verified",
+    [
+        ({}, False),
+        ({"verified_from_graph": {"rows": 8}}, True),
+        ({"computed_per_example": {"engine": "per_example"}}, True),
+        ({"randomized_check_only": {"why": "a layer"}}, False),
+        (
+            {"verified_from_graph": {"rows": 8}, "randomized_check_only": {"why": "another layer"}},
+            False,
+        ),
+    ],
+)
+def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
+    ledger = ledger_of(40)
+    for code, fields in codes.items():
+        ledger.record(caveat(code, **fields))
+    (line,) = [x for x in summary(privacy_statement(ledger)) if x.startswith("What it relies on")]
+    assert ("no other one, which was verified;" in line) == verified
+    assert ("no other one, as far as it was checked;" in line) != verified
+
+
 def test_nothing_refers_to_pages_that_come_with_the_code(examples):
     for text in examples.values():
         assert "docs/" not in text and ".md" not in text and ".py" not in text
+    assert "docs/" not in inspect.getsource(caveats)
 
 
 def test_not_covered_has_only_what_is_not_covered(examples):

@@ -17,6 +17,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.words import counted, item, percent, unit_of
 
 NOT_GIVEN = "not given"
+_VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
 def privacy_statement(ledger, weights=None):
@@ -187,8 +188,9 @@ def _counted(ledger):
 
 
 def _relies_on(ledger, unit):
-    established = any("Per-example" in s for s in ledger.state.sentences("established"))
-    how = "which was verified" if established else "as far as it was checked"
+    known = {each.code for each in ledger.state.caveats}
+    verified = known & _VERIFIED and "randomized_check_only" not in known
+    how = "which was verified" if verified else "as far as it was checked"
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
     return (
         f"What it relies on: {drawn}noise from a key that nobody learns; gradients of each "
