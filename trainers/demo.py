@@ -7,6 +7,7 @@ public images are made up.
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
+import itertools
 import pathlib
 
 from absl import flags
@@ -53,13 +54,21 @@ def main():
                 f"DIGITS: {data.num_examples:,} private images to train on, {len(data.test_y)} to "
                 "test on.\nPublic images, for the one network that takes any, are made up.\n"
             )
-        result = run_cell(spec, data=data, output_dir=folder)
+        result = run_cell(spec, data=data, output_dir=folder, run_dir=_new_folder(folder, name))
         records.append(result.record)
         curves[name] = result.curve
         print()
     print(tables.run_table(records))
     print("\n" + result.model.privacy_statement() + "\n")
     print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='DIGITS, LeNet-5')}")
+
+
+def _new_folder(folder, name):
+    """Returns a folder for the run of a network that no other run has: it keeps its ledger."""
+    for number in itertools.count(1):
+        found = folder / f"{name}-run{number}"
+        if not found.exists():
+            return found
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
+from tests.statements import of_any_run
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.keras_compat.training import optimizer_variables, rate_variables
 from tfdpnorm.privacy.journal import read_journal
@@ -101,7 +102,7 @@ def kept_state(private, callbacks=(), run_dir=None):
         for name, variables in groups.items()
         for place, variable in enumerate(variables)
     }
-    state["statement"] = private.privacy_statement()
+    state["statement"] = "\n".join(of_any_run(private.privacy_statement()))
     state["spent epsilon"] = private.ledger.epsilon()
     state["counted updates"] = private.ledger.updates
     if run_dir is not None:

@@ -44,14 +44,14 @@ def test_every_format_predicts_the_same(tmp_path, batch_norm):
     assert all(entry.bytes > 500 and len(entry.sha256) == 64 for entry in found)
     record = {"guarantee_holds": False, "test_accuracy": 90.0, "epsilon": math.inf}
     about = {"Data": "made up"}
-    write_card(
-        tmp_path, name="tiny", statement="NO GUARANTEE", exported=found, record=record, about=about
-    )
+    told = dict(statement="NO GUARANTEE", privacy={"guarantee_holds": False}, about=about)
+    write_card(tmp_path, name="tiny", exported=found, record=record, **told)
     text = (tmp_path / MARKDOWN).read_text()
     assert "NO GUARANTEE" in text and "**No guarantee holds" in text and "## Data" in text
     card = json.loads((tmp_path / JSON).read_text())
     assert card["record"]["epsilon"] == "inf" and len(card["files"]) == 4
     assert card["files"][0]["path"] == "model.keras"
+    assert card["privacy"] == {"guarantee_holds": False}
 
 
 def test_a_file_that_predicts_otherwise_is_refused(tmp_path, monkeypatch):

@@ -7,10 +7,14 @@ _COMPOSITION = "tfdpnorm/privacy/composition.py"
 _COMPARISON = "tfdpnorm/privacy/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
+_PROFILES = "tfdpnorm/privacy/profiles.py"
+_PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
 _PLAN = "tfdpnorm/privacy/plan.py"
 _STATEMENT = "tfdpnorm/privacy/statement.py"
+_DETAILS = "tfdpnorm/privacy/statement_details.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
+_JSON_TESTS = ("tests/privacy/test_statement_json.py",)
 _STATEMENT_TESTS = ("tests/privacy/test_statement.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
 _PHASES = "tests/privacy/test_phases.py"
@@ -82,11 +86,35 @@ MUTANTS = (
     ),
     fault(
         "group-of-one",
-        "tfdpnorm/privacy/profiles.py",
+        _PROFILES,
         "terms = np.exp(np.multiply.outer(np.arange(size), each)).sum(axis=0)",
         "terms = 1.0",
         "By the lemma for groups, delta is that of one example.",
         tests_in("tests/privacy/test_persons.py", "test_the_lemma_for_groups"),
+    ),
+    fault(
+        "attacks-without-delta",
+        _PROFILES,
+        "np.multiply.outer(rates, np.exp(_EPSILONS)) + deltas",
+        "np.multiply.outer(rates, np.exp(_EPSILONS))",
+        "The true-positive rate of attacks is stated as if delta were 0.",
+        _PROFILE_TESTS,
+    ),
+    fault(
+        "mu-between-rates",
+        _PROFILES,
+        "special.ndtri(best[1:]) - special.ndtri(_RATES[:-1])",
+        "special.ndtri(best[1:]) - special.ndtri(_RATES[1:])",
+        "mu is that of attacks with a few false-positive rates only.",
+        _PROFILE_TESTS,
+    ),
+    fault(
+        "added-delta-forgotten",
+        _PROFILES,
+        "np.minimum(profile(epsilons) + added, 1.0)",
+        "np.minimum(profile(epsilons), 1.0)",
+        "Figures for attackers leave out what is added to delta.",
+        _PROFILE_TESTS,
     ),
     fault(
         "answers-about-a-persons-other-examples-free",
@@ -311,8 +339,8 @@ MUTANTS = (
     fault(
         "statement-ignores-what-voids",
         _STATEMENT,
-        "    if ledger.guarantee_holds:\n        paragraphs",
-        "    if ledger.plan.guarantee_holds:\n        paragraphs",
+        "    if ledger.guarantee_holds:\n        figures",
+        "    if ledger.plan.guarantee_holds:\n        figures",
         "The statement guarantees what the run has found to be void.",
         _STATEMENT_TESTS,
     ),
@@ -334,18 +362,103 @@ MUTANTS = (
     ),
     fault(
         "statement-of-the-updates-seen",
-        _STATEMENT,
-        "updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
-        "updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
+        "tfdpnorm/privacy/statement_mechanism.py",
+        "state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps",
+        "state, updates, planned = ledger.state, ledger.state.position, ledger.plan.steps",
         "Updates that were made again are not mentioned.",
         _STATEMENT_TESTS,
     ),
     fault(
         "statement-without-exclusions",
-        _STATEMENT,
-        'excluded = ledger.state.sentences("not_covered")',
-        "excluded = ()",
+        "tfdpnorm/privacy/statement_limits.py",
+        '        _SIDE_CHANNELS,\n        *state.sentences("not_covered"),',
+        "        _SIDE_CHANNELS,",
         "What the guarantee does not cover in this run goes unsaid.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "independence-tried-called-verified",
+        _STATEMENT,
+        'verified = known & _VERIFIED and "randomized_check_only" not in known',
+        "verified = known & _VERIFIED",
+        "Independence that was tried at random, for a part, is said to be verified.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "sampled-persons-called-examples",
+        "tfdpnorm/privacy/words.py",
+        "return _UNITS[ledger.unit]",
+        'return _UNITS["row"]',
+        "Of persons, the statement says that each example is protected by itself.",
+        (*_STATEMENT_TESTS, *_JSON_TESTS),
+    ),
+    fault(
+        "persons-unsaid",
+        _STATEMENT,
+        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        '        f"{ceil_text(person.epsilon)}',
+        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        '        f"{ceil_text(ledger.epsilon())}',
+        "A person with several examples is told the epsilon of one.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "attacks-on-an-example-for-persons",
+        "tfdpnorm/privacy/figures.py",
+        "epsilons.profile(self._state, self._rows or 1)",
+        "epsilons.profile(self._state, 1)",
+        "The true-positive rates for a person are those for one example.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "attacks-of-the-accountants-delta",
+        "tfdpnorm/privacy/figures.py",
+        "return profiles.plus(found, sum(self.added.values()))",
+        "return found",
+        "Figures for attackers leave out what is added to delta.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "percent-rounded-to-nearest",
+        "tfdpnorm/privacy/words.py",
+        'return f"{ceil_text(min(100 * share, 100.0), digits)} %"',
+        'return f"{min(100 * share, 100.0):.{digits}g} %"',
+        "Every other chance of an attacker is printed smaller than it is.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "json-of-the-search-unsaid",
+        "tfdpnorm/privacy/statement_as_json.py",
+        '"search": None if state.search is None else state.search.entry(),',
+        '"search": None,',
+        "The JSON does not say that a search chose the model.",
+        _JSON_TESTS,
+    ),
+    fault(
+        "json-figures-without-a-guarantee",
+        "tfdpnorm/privacy/statement_as_json.py",
+        "if holds else (None, None)",
+        "if True else (None, None)",
+        "Where no guarantee holds, the JSON has an epsilon.",
+        _JSON_TESTS,
+    ),
+    fault(
+        "statement-of-a-trial-has-its-date",
+        "tfdpnorm/training/resume/resumption.py",
+        "if not state.remaining_updates and state.search is None:",
+        "if not state.remaining_updates:",
+        "The date in a winner's folder tells how many trials there were before it.",
+        tests_in(
+            "tests/training/resume/test_run_folder.py",
+            "test_a_trial_of_a_search_has_no_statement_with_its_date",
+        ),
+    ),
+    fault(
+        "digest-of-the-header",
+        "tfdpnorm/privacy/journal.py",
+        "        self._whole_lines.update(line)\n",
+        "        self._whole_lines = hashlib.sha256(line)\n",
+        "The digest of a ledger is that of its last line, and the rest may be another one.",
         _STATEMENT_TESTS,
     ),
     fault(
@@ -390,25 +503,25 @@ MUTANTS = (
     ),
     fault(
         "epsilon-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        'f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."',
-        'f"{epsilon:.4g} (rounded up) and delta = {plan.delta!r}."',
+        _STATEMENT,
+        'f"{ceil_text(figures.epsilon)} (rounded up) and delta',
+        'f"{figures.epsilon:.4g} (rounded up) and delta',
         "Every other epsilon is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
     fault(
         "whole-plan-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        "{ceil_text(ledger.epsilon(whole_plan=True))}",
-        "{ledger.epsilon(whole_plan=True):.4g}",
+        _DETAILS,
+        "{ceil_text(figures.whole_plan_epsilon)}",
+        "{figures.whole_plan_epsilon:.4g}",
         "Every other epsilon of a whole plan is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
     fault(
         "validation-epsilon-printed-as-python-does",
-        "tfdpnorm/privacy/statement.py",
-        'with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "',
-        'with epsilon = {epsilon:.4g} (rounded up) and delta = "',
+        _DETAILS,
+        'f"answers, with epsilon = {ceil_text(epsilon)} (rounded up)',
+        'f"answers, with epsilon = {epsilon:.4g} (rounded up)',
         "Every other epsilon of validation examples is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -465,9 +578,9 @@ MUTANTS = (
     ),
     fault(
         "epsilon-zero-of-loaded-weights",
-        "tfdpnorm/privacy/statement.py",
-        "        if foreign:\n            first +=",
-        "        if False:\n            first +=",
+        _STATEMENT,
+        'if ledger.state.has("foreign_weights"):\n            return',
+        "if False:\n            return",
         "Of weights that come from elsewhere the statement says epsilon = 0.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -482,7 +595,7 @@ MUTANTS = (
     ),
     fault(
         "weak-delta-unsaid",
-        "tfdpnorm/privacy/statement.py",
+        _DETAILS,
         "if plan.delta >= 1 / plan.num_examples:",
         "if plan.delta > 1:",
         "A guarantee that allows publishing an example reads like any other.",

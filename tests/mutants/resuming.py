@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     fault(
         "resumes-unsaid",
-        "tfdpnorm/privacy/statement.py",
+        "tfdpnorm/privacy/statement_details.py",
         "    if state.resumes:\n",
         "    if False:\n",
         "The statement does not say that updates were lost, and charged.",

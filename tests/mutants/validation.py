@@ -130,7 +130,7 @@ MUTANTS = (
     ),
     fault(
         "answers-that-stopped-asking",
-        "tfdpnorm/privacy/statement.py",
+        "tfdpnorm/privacy/statement_details.py",
         "if planned > ledger.state.queries(disjoint=True):",
         "if False:",
         "Answers that decided when to stop are said to cost what the answers so far cost.",

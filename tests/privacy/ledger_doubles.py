@@ -2,7 +2,7 @@
 
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
+from tfdpnorm.privacy.entries import Answer, Declaration, Query, Resume, Updates
 
 SETTINGS = {
     "num_examples": 1000,
@@ -35,5 +35,6 @@ def fill(ledger):
     ledger.record(Updates(2))
     ledger.record(Resume(2))
     ledger.record(caveat("foreign_weights", sentence="Loaded."))
+    ledger.record(Declaration("Jane Doe", search="not searched"))
     ledger.record(Updates(5))
     return ledger

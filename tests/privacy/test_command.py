@@ -1,6 +1,7 @@
 """The console command: right numbers, one-line errors, no TensorFlow."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -86,6 +87,17 @@ def test_noise_from_epsilon(capsys):
     assert f"noise_multiplier = {records[0]['noise_multiplier']!r} for epsilon <= 1.0" in text[0]
 
 
+@pytest.mark.parametrize("noise, least", [(2.684, 1.9), (0, math.inf)])
+def test_epsilon_for_persons(capsys, noise, least):
+    arguments = ["--steps=4000", f"--noise_multiplier={noise}", "--most_rows_per_person=2"]
+    (line,) = run(capsys, *arguments, "--json")
+    record = json.loads(line)
+    person = float(record["person_epsilon"])
+    assert least <= person and (person <= 2.1 or noise == 0)
+    assert f"for persons epsilon = {ceil_text(person)}" in run(capsys, *arguments)[0]
+    assert "person" not in run(capsys, *arguments[:2])[0]
+
+
 @pytest.mark.parametrize(
     "epochs, rate, steps",
     # 21 / 0.35 is 60.00000000000001 in floating point.
@@ -136,6 +148,11 @@ def test_a_large_delta_warns_on_standard_error(capsys):
         (["--num_examples=5", *SIZES[1:], "--steps=5", "--epsilon=1"], "600 and 5"),
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
+        ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=1"], "number >= 2"),
+        (
+            [*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=2", "--accountant=all"],
+            "without a comparison",
+        ),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e300"], "noise multiplier between 1e-3 and"),

@@ -1,5 +1,7 @@
 """The statement says what holds, and where nothing holds says that first."""
 
+import hashlib
+import inspect
 import re
 from decimal import Decimal
 
@@ -7,9 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
+from tests.each import each
+from tests.statements import headings, section, summary
+from tfdpnorm.privacy import (
+    Declaration,
+    PrivacyLedger,
+    caveats,
+    create_ledger,
+    epsilons,
+    make_plan,
+    privacy_statement,
+    profiles,
+    read_ledger,
+)
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
+from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text
 from tfdpnorm.privacy.search import SearchPlan
@@ -22,6 +37,7 @@ SETTINGS = {
     "noise_multiplier": 2.684,
     "delta": 1e-5,
 }
+TRIAL = (0.01, SETTINGS["noise_multiplier"], SETTINGS["steps"])
 CLAIM = re.compile(r"epsilon[^.]*?(\d+\.\d+)")
 
 
@@ -48,7 +64,7 @@ def test_a_finished_run(accountant):
         "are public constants",
         "Against whom: anybody who sees the weights after every update",
         "preprocessing, a vocabulary, sample weights",
-        "how long training takes",
+        "How long training takes",
         "q = 0.01 (600 of 60000 examples expected)",
         "Poisson",
         "T = 4000 done of 4000 planned",
@@ -64,12 +80,215 @@ def test_a_finished_run(accountant):
         "Mironov 2012",
         "cryptographic",
         "key of the noise",
-        "sampled lots",
+        "sampled batches",
         "- The vocabulary was built from the data.",
     ):
         assert part in text, part
     assert "NO GUARANTEE" not in text and "claimed" not in text and "Weak" not in text
     assert "whole plan" not in text
+    assert headings(text) == HEADINGS and len(summary(text)) == 10
+
+
+HEADINGS = [
+    "Guarantee",
+    "Unit and neighbouring relation",
+    "Released",
+    "Threat model and assumptions",
+    "Mechanism and settings",
+    "Accounting",
+    "Not covered",
+    "Numerical safety",
+    "Provenance",
+]
+
+
+def test_the_summary_in_ten_lines():
+    ledger = ledger_of(4000)
+    figures, lines = Figures(ledger), summary(privacy_statement(ledger, "ab" * 32))
+    assert [line.partition(":")[0] for line in lines[1:]] == [
+        "What it means",
+        "Who is protected",
+        "What may be published",
+        "What must stay secret, or be deleted",
+        "What was counted",
+        "What it relies on",
+        "How to check it",
+        "What it is about",
+        "Responsible person",
+    ]
+    percent = [float(x) / 100 for x in re.findall(r"at most ([\d.]+) %", lines[1])]
+    exact = (figures.certainty, *figures.true_positive_rates.values())
+    assert all(e <= p <= 1.01 * e for e, p in zip(exact, percent, strict=True))
+    odds = float(re.search(r"e\^epsilon = ([\d.]+)", lines[1])[1])
+    assert figures.odds <= odds <= 1.01 * figures.odds
+    mu = float(re.search(r"mu = ([\d.]+)\.$", lines[1])[1])
+    assert figures.mu <= mu <= 1.01 * figures.mu
+    assert ledger.run_id in lines[8] and "ab" * 32 in lines[8]
+    assert lines[9] == "Responsible person: not given. Contact: not given."
+
+
+def test_figures_for_attackers_include_what_is_added_to_delta():
+    ledger = ledger_of(4000)
+    plain = profiles.true_positive_rate(epsilons.profile(ledger.state), 0.001)
+    assert Figures(ledger).true_positive_rates[0.001] >= plain + 0.9e-8
+
+
+def test_what_the_data_holder_declares():
+    ledger = ledger_of(10)
+    ledger.record(Declaration("Jane  Doe\n", "jane@example.org", "the best of 20 runs"))
+    lines = summary(privacy_statement(ledger))
+    assert lines[-1] == "Responsible person: Jane Doe. Contact: jane@example.org."
+    assert 'the data holder says: "the best of 20 runs"' in lines[5]
+    ledger.record(Declaration("Joe"))
+    lines = summary(privacy_statement(ledger))
+    assert lines[-1] == "Responsible person: Joe. Contact: not given."
+    assert "how the settings were found, the data holder says nothing)" in lines[5]
+
+
+@each("fields", [{"responsible": ""}, {"contact": 3}, {"search": "  "}])
+def test_a_blank_declaration(fields):
+    with pytest.raises(ValueError, match=f"Expected {next(iter(fields))} to be a string"):
+        Declaration(**fields)
+
+
+def test_the_ledger_is_named_by_its_digest(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = create_ledger(path, make_plan(**SETTINGS))
+    ledger.record(Updates(3))
+    ledger.record(Declaration("Jane"))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    said = summary(privacy_statement(ledger))[7]
+    assert "--ledger=ledger.jsonl " in said and f"first 3 lines have the SHA-256 {digest}." in said
+    assert str(tmp_path) not in said
+    assert privacy_statement(read_ledger(path)) == privacy_statement(ledger)
+    ledger.close()
+    more = ledger.with_caveats([caveat("foreign_weights", sentence="Loaded.")])
+    assert summary(privacy_statement(more))[8] == said
+    with open(path, "ab") as file:
+        file.write(b'{"line":4,"ki')
+    assert summary(privacy_statement(read_ledger(path)))[7] == said
+    assert "in memory alone" in summary(privacy_statement(ledger_of(3)))[7]
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """Statements of every kind of run."""
+    with_answers, with_search, without = ledger_of(40), ledger_of(0), ledger_of(40)
+    by_person = ledger_of(40, most_per_person=3)
+    with_answers.record(Query("accuracy", 20.0, 500, queries_planned=4))
+    with_search.record(Search(SearchPlan(20, 1.0, (TRIAL,))))
+    without.record(caveat("no_guarantee", sentence="a reason"))
+    ledgers = {
+        "plain": ledger_of(4000),
+        "nothing": ledger_of(0),
+        "exact": with_settings(most_rows_per_person=2),
+        "statistics": ledger_of(9, statistics_queries=2, statistics_budget_share=0.1),
+        "resumed": resumed(),
+        "answers": with_answers,
+        "search": with_search,
+        "no guarantee": without,
+        "persons": by_person,
+    }
+    return {name: privacy_statement(ledger) for name, ledger in ledgers.items()}
+
+
+@each(
+    "codes, verified",
+    [
+        ({}, False),
+        ({"verified_from_graph": {"rows": 8}}, True),
+        ({"computed_per_example": {"engine": "per_example"}}, True),
+        ({"randomized_check_only": {"why": "a layer"}}, False),
+        (
+            {"verified_from_graph": {"rows": 8}, "randomized_check_only": {"why": "another layer"}},
+            False,
+        ),
+    ],
+)
+def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
+    ledger = ledger_of(40)
+    for code, fields in codes.items():
+        ledger.record(caveat(code, **fields))
+    (line,) = [x for x in summary(privacy_statement(ledger)) if x.startswith("What it relies on")]
+    assert ("no other one, which was verified;" in line) == verified
+    assert ("no other one, as far as it was checked;" in line) != verified
+
+
+def test_nothing_refers_to_pages_that_come_with_the_code(examples):
+    for text in examples.values():
+        assert "docs/" not in text and ".md" not in text and ".py" not in text
+    assert "docs/" not in inspect.getsource(caveats)
+
+
+def test_not_covered_has_only_what_is_not_covered(examples):
+    """What holds is elsewhere: the grid, the generator, secrets, what is presumed."""
+    for name, text in examples.items():
+        for line in section(text, "Not covered"):
+            for holds in ("have the distribution", "is a cryptographic", "key of the noise"):
+                assert holds not in line, name
+        assert not any("Not covered" in line for line in section(text, "Not covered"))
+
+
+def with_settings(**settings):
+    grid = {"noise_generator": "philox", "noise_grid": "stddev / 32", "sum_rounding": 0.01}
+    ledger = PrivacyLedger(make_plan(**SETTINGS), {**grid, **settings})
+    ledger.record(Updates(4000))
+    return ledger
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_persons_with_several_examples(rows):
+    ledger = with_settings(most_rows_per_person=rows)
+    text, epsilon = privacy_statement(ledger), ledger.person_epsilon()
+    said = summary(text)[2]
+    assert f"up to {rows} of them, with epsilon = {ceil_text(epsilon)} (rounded up)" in said
+    person = Figures(ledger, rows)
+    found = float(re.search(r"finds at most ([\d.]+) % of such persons", said)[1]) / 100
+    assert person.true_positive_rates[0.01] <= found <= 1.01 * person.true_positive_rates[0.01]
+    assert person.true_positive_rates[0.01] > Figures(ledger).true_positive_rates[0.01]
+    second = f"Second unit: one person with up to {rows} of these examples, see Guarantee."
+    assert second in section(text, "Unit and neighbouring relation")
+    (line,) = [x for x in section(text, "Guarantee") if x.startswith("For a person with up to")]
+    assert f"({ceil_text(epsilon)}, 1e-05), with at most " in line
+    assert any("mixture of Gaussians" in x for x in section(text, "Accounting"))
+    assert "no person owns more than" in "".join(section(text, "Threat model and assumptions"))
+
+
+def test_an_unfinished_run_has_the_whole_plan_for_persons_too():
+    ledger = PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 2})
+    ledger.record(Updates(1000))
+    whole = ceil_text(ledger.person_epsilon(whole_plan=True))
+    assert f"(rounded up), for a person {whole}." in privacy_statement(ledger)
+
+
+def test_persons_who_are_not_protected_or_whose_epsilon_is_not_known():
+    many = with_settings(most_rows_per_person=400)
+    assert "A person with 400 of them is not protected." in summary(privacy_statement(many))[2]
+    ledger = PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
+    ledger.record(Search(SearchPlan(2, None, (TRIAL,), score_noise_multiplier=9.0)))
+    ledger.record(Updates(5))
+    text = privacy_statement(ledger)
+    assert "Epsilon for persons is not available for searches" in summary(text)[2]
+    assert any("not available for searches" in line for line in section(text, "Accounting"))
+
+
+def test_persons_who_are_sampled():
+    text = privacy_statement(ledger_of(4000, most_per_person=4))
+    one = "one person with any number of rows"
+    (protected,) = [x for x in summary(text) if x.startswith("Who is protected: ")]
+    assert protected == (
+        "Who is protected: any one of 60000 persons, with any number of rows (training examples) "
+        "each. The number counts persons, not rows."
+    )
+    unit = section(text, "Unit and neighbouring relation")
+    assert unit[0].startswith(f"Unit: {one}, of 60000 persons") and f"remove {one}" in unit[1]
+    assert "The number of persons, the sampling rate" in unit[1]
+    (sampling,) = [x for x in section(text, "Mechanism and settings") if x[:9] == "Sampling:"]
+    assert "each person enters each batch independently with probability q = 0.01" in sampling
+    assert "(600 of 60000 persons expected)" in sampling
+    assert "the mean gradient of up to 4 of their rows, clipped once" in sampling
+    for other in ("any one example", "jointly", "Persons with several", "owns"):
+        assert other not in text, other
 
 
 def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
@@ -118,7 +337,7 @@ def test_a_run_that_was_ended_says_so():
 
 def test_full_batches_are_not_called_sampled():
     text = privacy_statement(ledger_of(10, expected_batch_size=60_000))
-    assert "every example is in every lot" in text and "Poisson" not in text
+    assert "every example is in every batch" in text and "Poisson" not in text
 
 
 @pytest.mark.filterwarnings("ignore:delta")
@@ -221,8 +440,7 @@ def test_batches_that_do_not_fit_are_added_to_delta_whatever_draws_the_noise(gen
         settings |= {"noise_grid": None if generator == "fast" else "stddev / 32"}
     ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     ledger.record(Updates(2))
-    settled, _ = privacy_statement(ledger).split("Settings, as planned:")
-    (total, parts) = ADDED.search(settled).groups()
+    (total, parts) = ADDED.search(privacy_statement(ledger)).groups()
     assert float(OF_SLOTS.search(parts)[1]) == pytest.approx(1e-8, rel=1e-3)
     of_noise = OF_NOISE.search(parts)
     assert (of_noise is not None) == (settings.get("noise_grid") is not None)
@@ -238,8 +456,7 @@ def test_a_batch_of_all_examples_always_fits():
 @pytest.mark.parametrize("shape", [None, 1.0])
 def test_all_trials_of_a_search_have_batches(shape):
     ledger = ledger_of(0)
-    trial = (0.01, SETTINGS["noise_multiplier"], SETTINGS["steps"])
-    ledger.record(Search(SearchPlan(20, shape, (trial,))))
+    ledger.record(Search(SearchPlan(20, shape, (TRIAL,))))
     ledger.record(Updates(2))
     _, parts = ADDED.search(privacy_statement(ledger)).groups()
     assert float(OF_SLOTS.search(parts)[1]) == pytest.approx(20 * 1e-8, rel=1e-3)
@@ -307,7 +524,7 @@ def test_the_ledgers_exclusions_are_listed_once():
     ledger.record(caveat("not_covered", sentence="The vocabulary was built from the data."))
     text = privacy_statement(ledger)
     assert text.count("The vocabulary was built") == 1
-    assert text.index("Not covered by this guarantee") < text.index("The vocabulary")
+    assert "The vocabulary was built from the data." in section(text, "Not covered")
     ledger.record(caveat("no_guarantee", sentence="a reason"))
     assert "The vocabulary was built" in privacy_statement(ledger)
 
@@ -322,6 +539,7 @@ def test_the_noise_generator_is_the_runs(generator):
     assert ("is a cryptographic one (SHAKE256" in text) != weak
     for part in ("Floating-point effects (Mironov 2012)", "float32", "key of the noise"):
         assert part in text
+    assert any("noise generator" in line for line in section(text, "Numerical safety"))
 
 
 @pytest.mark.parametrize("grid", [None, "stddev / 32"])
@@ -347,11 +565,14 @@ def test_what_rounding_does_to_the_sums_is_paid_for_or_not_covered(rounding):
     ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     ledger.record(Updates(2))
     text = privacy_statement(ledger)
-    settled, excluded = text.split("Not covered by this guarantee:")
     paid = rounding is not None
+    settled, excluded, safe = (
+        " ".join(section(text, heading))
+        for heading in ("Mechanism and settings", "Not covered", "Numerical safety")
+    )
     assert ("the standard deviation of the noise is z C (1 + 0.013)" in settled) == paid
     assert ("For this engine there is no bound" in excluded) != paid
-    assert ("each operation rounded as IEEE 754 says" in excluded) == paid
+    assert ("round each operation as IEEE 754 says" in safe) == paid
 
 
 def test_only_a_ledger_can_be_stated():
@@ -370,34 +591,3 @@ def test_rounding_is_upwards_and_close(value, digits):
 def test_rounding_of_the_ends():
     assert ceil_text(0.0) == "0" and ceil_text(float("inf")) == "inf"
     assert ceil_text(0.99991) == "1.000" and ceil_text(12345.6) == "12350"
-
-
-class TestPersons:
-    SETTINGS = {
-        "num_examples": 1000,
-        "expected_batch_size": 100,
-        "steps": 50,
-        "l2_norm_clip": 1.0,
-        "noise_multiplier": 2.0,
-        "delta": 1e-5,
-    }
-
-    def trained(self, plan, settings=None):
-        ledger = PrivacyLedger(plan, settings)
-        ledger.record(Updates(50))
-        return ledger
-
-    def test_of_persons_it_says_whom_it_protects(self):
-        plan = make_plan(**self.SETTINGS, most_per_person=4)
-        text = privacy_statement(self.trained(plan))
-        assert "any one person of the 1000 whose rows were trained on, with any number" in text
-        assert "up to 4 of their rows, clipped once" in text
-        assert "does not cover them jointly" not in text
-
-    def test_of_rows_it_has_a_figure_for_persons(self):
-        ledger = self.trained(make_plan(**self.SETTINGS), {"most_rows_per_person": 3})
-        text = privacy_statement(ledger)
-        figure = ceil_text(ledger.person_epsilon())
-        assert f"who owns up to 3 of them, epsilon = {figure} (rounded up)" in text
-        assert ledger.person_epsilon() > 1.5 * ledger.epsilon()
-        assert "does not cover them jointly" not in text

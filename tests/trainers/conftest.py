@@ -46,6 +46,7 @@ def make_record():
             "no_guarantee_because": [],
             "not_covered": [],
             "weights_from_elsewhere": [],
+            "statement": None,
             "unit": "row",
             "most_per_person": None,
             "most_rows_per_person": None,

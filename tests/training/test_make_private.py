@@ -9,6 +9,7 @@ import pytest
 from tfdpnorm import Clipping, PublicBatch, RunDir, make_plan, make_private
 from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
 from tfdpnorm.layers import NoisedBatchNormalization
+from tfdpnorm.privacy import Declaration
 
 
 @pytest.fixture
@@ -142,3 +143,30 @@ def test_switched_off_eager_execution_is_named(call, tmp_path):
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ValueError: Expected TensorFlow with eager execution"), last
     assert "disable_eager_execution()" in last
+
+
+def test_what_is_declared_is_stated(build, plan, tmp_path):
+    jane = Declaration("Jane Doe", "jane@example.org")
+    private = make_private(
+        build(), plan(), run_dir=tmp_path, most_rows_per_person=3, declaration=jane
+    )
+    assert private.ledger.most_rows_per_person == 3
+    assert "Responsible person: Jane Doe." in private.privacy_statement()
+    private.ledger.close()
+    again = make_private(
+        build(), plan(), run_dir=RunDir(tmp_path, resume=True), most_rows_per_person=3
+    )
+    assert again.ledger.state.declaration == jane
+    again.ledger.close()
+    with pytest.raises(ValueError, match="most_rows_per_person is 3 there and nothing here"):
+        make_private(build(), plan(), run_dir=RunDir(tmp_path, resume=True))
+    assert "most_rows_per_person" not in make_private(build(), plan()).ledger.settings
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"most_rows_per_person": 1}, {"most_rows_per_person": 2.0}, {"declaration": "Jane"}]
+)
+def test_bad_declarations_are_refused_before_the_folder_is_made(build, plan, tmp_path, wrong):
+    with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} to be"):
+        make_private(build(), plan(), run_dir=tmp_path / "run", **wrong)
+    assert not (tmp_path / "run").exists()

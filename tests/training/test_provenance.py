@@ -8,7 +8,7 @@ from tensorflow import keras
 
 from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
-from tfdpnorm.training import PrivateValidation, WeightAverage
+from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 
 ELSEWHERE = "Weights that come from elsewhere"
 
@@ -360,3 +360,16 @@ class TestAtTheStart:
         for model in (first, outer):
             with pytest.raises(ValueError, match="Pass private.model, and add the epsilon of both"):
                 made(model)
+
+
+@pytest.mark.parametrize("norm", ["none", "public_batch"])
+def test_a_statement_names_weights_that_the_saved_model_has(trained, data, tmp_path, norm):
+    public = None if norm == "none" else data[0][:6] + 9
+    private = trained(norm=norm, public=public)
+    digest = weights_digest(private.model)
+    assert f"weights with the SHA-256 {digest}; " in private.privacy_statement()
+    private.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    assert weights_digest(loaded) == digest
+    loaded.weights[0].assign_add(np.ones(loaded.weights[0].shape, np.float32))
+    assert weights_digest(loaded) != digest

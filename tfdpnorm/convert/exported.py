@@ -166,7 +166,7 @@ _SHOWN = (
 )
 
 
-def write_card(folder, *, name, statement, exported, record=None, about=None):
+def write_card(folder, *, name, statement, exported, privacy=None, record=None, about=None):
     """Writes a model card as Markdown and as JSON, and returns the two paths.
 
     Args:
@@ -174,6 +174,7 @@ def write_card(folder, *, name, statement, exported, record=None, about=None):
         name: Name of the model.
         statement: The privacy statement of its training, `private.privacy_statement()`, as it is.
         exported: List of `tfdpnorm.convert.ExportedFile`.
+        privacy: The same as JSON, `private.privacy_statement_json()`; None for none.
         record: Record of the run, a dict; None for none.
         about: Dict from headings to what is said there: data, intended use, licence, preprocessing.
 
@@ -184,6 +185,7 @@ def write_card(folder, *, name, statement, exported, record=None, about=None):
     card = {
         "name": name,
         "privacy_statement": str(statement),
+        "privacy": privacy,
         "guarantee_holds": None if record is None else record["guarantee_holds"],
         "about": dict(about or {}),
         "files": [

@@ -10,6 +10,7 @@ import importlib
 _NAMES = {
     "ACCOUNTANTS": "tfdpnorm.choices",
     "BudgetExhaustedError": "tfdpnorm.privacy.state",
+    "Declaration": "tfdpnorm.privacy.entries",
     "EpsilonCurve": "tfdpnorm.privacy.epsilon_curve",
     "LedgerCorruptError": "tfdpnorm.privacy.journal",
     "PrivacyBudget": "tfdpnorm.privacy.budget",
@@ -24,6 +25,7 @@ _NAMES = {
     "privacy_statement": "tfdpnorm.privacy.statement",
     "read_ledger": "tfdpnorm.privacy.ledger",
     "reopen_ledger": "tfdpnorm.privacy.ledger",
+    "statement_json": "tfdpnorm.privacy.statement_as_json",
 }
 
 __all__ = [*_NAMES]

@@ -123,6 +123,11 @@ def _make_parser(of_ledger, suggests):
         help="prints lot size, updates and noise by rule for --epsilon, --delta and "
         "--num_examples; --epochs, --steps and --expected_batch_size are kept if given",
     )
+    parser.add_argument(
+        "--most_rows_per_person",
+        type=int,
+        help="prints epsilon for a person who owns up to so many examples, too",
+    )
     parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
     return parser
 
@@ -263,6 +268,8 @@ def _lack(record):
 
 
 def _ledger_record(ledger, accountant):
+    from tfdpnorm.privacy.statement_as_json import statement_json
+
     plan, state = ledger.plan, ledger.state
     return {
         "ledger": ledger.file.path,
@@ -294,6 +301,7 @@ def _ledger_record(ledger, accountant):
         "finished": state.is_finished,
         "search": None if state.search is None else state.search.entry(),
         "settings": ledger.settings,  # As in the header of the ledger.
+        "statement": statement_json(ledger),
     }
 
 
@@ -352,6 +360,13 @@ def _suggested(flags):
 
 def _of_settings(flags, program):
     compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
+    if flags.most_rows_per_person is not None:
+        arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=2)
+        if compares:
+            raise ValueError(
+                "Expected --most_rows_per_person without a comparison of accountants or "
+                "adjacencies, got both. Leave --adjacency out, and take rdp, pld or both."
+            )
     sampling_rate, steps = _lots(flags)
     records, lacking = (_compared if compares else _computed)(flags, sampling_rate, steps)
     if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
@@ -418,6 +433,7 @@ def _record(flags, sampling_rate, steps, accountant):
     return {
         "accountant": accountant,
         "epsilon": _json_number(epsilon),
+        "person_epsilon": _person_epsilon(flags, sampling_rate, noise_multiplier, steps),
         "epsilon_target": None if flags.epsilon is None else _json_number(flags.epsilon),
         "delta": flags.delta,
         "noise_multiplier": noise_multiplier,
@@ -427,6 +443,20 @@ def _record(flags, sampling_rate, steps, accountant):
         "adjacency": "add_or_remove_one",
         "sampling": "poisson",
     }
+
+
+def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
+    """For a person with several examples, whatever the accountant; None if it was not asked for."""
+    rows = flags.most_rows_per_person
+    if rows is None:
+        return None
+    from tfdpnorm.privacy.composition import composed_profile
+    from tfdpnorm.privacy.profiles import epsilon_at
+
+    if noise_multiplier == 0:
+        return "inf"
+    profile = composed_profile(((sampling_rate, noise_multiplier, steps),), flags.delta, rows)
+    return _json_number(epsilon_at(profile, flags.delta))
 
 
 def _compared(flags, sampling_rate, steps):
@@ -514,6 +544,13 @@ def _json_number(value):
 
 
 def _sentence(record):
+    person = record["person_epsilon"]
+    if person is None:
+        return _of_example(record)
+    return f"{_of_example(record)}; for persons epsilon = {ceil_text(float(person))} (rounded up)"
+
+
+def _of_example(record):
     epsilon = ceil_text(float(record["epsilon"]))
     settings = (
         f"sampling_rate = {record['sampling_rate']:.6g}, steps = {record['steps']}, "

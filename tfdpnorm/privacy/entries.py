@@ -119,6 +119,33 @@ class Trial(_Checked):
 
 
 @dataclasses.dataclass(frozen=True)
+class Declaration(_Checked):
+    """What the data holder says of a run, for its statement. Nothing is checked against it.
+
+    Attributes:
+        responsible: The person who answers for the run, such as "Jane Doe, data steward"; None for
+            nobody named.
+        contact: How to reach them; None likewise.
+        search: How the settings of the run were found, in words, such as "the best of 20 runs on
+            the same data"; None if that is not said. No epsilon covers it.
+
+    Raises:
+        ValueError: for a value that is not a string, or blank.
+    """
+
+    responsible: str | None = None
+    contact: str | None = None
+    search: str | None = None
+
+    def _checked(self):
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        remedy = "Write it in words, in one line, or leave it out."
+        for name, value in given.items():
+            given[name] = " ".join(arguments.text(name, value, remedy=remedy).split())
+        return given
+
+
+@dataclasses.dataclass(frozen=True)
 class Finish:
     """The run is ended for good: no further update can be recorded."""
 
@@ -131,6 +158,7 @@ ENTRIES = {
     "caveat": Caveat,
     "search": Search,
     "trial": Trial,
+    "declaration": Declaration,
     "finish": Finish,
 }
 """The classes of entries, by the name that their JSON has."""

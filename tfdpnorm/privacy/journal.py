@@ -48,6 +48,7 @@ class Journal:
         self._checksums = []  # Of each line, the header's first.
         self._size = 0
         self._digest = None  # of the whole file, when it was read
+        self._whole_lines = hashlib.sha256()
         self._descriptor = None
         self._close = lambda: None
         self._is_broken = False
@@ -56,6 +57,11 @@ class Journal:
     def tail(self):
         """The number of lines and the checksum of the last one, a tuple; see `check_reaches`."""
         return len(self._checksums), self._checksums[-1]
+
+    @property
+    def sha256(self):
+        """The SHA-256 of the lines, 64 hexadecimal digits: `head -n LINES FILE | sha256sum`."""
+        return self._whole_lines.hexdigest()
 
     def check_reaches(self, tail):
         """Makes sure that the file goes on from where it once had the `tail` given, a pair.
@@ -152,6 +158,7 @@ class Journal:
     def _took(self, line):
         """Notes that `line`, bytes with its end, is in the file."""
         self._size += len(line)
+        self._whole_lines.update(line)
         self._checksums.append(_LINE.match(line)[2].decode())
 
     def _own(self, descriptor):

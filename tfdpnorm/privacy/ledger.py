@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from tfdpnorm import arguments
 from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
+from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.state import BudgetExhaustedError, apply, first_state
 
 _FORMAT, _VERSION = "tfdpnorm-ledger", 3
@@ -26,11 +27,12 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding",
-            "most_rows_per_person", "responsible" and "contact".
+            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding" and
+            "most_rows_per_person".
 
     Attributes:
         run_id: Twelve hexadecimal digits that no other run has, a string.
+        software: Dict of the versions of packages that the run was begun with, by name.
         file: `tfdpnorm.privacy.journal.Journal`, or None for a ledger in memory.
 
     Raises:
@@ -41,7 +43,8 @@ class PrivacyLedger:
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
         self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
-        self.file = None
+        self.software = software()
+        self.file = self._stated_file = None
         self._must_resume = False
 
     @property
@@ -68,6 +71,11 @@ class PrivacyLedger:
     def state(self):
         """The `tfdpnorm.privacy.state.LedgerState` after all entries so far."""
         return self._state
+
+    @property
+    def stated_file(self):
+        """The `Journal` that a statement is checked by, also of a copy for a report; or None."""
+        return self._stated_file or self.file
 
     @property
     def updates(self):
@@ -131,7 +139,8 @@ class PrivacyLedger:
     def with_caveats(self, caveats):
         """Returns a ledger in memory with the same state and `caveats` besides, for a report."""
         copy = PrivacyLedger(self.plan, self._settings)
-        copy._state, copy.run_id = self._state, self.run_id
+        copy._state, copy.run_id, copy.software = self._state, self.run_id, self.software
+        copy._stated_file = self.stated_file
         for each in caveats:
             copy.record(each)
         return copy
@@ -252,6 +261,7 @@ def _header(ledger):
         "run": ledger.run_id,
         "plan": _plan_fields(ledger.plan),
         "settings": ledger.settings,
+        "software": ledger.software,
     }
 
 
@@ -268,6 +278,8 @@ def _ledger_of_header(path, header):
         fields = {n: math.inf if v == "inf" else v for n, v in header["plan"].items()}
         ledger = PrivacyLedger(PrivacyPlan(**fields), header["settings"])
         ledger.run_id = arguments.text("run", header["run"])
+        known = header.get("software", {}).items()  # older ledgers do not say it
+        ledger.software = {name: arguments.text(name, version) for name, version in known}
     except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as error:
         raise journal.corrupt(path, 1, f"a header without a valid plan ({error})") from error
     return ledger

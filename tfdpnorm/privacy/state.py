@@ -31,6 +31,7 @@ class LedgerState:
         is_finished: Whether the run was ended for good.
         search: The `SearchPlan` of the search that this run is a trial of, or None.
         trials: The numbers of the trials that were begun, in the ledger of a search.
+        declaration: The last `Declaration`.
         caveats: Tuple of `Caveat`, those of the plan first.
         asked: How often queries were asked, and planned: dict of pairs by (name, noise multiplier,
             disjoint).
@@ -45,6 +46,7 @@ class LedgerState:
     is_finished: bool = False
     search: SearchPlan | None = None
     trials: tuple = ()
+    declaration: entries.Declaration = entries.Declaration()
     caveats: tuple[Caveat, ...] = ()
     asked: dict = dataclasses.field(default_factory=dict)
     unanswered: dict = dataclasses.field(default_factory=dict)
@@ -254,6 +256,10 @@ def _trial(state, entry):
     return {"trials": (*state.trials, entry.number)}
 
 
+def _declaration(state, entry):
+    return {} if entry == state.declaration else {"declaration": entry}
+
+
 def _finish(state, entry):
     return {} if state.is_finished else {"is_finished": True}
 
@@ -266,5 +272,6 @@ _RULES = {
     Caveat: _caveat,
     entries.Search: _search,
     entries.Trial: _trial,
+    entries.Declaration: _declaration,
     entries.Finish: _finish,
 }

@@ -1,340 +1,209 @@
-"""The privacy statement: plain English for the person who has to state an epsilon.
+"""The privacy statement: plain English for the person who has to sign for an epsilon.
 
-What is known of a run is in its ledger as caveats, whose sentences `tfdpnorm.privacy.caveats` has.
-Here is what holds of every run, and the order.
+Its first lines say the whole in plain words, the rest gives the details under fixed headings
+(`tfdpnorm.privacy.statement_details`). What is known of a run is in its ledger; whatever else is
+said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...` says it again.
 """
 
+import datetime
 import math
+import os
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.added_delta import GRID_NUMBERS, added_to_delta
-from tfdpnorm.privacy.epsilons import persons_unavailable
-from tfdpnorm.privacy.floating_point import floating_point_loss
+from tfdpnorm.privacy import epsilons, statement_details
+from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.words import counted, item, percent, unit_of
 
-_ACCOUNTANT_NAMES = {
-    "rdp": "Renyi differential privacy (RDP), dp_accounting",
-    "pld": "privacy loss distributions (PLD), dp_accounting",
-}
-
-_LEFT_OUT = (
-    "Hyperparameter search: every further run or trial on the same data, kept or thrown away, adds "
-    "to the epsilon, and so does choosing the best of several. Only searches by tfdpnorm.tuning "
-    "are counted, in the runs that are their trials (docs/searches.md).",
-    "The training loss and every metric computed on private data during training, wherever they "
-    "were printed or logged, and whatever was chosen by them: a stopping time, a checkpoint, a "
-    "learning rate.",
-    "Whatever else was computed from private data and went into the run: preprocessing, a "
-    "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
-)
-_OTHER_SEARCHES = (
-    "Any other search: every further run on the same data, kept or thrown away, adds to this "
-    "epsilon."
-)
-_VALIDATION_LEFT_OUT = (
-    "Private validation data that guided a choice: this epsilon does not protect its examples."
-)
-_OTHER_VALIDATION_LEFT_OUT = (
-    "Private validation data, where anything but the noisy answers counted above guided a choice."
-)
-_FLOATING_POINT = (
-    "Floating-point effects (Mironov 2012): the accountant assumes exact Gaussian noise on exact "
-    "sums. This run draws the noise from 32-bit random words, and computes and adds it in float32, "
-    "where some numbers never come out. Whoever knows two candidates for the sum of an update can "
-    "tell from the bits of what was released which of them it was, whatever epsilon says."
-)
-_ROUNDED_SUM = (
-    "Floating-point effects on the sums before the noise (Casacuberta et al. 2022): one example "
-    "moves the exact sum by at most C, and the computed one by more, because it changes the "
-    "rounding of others. For this engine there is no bound."
-)
-_KERNELS = (
-    "Processors and kernels that do not compute as docs/exact_noise.md assumes: each operation "
-    "rounded as IEEE 754 says, and the numbers of an example from nothing but that example and "
-    "its position in the batch."
-)
-_GENERATORS = {
-    "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
-    None: "The noise generator, Philox, is not a cryptographic one.",
-}
-_SECRETS = (
-    "Anybody who learns the secrets of the run: the key of the noise, the members and slots of the "
-    "sampled lots, sums, gradients and metrics without noise, or what else is in the memory of the "
-    "process. Nor anybody who measures how long training takes, or which memory it reads."
-)
-_ATTACKER = (
-    "Against whom: anybody who sees the weights after every update, this statement and the ledger, "
-    "and knows the code, all settings and all the other examples."
-)
+NOT_GIVEN = "not given"
+_VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
-def privacy_statement(ledger):
+def privacy_statement(ledger, weights=None):
     """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:
         ledger: The `PrivacyLedger` of the run.
+        weights: What the weights are known by, 64 hexadecimal digits (see
+            `tfdpnorm.training.weights_digest`); None if only the ledger is there.
 
     Returns:
-        Several lines of English, a string, one line for each point. Epsilon is rounded upwards.
-        Where no guarantee holds, the text begins with "NO GUARANTEE" and gives the reasons. It then
-        gives an epsilon at most as "claimed ... not a guarantee".
+        Several lines of English, a string: about ten in plain words, then the details under
+        headings. Epsilon is rounded upwards. Where no guarantee holds, the text begins with "NO
+        GUARANTEE" and gives the reasons. It then gives an epsilon at most as "claimed ... not a
+        guarantee".
 
     Raises:
         ValueError: if `ledger` is not a `PrivacyLedger`.
     """
     arguments.instance("ledger", ledger, PrivacyLedger)
-    excluded = ledger.state.sentences("not_covered")
-    foreign = ledger.state.sentences("foreign_weights")
     if ledger.guarantee_holds:
-        paragraphs = [*_guaranteed(ledger, foreign), *_settings(ledger)]
-        left_out = (*_left_out(ledger), *excluded)
-        paragraphs += ["Not covered by this guarantee:", *map(_item, left_out)]
+        figures, person = Figures(ledger), person_figures(ledger)
+        lines = _guaranteed(ledger, figures, person)
+        sections = statement_details.of_guarantee(ledger, figures, person)
     else:
-        paragraphs = [*_not_guaranteed(ledger), *_settings(ledger)]
-        remarks = (*foreign, *excluded)
-        if remarks:
-            paragraphs += ["Further remarks on what is not covered:", *map(_item, remarks)]
-    return "\n".join(paragraphs)
+        lines = _not_guaranteed(ledger)
+        sections = statement_details.without_guarantee(ledger)
+    lines += [how_to_check(ledger), _made(ledger, weights), _responsible(ledger)]
+    sections["Provenance"] = statement_details.provenance(ledger, weights)
+    for heading, items in sections.items():
+        lines += ["", heading, *map(item, items)]
+    return "\n".join(lines)
 
 
-def _left_out(ledger):
-    generators = [ledger.settings.get("noise_generator")]
-    generators += [phase.noise_generator for phase in ledger.plan.earlier]
-    first = _LEFT_OUT[0] if ledger.state.search is None else _OTHER_SEARCHES
-    return [
-        first,
-        *_LEFT_OUT[1:],
-        _OTHER_VALIDATION_LEFT_OUT if ledger.state.queries() else _VALIDATION_LEFT_OUT,
-        *_floating_point(ledger),
-        *dict.fromkeys(_GENERATORS.get(each, _GENERATORS[None]) for each in generators),
-        _SECRETS,
-    ]
-
-
-def _floating_point(ledger):
-    are_exact = all(phase.is_exact for phase in ledger.plan.earlier)
-    of_sums = _KERNELS if _sum_rounding(ledger) and are_exact else _ROUNDED_SUM
-    if not ledger.settings.get("noise_grid") or not are_exact:
-        return [_FLOATING_POINT, of_sums]
-    more, _ = floating_point_loss(GRID_NUMBERS, ledger.epsilon(), ledger.plan.delta)
-    return [
-        "Floating-point effects on the noise (Mironov 2012), beyond this: the noised sums are "
-        "rounded to a grid and have the distribution that the accountant assumes, up to factors "
-        f"that add at most {ceil_text(more)} to epsilon, and to delta what is stated above, for up "
-        f"to {GRID_NUMBERS:.0e} noised numbers (weights times updates).",
-        of_sums,
-    ]
-
-
-def _sum_rounding(ledger):
-    return ledger.settings.get("sum_rounding")
-
-
-def _guaranteed(ledger, foreign):
-    plan, epsilon = ledger.plan, ledger.epsilon()
+def first_line(ledger, figures):
+    """Returns the guarantee in a sentence."""
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
-    if ledger.updates == 0 and epsilon == 0 and not plan.earlier:
+    if not was_released(ledger, figures):
         first = "No update has been made: this run has used no private data so far. "
-        if foreign:
-            first += "But what its weights have seen is not known, and no epsilon can be stated."
-        else:
-            first += (
-                "If its weights were freshly initialised, epsilon = 0; what any others that it "
-                "began with have seen is not known to it."
+        if ledger.state.has("foreign_weights"):
+            return (
+                f"{first}But what its weights have seen is not known, and no epsilon can be stated."
             )
-    else:
-        of_search = "" if ledger.state.search is None else ", with the search that it is part of,"
-        first = (
-            f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
-            f"{ceil_text(epsilon)} (rounded up) and delta = {plan.delta!r}."
-        )
-    lines = [
-        first,
-        *map(_item, foreign),
-        *map(_item, _added(ledger)),
-        _item(_for_whom(ledger)),
-        _item(
-            "Neighbouring relation: add or remove one example (add_or_remove_one). The number of "
-            "examples, the sampling rate, the expected batch size and all settings below are "
-            "public constants (docs/guarantee.md)."
-        ),
-        *map(_item, _earlier(plan)),
-        _item(_ATTACKER),
-        _item(
-            "Covers: the weights after every update, the released ones included, and every "
-            "function of them that does not use the private data again (predictions, averages, "
-            "exported models)."
-        ),
-        *map(_item, ledger.state.sentences("established")),
-        *map(_item, _search(ledger)),
-        *map(_item, _validation(ledger)),
-    ]
-    if ledger.state.search is None:  # The epsilon of a search is that of all updates planned.
-        lines += map(_item, _stopped_early(ledger))
-    if plan.delta >= 1 / plan.num_examples:
-        lines.append(
-            _item(
-                f"Weak: delta is not below 1 / {plan.num_examples}. Such a guarantee allows "
-                "publishing a whole example. Choose a delta well below that."
-            )
-        )
-    return lines
-
-
-def _for_whom(ledger):
-    plan, rows = ledger.plan, ledger.most_rows_per_person
-    if plan.unit == "person":
         return (
-            f"For whom: any one person of the {plan.num_examples} whose rows were trained on, with "
-            "any number of rows. An example, below, is a person: the mean gradient of up to "
-            f"{plan.most_per_person} of their rows, clipped once."
+            f"{first}If its weights were freshly initialised, epsilon = 0; what any others that it "
+            "began with have seen is not known to it."
         )
-    one = f"For whom: any one example of the {plan.num_examples} private training examples."
-    if rows is None:
-        return (
-            f"{one} If one person owns several of them, this epsilon does not cover them jointly."
-        )
-    reason = persons_unavailable(ledger.state)
-    if reason is not None:
-        return f"{one} {reason}"
-    epsilon = ledger.person_epsilon()
-    more = sum(added_to_delta(ledger, epsilon).values())
+    of_search = "" if ledger.state.search is None else ", with the search that it is part of,"
     return (
-        f"{one} For any one person who owns up to {rows} of them, epsilon = {ceil_text(epsilon)} "
-        f"(rounded up) and delta = {plan.delta!r}, to which at most {ceil_text(more)} is added. "
-        "Whether nobody owns more is for the data holder to know."
+        f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
+        f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}."
     )
 
 
-def _added(ledger):
-    """What the delta of the accountant leaves out."""
-    added = added_to_delta(ledger)
-    if not added:
-        return []
-    parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
-    return [
-        f"To this delta, at most {ceil_text(sum(added.values()))} is added: {', '.join(parts)}."
-    ]
+def was_released(ledger, figures):
+    """Whether anything was released, of this run or of an earlier phase."""
+    return bool(ledger.updates or figures.epsilon or ledger.plan.earlier)
 
 
-def _earlier(plan):
-    """What the epsilon counts of earlier phases, and for whom."""
-    if not plan.earlier:
-        return []
-    listed = [f"run {phase.run} ({phase.in_words})" for phase in plan.earlier]
-    return [
-        "Includes: earlier phases of the training on the same data, releases at sampling rate q, "
-        f"noise multiplier z: {'; '.join(listed)}. The epsilon is that of all phases composed. It "
-        "presumes that what came out of a phase decided neither the noise, the sampling rate and "
-        "the number of updates of a later one nor when it ended, and that no validation example is "
-        "a training example of any phase."
-    ]
-
-
-def _stopped_early(ledger):
-    """What the plan has to do with the epsilon of a run that did not reach its end."""
-    state, steps = ledger.state, ledger.plan.steps
-    if state.is_held_to_plan:
-        return [
-            f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
-            f"because: {'; '.join(state.sentences('held_to_plan'))}."
-        ]
-    answers = state.queries(disjoint=False, whole_plan=True)
-    if 0 < state.updates < steps or state.queries(disjoint=False) < answers:
-        planned = f"{steps} updates" + (f" and {answers} answers" if answers else "")
-        return [
-            f"The run was planned for {planned}. If the decision to stop earlier looked at "
-            "the model or at private data, state the epsilon of the whole plan instead: "
-            f"{ceil_text(ledger.epsilon(whole_plan=True))} (rounded up)."
-        ]
-    return []
-
-
-def _search(ledger):
-    """What the search is that the run was part of, and what its epsilon presumes."""
-    search, delta = ledger.state.search, ledger.plan.delta
-    if search is None:
-        return []
-    alone = ceil_text(search.trial_epsilon(delta))
-    lines = []
-    if search.is_composed:
-        lines.append(
-            f"Search: this run is one of at most {search.in_words}, whose settings may follow from "
-            "the scores of those before. The epsilon is that of all of them composed, so that all "
-            "their weights and noised scores may be released. One trial alone would have epsilon "
-            f"{alone}."
-        )
-    else:
-        composed = ceil_text(search.composed_epsilon(delta))
-        lines.append(
-            "Search: this run is the best of a random number of trials with random settings "
-            f"({search.in_words}), drawn in secret and independently of the data (Papernot and "
-            "Steinke 2022). The epsilon includes the choice. It presumes that nothing of the other "
-            "trials is released: no weights, no scores, not how many there were; and that no data "
-            "decided when a process of the search died. One trial alone "
-            f"would have epsilon {alone}, and {search.expected_trials:g} of them, all released, "
-            f"{composed}."
-        )
-    if search.score_noise_multiplier is None:
-        lines.append(
-            "Scores: of public examples. If they are not public, this epsilon does not protect "
-            "them."
-        )
-    return lines
-
-
-def _stopped_asking(ledger):
-    """What the queries planned have to do with the epsilon of those that were asked."""
-    planned = ledger.state.queries(disjoint=True, whole_plan=True)
-    if ledger.state.is_held_to_plan:
-        return f" It is the epsilon of all {planned} answers that were planned."
-    if planned > ledger.state.queries(disjoint=True):
+def how_to_check(ledger):
+    """Returns how the figures are computed again, in a sentence."""
+    file = ledger.stated_file
+    if file is None:
         return (
-            f" {planned} answers were planned. If the answers decided when to stop asking, state "
-            "the epsilon of all of them instead: "
-            f"{ceil_text(ledger.validation_epsilon(whole_plan=True))} (rounded up)."
+            "How to check it: not possible later, since this run kept its ledger, the account of "
+            "what it spent, in memory alone. With a folder for the run, the ledger is a file, from "
+            "which anybody can compute the figures again."
         )
+    lines, _ = file.tail
     return (
-        " If the answers decided how many were asked, and that number was not fixed before, state "
-        "the epsilon of the most that could have been asked instead."
+        f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} computes these "
+        f"figures again from the ledger, the account of what the run spent: a file whose first "
+        f"{lines} lines have the SHA-256 {file.sha256}."
     )
 
 
-def _validation(ledger):
-    """The second guarantee, for validation examples, and what they add to the first."""
-    lines = []
-    epsilon = ledger.validation_epsilon()
-    apart = ledger.state.queries(disjoint=True)
-    if apart and ledger.state.search is not None:
-        lines.append(
-            "Validation: a second guarantee holds for any one validation example. It covers the "
-            "noisy scores of the trials and the choice by them, with epsilon = "
-            f"{ceil_text(epsilon)} (rounded up) and delta = {ledger.plan.delta!r}. It assumes that "
-            "no validation example is a training example."
+def _guaranteed(ledger, figures, person):
+    unit, foreign = unit_of(ledger), ledger.state.sentences("foreign_weights")
+    released = was_released(ledger, figures)
+    lines = [first_line(ledger, figures), *map(item, foreign)]
+    lines.append(_meaning(figures, unit) if released else "What it means: nothing to learn yet.")
+    return [
+        *lines,
+        _protected(ledger, unit, person, released),
+        _published(ledger),
+        _secret(ledger),
+        _counted(ledger),
+        _relies_on(ledger, unit),
+    ]
+
+
+def _meaning(figures, unit):
+    rates = figures.true_positive_rates
+    return (
+        f"What it means: an attacker who thinks it as likely as not that a certain {unit.one} is "
+        f"in the training data can become at most {percent(figures.certainty)} sure of it: the "
+        f"odds change by a factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, up to a "
+        "failure with a probability of delta. An attack that wrongly accuses 1 % of the "
+        f"{unit.many} that are not in the data finds at most {percent(rates[0.01])} of those that "
+        f"are; one that wrongly accuses 0.1 % finds at most {percent(rates[0.001])}. For experts: "
+        "attacks do no better than on Gaussian differential privacy with mu = "
+        f"{ceil_text(figures.mu, 3)}."
+    )
+
+
+def _protected(ledger, unit, person, released):
+    whom = f"Who is protected: any one of {ledger.plan.num_examples} {unit.protected}"
+    if ledger.unit == "person":
+        return f"{whom}. The number counts persons, not rows."
+    rows = ledger.most_rows_per_person
+    if rows is None or not released:
+        return (
+            f"{whom}, each by itself. If one person owns several of them, this epsilon does not "
+            "cover them jointly, and no figure for such a person is stated."
         )
-    elif apart:
-        lines.append(
-            "Validation: a second guarantee holds for any one validation example. It covers the "
-            f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "
-            f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = "
-            f"{ledger.plan.delta!r}. It assumes that no validation example is a training example; "
-            f"to training examples the answers cost nothing.{_stopped_asking(ledger)}"
-        )
-    overlapping = ledger.state.queries(disjoint=False)
-    if overlapping:
-        lines.append(
-            f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
-            "are training examples too, or may be; the epsilon applies to these as well."
-        )
-    return lines
+    if person is None:
+        return f"{whom}, each by itself. {epsilons.persons_unavailable(ledger.state)}"
+    if math.isinf(person.epsilon):
+        return f"{whom}, each by itself. A person with {rows} of them is not protected."
+    return (
+        f"{whom}; and any person who owns up to {rows} of them, with epsilon = "
+        f"{ceil_text(person.epsilon)} (rounded up) at the same delta: even odds become at most "
+        f"{percent(person.certainty)}, an attack that wrongly accuses 1 % finds at "
+        f"most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
+        f"{ceil_text(person.mu, 3)}."
+    )
+
+
+def _published(ledger):
+    search = ledger.state.search
+    if search is not None and not search.is_composed:
+        first = "of the search, this model alone: its weights after every update"
+    elif search is not None:
+        first = "the weights after every update of all trials of the search, their noised scores"
+    else:
+        first = "the model, with its weights after every update, the released ones included"
+    return (
+        f"What may be published: {first}; every function of them that does not use the private "
+        "data again (predictions, averages, exported models); this statement, and the ledger."
+    )
+
+
+def _secret(ledger):
+    search = ledger.state.search
+    others = ""
+    if search is not None and not search.is_composed:
+        others = "the trials that lost, their scores, and how many there were; "
+    return (
+        "What must stay secret, or be deleted: the training data; the loss and the metrics that "
+        f"training printed or logged, which have no noise; {others}and what was in the memory of "
+        "the process: the key of the noise, the members of the sampled batches, sums and gradients "
+        "without noise. The key of the noise was never written to a disk."
+    )
+
+
+def _counted(ledger):
+    state, declared = ledger.state, ledger.state.declaration.search
+    search = "every other run and search on the same data, kept or thrown away"
+    if declared is not None:
+        search += f' (of how the settings were found, the data holder says: "{declared}")'
+    elif state.search is None:
+        search += " (of how the settings were found, the data holder says nothing)"
+    return (
+        f"What was counted: {counted(ledger)}. What was not: {search}; the loss and the metrics "
+        "that training printed or logged; and whatever else was computed from private data "
+        f"{'' if state.search is None else 'outside of the search '}(see Not covered)."
+    )
+
+
+def _relies_on(ledger, unit):
+    known = {each.code for each in ledger.state.caveats}
+    verified = known & _VERIFIED and "randomized_check_only" not in known
+    how = "which was verified" if verified else "as far as it was checked"
+    drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
+    return (
+        f"What it relies on: {drawn}noise from a key that nobody learns; gradients of each "
+        f"{unit.one} that depend on no other one, {how}; settings that are public and were not "
+        "chosen by the private data; and programs and a processor that compute as they should."
+    )
 
 
 def _not_guaranteed(ledger):
     lines = [
         "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon "
         "may be stated for it, because:",
-        *map(_item, ledger.state.sentences("no_guarantee")),
+        *map(item, ledger.state.sentences("no_guarantee")),
     ]
     claimed = ledger.claimed_epsilon()
     if ledger.updates and not math.isinf(claimed):
@@ -343,82 +212,29 @@ def _not_guaranteed(ledger):
             f"{ledger.plan.delta!r} (not a guarantee): the accountant's formula gives it for the "
             "settings below, as if nothing were known against them."
         )
-    return lines
-
-
-def _settings(ledger):
-    plan = ledger.plan
-    lot = f"{plan.expected_batch_size} of {plan.num_examples} examples"
-    if plan.sampling == "poisson" and plan.sampling_rate == 1:
-        sampling = f"every example is in every lot ({lot}, q = 1)"
-    elif plan.sampling == "poisson":
-        sampling = (
-            "Poisson: each example enters each lot independently with probability q = "
-            f"{plan.sampling_rate:.6g} ({lot} expected), and takes a slot at random"
-        )
-    else:
-        sampling = f"{plan.sampling}, {lot}"
-    accountant = _ACCOUNTANT_NAMES[plan.accountant]
-    if plan.accountant == "pld" and 0 < ledger.updates < plan.steps:
-        accountant += (
-            "; before the last update it reports the epsilon of a slightly later one, never less"
-        )
-    noise = f"noise multiplier z = {plan.noise_multiplier!r}"
     return [
-        "Settings, as planned:",
-        _item(f"Sampling: {sampling}."),
-        *map(_item, _updates(ledger)),
-        _item(f"Noise and clipping: {noise}, l2 clipping norm C = {plan.l2_norm_clip!r}."),
-        *map(_item, _rounding(ledger)),
-        *map(_item, _statistics(plan)),
-        _item(f"Accountant: {accountant}."),
+        *lines,
+        "What it means: nothing bounds what the weights tell of the training data.",
+        "Who is protected: nobody.",
+        "What may be published: nothing that rests on this statement.",
+        "What must stay secret, or be deleted, if the training data are private: the weights, "
+        "whatever was computed from them, and what training printed or logged.",
     ]
 
 
-def _rounding(ledger):
-    more = _sum_rounding(ledger)
-    if not more or not ledger.plan.noise_multiplier:
-        return []
-    return [
-        f"Rounding: the standard deviation of the noise is z C (1 + {ceil_text(more, 2)}), since "
-        "rounding lets one example move the computed sums by that much more than C "
-        "(docs/exact_noise.md)."
-    ]
+def _made(ledger, weights):
+    names = [name for name in ("tfdpnorm", "tensorflow", "keras") if name in ledger.software]
+    used = ", ".join(f"{name} {ledger.software[name]}" for name in names)
+    known = f"; weights with the SHA-256 {weights}" if weights else ""
+    return (
+        f"What it is about: run {ledger.run_id}{known}; trained by "
+        f"{used or 'software that is not known'}; stated on {datetime.date.today().isoformat()}."
+    )
 
 
-def _statistics(plan):
-    if not plan.statistics_queries:
-        return []
-    return [
-        "Statistics: each update releases the sum of clipped gradients with noise multiplier "
-        f"z_g = {plan.gradient_noise_multiplier:.6g}. From the same lot it also releases "
-        f"{plan.statistics_queries} sums of truncated activations and of their squares, for the "
-        "running averages of normalisation layers, with noise multiplier z_s = "
-        f"{plan.statistics_noise_multiplier:.6g} each. These take a share of "
-        f"{plan.statistics_budget_share!r} of the privacy loss of the update. All of the sums "
-        "compose to one with noise multiplier z."
-    ]
-
-
-def _updates(ledger):
-    state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps
-    if state.lost_updates:
-        lines = [
-            f"Updates: T = {updates} spent, of {planned} planned; the present weights have seen "
-            f"{state.position}."
-        ]
-    else:
-        lines = [f"Updates: T = {updates} done of {planned} planned."]
-    if state.is_finished:
-        lines.append("The run was ended: no further update can be made.")
-    if state.resumes:
-        times = "once" if state.resumes == 1 else f"{state.resumes} times"
-        lines.append(
-            f"The run was resumed {times}; {state.lost_updates} updates were lost and are "
-            "charged. Each resumption drew new noise and new batches."
-        )
-    return lines
-
-
-def _item(text):
-    return f"- {text}"
+def _responsible(ledger):
+    declared = ledger.state.declaration
+    return (
+        f"Responsible person: {declared.responsible or NOT_GIVEN}. Contact: "
+        f"{declared.contact or NOT_GIVEN}."
+    )

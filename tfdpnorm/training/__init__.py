@@ -9,6 +9,7 @@ from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
 from tfdpnorm.training.nadam import NAdam
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.provenance import weights_digest
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
 from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
@@ -33,4 +34,5 @@ __all__ = [
     "suggest",
     "suggested_optimizer",
     "total_l2_norm_clip",
+    "weights_digest",
 ]

@@ -27,7 +27,7 @@ from tfdpnorm.keras_compat.models import (
 )
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
-from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
+from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.privacy.slots import slots_of_plan
@@ -76,6 +76,7 @@ def make_private(
     convert=None,
     strategy=None,
     most_rows_per_person=None,
+    declaration=None,
 ):
     """Makes a Keras model trainable under differential privacy.
 
@@ -148,6 +149,8 @@ def make_private(
         most_rows_per_person: The most training examples that one person owns, >= 2: the statement
             then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
             about single examples. Examples are sampled either way.
+        declaration: `tfdpnorm.privacy.Declaration`, what the statement says on your word: who is
+            responsible, how to reach them, and how the settings were found.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -162,6 +165,9 @@ def make_private(
     _check_settings(
         noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
     )
+    if declaration is not None:
+        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
+        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
@@ -244,6 +250,8 @@ def make_private(
         **form,
     )
     private.conversion, private.suggestion = conversion, suggestion
+    if declaration is not None:
+        ledger.record(declaration)
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
     for known in caveats_of_phases(plan.earlier):

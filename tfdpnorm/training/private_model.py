@@ -15,7 +15,7 @@ from tfdpnorm.keras_compat.training import (
     shown_loss,
     update_compiled_metrics,
 )
-from tfdpnorm.privacy import privacy_statement
+from tfdpnorm.privacy import privacy_statement, statement_json
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
@@ -327,7 +327,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
             with self._replicas.awaited(), self.session.training():
-                return super().fit(
+                history = super().fit(
                     x,
                     y,
                     epochs=epochs_left.epochs,
@@ -340,6 +340,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         finally:
             self.session.leave(self.optimizer)
             self.refresh_public_statistics()
+        self._resumption.trained(self)
+        return history
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
         """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
@@ -439,7 +441,14 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         It is about the present weights: if these are not known to be of this run, it says so.
         """
         self.check_weights()
-        return privacy_statement(self.session.provenance.stated_ledger)
+        provenance = self.session.provenance
+        return privacy_statement(provenance.stated_ledger, provenance.digest())
+
+    def privacy_statement_json(self):
+        """Returns the same as a dict that JSON can hold; see `tfdpnorm.privacy.statement_json`."""
+        self.check_weights()
+        provenance = self.session.provenance
+        return statement_json(provenance.stated_ledger, provenance.digest())
 
     def privacy_metadata(self, saved=None):
         """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.

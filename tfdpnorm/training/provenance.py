@@ -119,20 +119,8 @@ class Provenance:
         return metadata_of(self.stated_ledger, self._trained(), arrays)
 
     def digest(self):
-        """Returns what the present weights are known by, bytes.
-
-        Public moments are left out: they are computed from the other weights and from public rows,
-        whenever these are used.
-        """
-        layers = [x for x in sublayers(self._model) if isinstance(x, PublicMomentsLayer)]
-        left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}
-        state = hashlib.sha256()
-        for variable in weights(self._model) if self._model.built else ():
-            if id(variable) not in left_out:
-                value = np.ascontiguousarray(variable.numpy())
-                state.update(f"{value.dtype.str}{value.shape}".encode())
-                state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
-        return state.digest()
+        """Returns what the present weights are known by; see `weights_digest`."""
+        return weights_digest(self._model)
 
     def _is_counted(self, known):
         """Whether a caveat is of a run that the plan counts as an earlier phase."""
@@ -167,6 +155,29 @@ class Provenance:
 
     def _arrays(self):
         return [v.numpy() for v in weights(self._model)] if self._model.built else []
+
+
+def weights_digest(model):
+    """Returns what the weights of a Keras model are known by, a SHA-256 of 64 hexadecimal digits.
+
+    Statements name it, and a model that `private.save()` wrote has it again when it is loaded.
+    Public moments are left out: they are computed from the other weights and from public rows,
+    whenever these are used.
+
+        weights_digest(tf.keras.models.load_model("model.keras"))
+
+    Args:
+        model: A Keras model.
+    """
+    layers = [x for x in (model, *sublayers(model)) if isinstance(x, PublicMomentsLayer)]
+    left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}
+    state = hashlib.sha256()
+    for variable in weights(model) if model.built else ():
+        if id(variable) not in left_out:
+            value = np.ascontiguousarray(variable.numpy())
+            state.update(f"{value.dtype.str}{value.shape}".encode())
+            state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
+    return state.hexdigest()
 
 
 def _earlier_training(model):

@@ -10,7 +10,7 @@ FIELDS = tuple(
     experiment kind cell network column paper_value test_accuracy test_accuracy_ema test_top5
     test_top5_ema epsilon epsilon_target epsilon_rdp epsilon_pld epsilon_claimed epsilon_validation
     epsilon_of_a_trial epsilon_of_trials_composed accountant delta guarantee_holds
-    no_guarantee_because not_covered weights_from_elsewhere unit most_per_person
+    no_guarantee_because not_covered weights_from_elsewhere statement unit most_per_person
     most_rows_per_person epsilon_of_person num_examples num_rows expected_batch_size
     sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
     engine noise_generator insecure_seed resumes seed scale search trials curve seconds

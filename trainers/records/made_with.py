@@ -1,6 +1,5 @@
 """What a result was made with: device, settings, versions of packages, commit of the source."""
 
-import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -8,8 +7,7 @@ import sys
 
 import tfdpnorm
 from tfdpnorm._version import __version__
-
-_PACKAGES = ("tensorflow", "keras", "tensorflow-privacy", "dp-accounting", "numpy")
+from tfdpnorm.privacy.software import package_versions
 
 
 def made_with(settings):
@@ -40,17 +38,6 @@ def _processor():
     from tfdpnorm.keras_compat.devices_and_precision import gpu_name
 
     return gpu_name() or "CPU"
-
-
-def package_versions():
-    """Returns the versions of the packages that a result depends on."""
-    versions = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    return versions
 
 
 def source_commit():

@@ -19,6 +19,7 @@ _BEFORE = {
     "curve": [],
     "not_covered": None,  # was not noted
     "weights_from_elsewhere": None,  # likewise
+    "statement": None,
     "unit": "row",
     "most_per_person": None,
     "most_rows_per_person": None,

@@ -80,6 +80,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         name=model.name,
         statement=result.model.privacy_statement(),
         exported=exported,
+        privacy=result.model.privacy_statement_json(),
         record=result.record,
         about=about,
     )

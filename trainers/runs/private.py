@@ -7,9 +7,10 @@ from tensorflow import keras
 
 from tfdpnorm.choices import AUTO
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy.entries import Finish
+from tfdpnorm.privacy.entries import Declaration, Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
+from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.records.fields import fields_of
 from trainers.runs.build import augmentations, build_private
 from trainers.runs.optimizers import (
@@ -60,6 +61,7 @@ class PrivateRun(Run):
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
+            declaration=Declaration(spec.responsible, spec.contact, spec.search),
         )
         if spec.physical_batch_size == AUTO:  # The record says how many.
             rows = self.model.physical_batch_size
@@ -149,6 +151,8 @@ class PrivateRun(Run):
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
             if ledger.state.remaining_updates:  # A callback stopped it: nothing may follow.
                 ledger.record(Finish())
+                if self.run_dir is not None and ledger.state.search is None:
+                    write_statement(self.run_dir, self.model)
         return (ledger.state.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):

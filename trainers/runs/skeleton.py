@@ -89,6 +89,12 @@ class Run:
             return self.model, self.model.privacy_statement()
         return self.model, "Trained without privacy: no epsilon holds for this model."
 
+    def statement(self):
+        """Returns the privacy statement as JSON has it, a dict; None without a private model."""
+        if isinstance(self.model, PrivateModel):
+            return self.model.privacy_statement_json()
+        return None
+
     def averaged(self):
         """Returns a context in which the model has averaged weights, or None without an average."""
         return None
@@ -187,6 +193,7 @@ def make_record(training, seconds, examples):
         "column": cell.column,
         "paper_value": cell.paper_value,
         **training.measured(),
+        "statement": training.statement(),
         "seed": cell.seed,
         "scale": training.data.scale,
         "search": cell.search,

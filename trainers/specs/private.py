@@ -239,6 +239,14 @@ class PrivateSpec(TrainingSpec):
         at_least=0,
     )
 
+    # --- what the statement says on the word of the data holder ---
+    responsible: str | None = option(
+        None, "Who is responsible for the run, for its privacy statement.", measured=False
+    )
+    contact: str | None = option(
+        None, "How to reach them, for the privacy statement.", measured=False
+    )
+
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(
         "none",

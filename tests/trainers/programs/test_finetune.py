@@ -1,5 +1,6 @@
 """The program that trains an imported model: from a file to an exported model with its card."""
 
+import json
 import re
 
 import numpy as np
@@ -91,6 +92,9 @@ def test_from_a_file_to_an_exported_model(main, tmp_path):
     assert "N = 40" in result.out and "Record:" in result.out and "Model card:" in result.out
     card = (tmp_path / "export" / "MODEL_CARD.md").read_text()
     assert "epsilon" in card and "digits, which are public" in card
+    (record,) = read_records(tmp_path / "out")
+    card = json.loads((tmp_path / "export" / "model_card.json").read_text())
+    assert card["privacy"] == record["statement"] and card["privacy"]["guarantee_holds"]
     picture = np.random.default_rng(1).random((1, 8, 8, 3)).astype(np.float32)
     (logits,) = run_tflite(tmp_path / "export" / "model.tflite", picture)
     loaded = keras.models.load_model(tmp_path / "export" / "model.keras")

@@ -217,7 +217,8 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
         "are made up",
         "guarantee holds",
         "(epsilon, delta)-differential privacy",
-        "Not covered by this guarantee",
+        "\nNot covered\n",
+        "How to check it: tfdpnorm-epsilon --ledger=ledger.jsonl",
     ):
         assert part in result.out
     for record in records:
@@ -225,6 +226,7 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
             rf"^{record['cell']} .*{record['test_accuracy']:.2f}.* yes$", result.out, re.MULTILINE
         )
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "none-run1" / "privacy_statement.json").exists()
 
 
 @pytest.mark.slow

@@ -103,6 +103,10 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
     assert record["flags"]["precision"] == "float32"
     assert record["seconds"] > 0 and record["examples_per_second"] > 0
 
+    assert record["statement"] == run.private.privacy_statement_json()
+    assert record["statement"]["guarantee"]["epsilon"] == record["epsilon"]
+    assert record["statement"]["search_before"] == record["search"]
+
     # Epsilon, by accountants composed here.
     rdp = composed(record, RdpAccountant())
     pld = composed(record, PLDAccountant(value_discretization_interval=1e-4))
@@ -306,6 +310,7 @@ def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
     stopped.restore()
     stopped.train()
     assert stopped.model.ledger.state.is_finished and 0 < stopped.model.ledger.updates
+    assert "The run was ended" in (tmp_path / "privacy_statement.txt").read_text()
     stopped.close()
     # The record can still be made, after a crash for instance.
     again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)

@@ -57,6 +57,7 @@ SPECS = {
 }
 NOT_MEASURED = (
     "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
+    "responsible", "contact",
 )  # fmt: skip
 FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
 

@@ -143,6 +143,10 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert record["test_accuracy"] == rows[0]["test_accuracy"]
     assert result.model.ledger.epsilon() == record["epsilon"]
     assert "search that it is part of" in result.model.privacy_statement()
+    assert record["statement"]["run"] == result.model.ledger.run_id
+    stated = result.record["statement"]["search"]
+    assert stated == result.model.ledger.state.search.entry()
+    assert record["statement"]["search_before"] == spec.run.search
     text = searches.trials_table(record) + searches.searches_table([record])
     assert ("NOT FOR RELEASE" in text) == is_private and "the winner" in text
     assert tables.experiment_table([record])

@@ -18,8 +18,9 @@ from tests.halting import Halt, HaltAfter
 from tfdpnorm import files
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
-from tfdpnorm.privacy.entries import Updates
-from tfdpnorm.training import PrivateValidation, WeightAverage
+from tfdpnorm.privacy.entries import Search, Updates
+from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 from tfdpnorm.training.resume import run_folder
 
 RATE = "learning_rate" if KERAS_3 else "lr"  # as histories name it
@@ -58,6 +59,29 @@ def crashed(start, data, tmp_path_factory):
         shutil.copytree(kept[run], folder, dirs_exist_ok=True)
 
     return make
+
+
+def test_a_run_that_came_to_its_end_has_its_statement(start, data, tmp_path):
+    private = start(tmp_path)
+    private.fit(*data, verbose=0, epochs=1, steps_per_epoch=2)
+    text, fields = tmp_path / "privacy_statement.txt", tmp_path / "privacy_statement.json"
+    assert private.ledger.state.remaining_updates and not text.exists() and not fields.exists()
+    private.fit(*data, verbose=0)
+    assert text.read_text() == private.privacy_statement() + "\n"
+    assert json.loads(fields.read_text()) == private.privacy_statement_json()
+    digest = hashlib.sha256((tmp_path / "ledger.jsonl").read_bytes()).hexdigest()
+    assert json.loads(fields.read_text())["ledger"]["sha256"] == digest
+    assert json.loads(fields.read_text())["weights_sha256"] == weights_digest(private.model)
+
+
+def test_a_trial_of_a_search_has_no_statement_with_its_date(start, data, tmp_path):
+    private = start(tmp_path)
+    plan = private.plan
+    trial = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
+    private.ledger.record(Search(SearchPlan(2, 1.0, (trial,))))
+    private.fit(*data, verbose=0)
+    assert not private.ledger.state.remaining_updates
+    assert not list(tmp_path.glob("privacy_statement*"))
 
 
 def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tmp_path):
@@ -530,7 +554,7 @@ def test_a_run_that_is_read_after_its_end_was_not_resumed(start, data, tmp_path)
     read = start(tmp_path, resume=True)
     assert read.restore_run()
     np.testing.assert_array_equal(weights(read), weights(first))
-    assert read.ledger.state.resumes == 0 and "resumed" not in read.privacy_statement()
+    assert read.ledger.state.resumes == 0 and "was resumed" not in read.privacy_statement()
     with pytest.raises(BudgetExhaustedError):
         read.fit(*data, verbose=0)
 

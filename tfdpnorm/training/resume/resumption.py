@@ -11,6 +11,7 @@ from tfdpnorm.keras_compat.training import (
     rate_variables,
     with_held_optimizers,
 )
+from tfdpnorm.training.resume.run_folder import write_statement
 
 _CHECKPOINTS = 50  # of a whole run, if nobody says how many
 
@@ -34,6 +35,9 @@ class WithoutRunFolder:
     def start_within_epoch(self, steps_per_epoch):
         """Returns the epoch and the step in it that `fit` begins with; None for its default."""
         return None
+
+    def trained(self, private):
+        """Does nothing, when a `fit` has ended."""
 
 
 class Resumption(WithoutRunFolder):
@@ -96,6 +100,15 @@ class Resumption(WithoutRunFolder):
             return None
         self._is_resumed = False
         return divmod(self._folder.ledger.state.position, steps_per_epoch)
+
+    def trained(self, private):
+        """Writes the statement of a run that has come to its end.
+
+        Not of a trial of a search: its date would tell how many trials there were before it.
+        """
+        state = self._folder.ledger.state
+        if not state.remaining_updates and state.search is None:
+            write_statement(self._folder.path, private)
 
     def _checkpointing(self, private, callbacks):
         return Checkpointing(private, self._folder, callbacks, self._every, self._is_resumed)

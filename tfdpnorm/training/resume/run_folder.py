@@ -1,6 +1,7 @@
 """The folder of a run that can be resumed: its ledger and its checkpoints."""
 
 import dataclasses
+import json
 import os
 import pathlib
 
@@ -11,7 +12,7 @@ from tfdpnorm.privacy.entries import Resume
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints
 
-LEDGER, PLACE = "ledger.jsonl", "place"
+LEDGER, PLACE, STATEMENT = "ledger.jsonl", "place", "privacy_statement"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +53,9 @@ class RunDir:
 class RunFolder:
     """Opens the folder of a run, and keeps it.
 
-    What is in it: `ledger.jsonl` (see `tfdpnorm.privacy.journal`) and `checkpoint-<updates>/`
-    folders, of which the last two are kept. A checkpoint appears whole or not at all. No secret is
-    in it.
+    What is in it: `ledger.jsonl` (see `tfdpnorm.privacy.journal`), `checkpoint-<updates>/` folders,
+    of which the last two are kept, and at the end the privacy statement. A checkpoint appears whole
+    or not at all. No secret is in it.
 
     A resumed run goes on from its last whole checkpoint, with new noise and new batches. The
     updates that the ledger counts beyond the checkpoint are lost, and stay spent.
@@ -187,6 +188,23 @@ def may_be_copy(ledger):
     except (OSError, ValueError):
         return True
     return known != _place(ledger)
+
+
+def write_statement(folder, private):
+    """Writes the privacy statement of a `PrivateModel` to a folder, as text and as JSON.
+
+    Returns:
+        Pair of the paths, `privacy_statement.txt` and `.json`.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    folder = pathlib.Path(folder)
+    fields = json.dumps(private.privacy_statement_json(), indent=1)
+    return (
+        files.write_whole(folder / f"{STATEMENT}.txt", private.privacy_statement() + "\n"),
+        files.write_whole(folder / f"{STATEMENT}.json", fields + "\n"),
+    )
 
 
 def note_place(ledger):

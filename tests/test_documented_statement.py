@@ -1,0 +1,77 @@
+"""The page on privacy statements: its example and its figures are what the code gives."""
+
+import math
+import pathlib
+import re
+
+import pytest
+from scipy import optimize, stats
+
+from tests.each import each
+from tests.statements import of_any_run, summary
+from tfdpnorm.privacy import epsilons, privacy_statement, read_ledger
+from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_epsilon
+from tfdpnorm.privacy.rounding import ceil_text
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+LEDGER = DOCS / "demo_ledger.jsonl"
+PAGE = (DOCS / "privacy_statement.md").read_text()
+QUOTED = re.findall(r"^> \d+\. (.*)$", PAGE, re.MULTILINE)
+
+
+def cells(first):
+    """The rows of the table whose first heading is `first`, lists of strings."""
+    table = re.search(rf"^\| {first} \|.*\n\|---.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)[1]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
+
+
+def test_the_example_is_the_statement_of_its_ledger():
+    """All but the date, and the digest of weights, which no ledger has."""
+    weights = re.search(r"weights with the SHA-256 (\w{64});", PAGE)[1]
+    text = privacy_statement(read_ledger(LEDGER), weights)
+    found = summary(text)
+    assert len(QUOTED) == 10
+    assert of_any_run("\n".join(QUOTED)) == of_any_run("\n".join(found))
+    assert QUOTED[7] == found[7]
+    assert re.sub(r"\d{4}-\d\d-\d\d", "", QUOTED[8]) == re.sub(r"\d{4}-\d\d-\d\d", "", found[8])
+
+
+@each(
+    "rows, told", [(2, "6.142 for a person with two"), (3, "10.03 with three"), (5, "19.19 with")]
+)
+def test_what_the_page_says_of_persons(rows, told):
+    epsilon = epsilons.person_epsilon(read_ledger(LEDGER).state, rows)
+    assert ceil_text(epsilon) == told.split()[0] and told in " ".join(PAGE.split())
+
+
+def test_the_commands_of_the_page():
+    lines = read_ledger(LEDGER).file.tail[0]
+    assert f"head -n {lines} docs/{LEDGER.name} | sha256sum" in PAGE
+    assert f"tfdpnorm-epsilon --ledger=docs/{LEDGER.name}" in PAGE
+
+
+def test_the_table_of_epsilons():
+    rows = cells("epsilon")
+    assert len(rows) == 9
+    for epsilon, odds, sure, found, mu in rows:
+        e = float(epsilon)
+
+        def excess(m, e=e):
+            near, far = stats.norm.cdf(m / 2 - e / m), stats.norm.cdf(-m / 2 - e / m)
+            return near - math.exp(e) * far - 1e-5
+
+        exact = optimize.brentq(excess, 1e-3, 50)
+        assert float(mu) == pytest.approx(exact, abs=0.005)
+        rate = stats.norm.cdf(stats.norm.ppf(0.01) + exact)
+        assert float(found.split()[0]) / 100 == pytest.approx(rate, abs=0.0006)
+        factor = float(odds.replace(",", "").replace(" million", "e6").split()[0])
+        assert factor == pytest.approx(math.exp(e), rel=0.005)
+        certain = 1 / (1 + math.exp(-e))
+        assert float(sure.split()[0]) / 100 == pytest.approx(certain, abs=5e-4)
+
+
+@each("rho, told", [(0.81, "6.26"), (0.015, "0.680")])
+def test_what_we_converted_from_zcdp(rho, told):
+    epsilon = rdp_to_epsilon([rho * order for order in RDP_ORDERS], 1e-5)
+    assert float(told) == pytest.approx(epsilon, rel=2e-3) and float(told) >= epsilon
+    assert f"rho = {rho}: {told} at delta 1e-5 by our conversion" in PAGE

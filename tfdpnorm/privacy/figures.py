@@ -1,0 +1,71 @@
+"""The figures of a statement, computed once for text and JSON."""
+
+import functools
+import math
+
+from tfdpnorm.privacy import epsilons, profiles
+from tfdpnorm.privacy.added_delta import added_to_delta
+
+FALSE_POSITIVE_RATES = (0.01, 0.001)
+_LARGEST = 700.0  # exp of more overflows
+
+
+class Figures:
+    """What holds for an example, or for a person with several of them.
+
+    Args:
+        ledger: `PrivacyLedger` whose guarantee holds.
+        rows: None for what is sampled; for persons where examples are sampled, how many each has.
+
+    Attributes:
+        epsilon: So far, a float.
+        whole_plan_epsilon: After the last update and answer planned.
+        added: Dict of what is added to delta, by reason.
+    """
+
+    def __init__(self, ledger, rows=None):
+        self._state, self._rows = ledger.state, rows
+        self.delta = ledger.plan.delta
+        if rows is None:
+            self.epsilon = ledger.epsilon()
+            self.whole_plan_epsilon = ledger.epsilon(whole_plan=True)
+            self.added = added_to_delta(ledger)
+        else:
+            self.epsilon = ledger.person_epsilon()
+            self.whole_plan_epsilon = ledger.person_epsilon(whole_plan=True)
+            self.added = added_to_delta(ledger, min(self.epsilon, _LARGEST))
+
+    @property
+    def odds(self):
+        """By which factor the odds that it was used can change, up to a failure of delta."""
+        return math.exp(min(self.epsilon, _LARGEST))
+
+    @property
+    def certainty(self):
+        """How sure an attacker with even odds beforehand can become, up to that failure."""
+        return self.odds / (1 + self.odds)
+
+    @functools.cached_property
+    def true_positive_rates(self):
+        """The highest true-positive rate of an attack by its false-positive rate, a dict."""
+        return {
+            rate: profiles.true_positive_rate(self._profile, rate) for rate in FALSE_POSITIVE_RATES
+        }
+
+    @functools.cached_property
+    def mu(self):
+        """See `profiles.gaussian_mu`."""
+        return profiles.gaussian_mu(self._profile)
+
+    @functools.cached_property
+    def _profile(self):
+        found = epsilons.profile(self._state, self._rows or 1)
+        return profiles.plus(found, sum(self.added.values()))
+
+
+def person_figures(ledger):
+    """The `Figures` of a person with several examples; None where they are not stated."""
+    rows = ledger.most_rows_per_person
+    if rows is None or epsilons.persons_unavailable(ledger.state) is not None:
+        return None
+    return Figures(ledger, rows)

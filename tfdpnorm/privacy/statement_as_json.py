@@ -1,0 +1,157 @@
+"""The privacy statement as JSON, with the fields of the OpenDP deployment registry."""
+
+import datetime
+import math
+
+from tfdpnorm import arguments
+from tfdpnorm.privacy import statement_details, statement_mechanism
+from tfdpnorm.privacy.figures import Figures, person_figures
+from tfdpnorm.privacy.ledger import PrivacyLedger
+from tfdpnorm.privacy.software import software
+from tfdpnorm.privacy.statement import NOT_GIVEN
+from tfdpnorm.privacy.words import counted, unit_of
+
+FORMAT = "tfdpnorm privacy statement, version 1"
+
+
+def statement_json(ledger, weights=None):
+    """Returns what `privacy_statement` says, as a dict that JSON can hold.
+
+    Args:
+        ledger: See `privacy_statement`.
+        weights: See there.
+
+    Returns:
+        A dict. "guarantee" and "person" have the figures, None where none hold; infinity is "inf".
+        "deployment" is an entry for the OpenDP deployment registry, for the data holder to
+        complete where it says "not given"; None without a guarantee.
+
+    Raises:
+        ValueError: if `ledger` is not a `PrivacyLedger`.
+    """
+    arguments.instance("ledger", ledger, PrivacyLedger)
+    holds, state = ledger.guarantee_holds, ledger.state
+    figures, person = (Figures(ledger), person_figures(ledger)) if holds else (None, None)
+    file = ledger.stated_file
+    today = datetime.date.today().isoformat()
+    return {
+        "format": FORMAT,
+        "run": ledger.run_id,
+        "date": today,
+        "unit": ledger.unit,
+        "neighbours": "add_or_remove_one",
+        "bound": f"{unit_of(ledger).neighbours}, added or removed",
+        "guarantee_holds": holds,
+        "no_guarantee_because": list(state.sentences("no_guarantee")),
+        "guarantee": _figures(figures),
+        "most_rows_per_person": ledger.most_rows_per_person,
+        "person": _figures(person),
+        "validation_epsilon": _number(ledger.validation_epsilon()),
+        "counted": counted(ledger),
+        "search": None if state.search is None else state.search.entry(),
+        "search_before": state.declaration.search,
+        "weights_from_elsewhere": list(state.sentences("foreign_weights")),
+        "held_to_plan_because": list(state.sentences("held_to_plan")),
+        "not_covered": list(state.sentences("not_covered")),
+        "responsible": state.declaration.responsible,
+        "contact": state.declaration.contact,
+        "weights_sha256": weights,
+        "ledger": file and {"lines": file.tail[0], "sha256": file.sha256},
+        "trained_with": ledger.software,
+        "computed_with": software(),
+        "deployment": _deployment(ledger, figures, person, today) if holds else None,
+    }
+
+
+def _figures(figures):
+    if figures is None:
+        return None
+    return {
+        "epsilon": _number(figures.epsilon),
+        "delta": figures.delta,
+        "added_to_delta": figures.added,
+        "whole_plan_epsilon": _number(figures.whole_plan_epsilon),
+        "true_positive_rates": {f"{r:g}": x for r, x in figures.true_positive_rates.items()},
+        "gaussian_mu": _number(figures.mu),
+    }
+
+
+def _deployment(ledger, figures, person, today):
+    """An entry of the registry, with the names of its schema of July 2026."""
+    plan, unit, declared = ledger.plan, unit_of(ledger), ledger.state.declaration
+    told = {
+        heading: " ".join(items)
+        for heading, items in statement_details.of_guarantee(ledger, figures, person).items()
+    }
+    curator = declared.responsible or NOT_GIVEN
+    return {
+        "basic": {
+            "name": f"Model of the training run {ledger.run_id}",
+            "data_curators": [curator],
+            "intended_use": NOT_GIVEN,
+            "data_product_type": "Machine learning model",
+            "data_product_region": NOT_GIVEN,
+            "description": f"The weights of a model trained by DP-SGD on {plan.num_examples} "
+            f"{unit.protected}.",
+            "publication_date": today,
+        },
+        "dp_variant": {
+            "variant_name": "Approximate DP",
+            "data_domain": f"Sets of {unit.protected}, of the shapes that the model takes.",
+            "unprotected_quantities": _unprotected(plan, unit),
+        },
+        "privacy_loss": {
+            "privacy_unit": unit.one.capitalize(),
+            "privacy_unit_details": told["Unit and neighbouring relation"],
+            "privacy_parameters": {"epsilon": figures.epsilon, "delta": figures.delta},
+            "privacy_parameters_details": told["Guarantee"],
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "actors": told["Threat model and assumptions"],
+            "release_type": "One release",
+            "release_type_details": told["Released"],
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "post_processing": "The optimizer, averages of weights, predictions and exports are "
+            "functions of noisy sums and cost nothing.",
+            "composition": told["Accounting"],
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": _tuning(ledger),
+            "mechanisms": f"{told['Mechanism and settings']} {told['Numerical safety']}",
+            "justification": NOT_GIVEN,
+        },
+        "administrative": {
+            "notes": f"Not covered: {told['Not covered']}",
+            "registry_authors": [curator],
+        },
+    }
+
+
+def _unprotected(plan, unit):
+    return (
+        f"The number of {unit.many} N = {plan.num_examples}, the sampling rate q = "
+        f"{plan.sampling_rate:.6g}, the expected batch size {plan.expected_batch_size}, the "
+        f"number of updates T = {plan.steps}, the architecture of the model, the shapes of inputs "
+        "and targets (such as image size), the number and the names of classes, and all settings."
+    )
+
+
+def _tuning(ledger):
+    state = ledger.state
+    if state.search is not None:
+        return f"The epsilon includes the search: {' '.join(statement_mechanism.search(ledger))}"
+    declared = state.declaration.search
+    if declared is None:
+        return "Not accounted for: preprocessing, and any search for settings. None was declared."
+    return (
+        "Not accounted for: preprocessing, and any search for settings. Of the latter, the data "
+        f'holder says: "{declared}".'
+    )
+
+
+def _number(value):
+    return "inf" if math.isinf(value) else value  # JSON has no infinity.

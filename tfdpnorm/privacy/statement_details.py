@@ -1,0 +1,215 @@
+"""The details of a privacy statement, under its fixed headings."""
+
+from tfdpnorm.privacy import statement_limits, statement_mechanism
+from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.software import software
+from tfdpnorm.privacy.words import unit_of
+
+
+def of_guarantee(ledger, figures, person):
+    """Returns the details where a guarantee holds: a dict from headings to lists of sentences.
+
+    Args:
+        ledger: `PrivacyLedger`.
+        figures: `Figures` of what is sampled.
+        person: `Figures` of a person with several examples; None where none are stated.
+    """
+    return {
+        "Guarantee": _guarantee(ledger, figures, person),
+        "Unit and neighbouring relation": _unit(ledger),
+        "Released": _released(ledger),
+        "Threat model and assumptions": statement_limits.threats(ledger),
+        "Mechanism and settings": statement_mechanism.mechanism(ledger),
+        "Accounting": statement_mechanism.accounting(ledger, person),
+        "Not covered": statement_limits.not_covered(ledger),
+        "Numerical safety": statement_limits.numerical_safety(ledger, figures, person),
+    }
+
+
+def without_guarantee(ledger):
+    """Returns the details where no guarantee holds, as `of_guarantee` does."""
+    state = ledger.state
+    remarks = (*state.sentences("foreign_weights"), *state.sentences("not_covered"))
+    return {
+        "Guarantee": ["None holds, for the reasons above."],
+        "Mechanism and settings": statement_mechanism.mechanism(ledger),
+        "Accounting": [
+            statement_mechanism.accountant(ledger),
+            *statement_mechanism.updates_made(ledger),
+        ],
+        "Not covered": ["Nothing is covered, since no guarantee holds.", *remarks],
+    }
+
+
+def provenance(ledger, weights):
+    """Returns where a run and its statement come from, as `of_guarantee` returns the rest.
+
+    Args:
+        ledger: `PrivacyLedger`.
+        weights: As for `privacy_statement`.
+    """
+    state, now, lines = ledger.state, software(), []
+    begun = ", ".join(f"{name} {version}" for name, version in ledger.software.items())
+    lines = [
+        f"The run was begun with {begun or 'software that its ledger does not name'}.",
+        f"This statement was computed by tfdpnorm {now['tfdpnorm']} with dp-accounting "
+        f"{now['dp-accounting']}.",
+    ]
+    if weights:
+        lines.append(
+            "The digest of the weights is that of tfdpnorm.training.weights_digest(model), for the "
+            "model as tfdpnorm saved it. Other formats have digests of their own."
+        )
+    if state.is_finished:
+        lines.append("The run was ended: no further update can be made.")
+    if state.resumes:
+        times = "once" if state.resumes == 1 else f"{state.resumes} times"
+        lines.append(
+            f"The run was resumed {times}; {state.lost_updates} updates were lost and are "
+            "charged. Each resumption drew new noise and new batches."
+        )
+    return lines
+
+
+def _guarantee(ledger, figures, person):
+    state, plan = ledger.state, ledger.plan
+    lines = [
+        f"(epsilon, delta) = ({ceil_text(figures.epsilon)}, {plan.delta!r}): with and without "
+        f"{unit_of(ledger).neighbours}, the probability of every set of results differs by a "
+        "factor of at most e^epsilon, up to delta.",
+        *_added(figures),
+    ]
+    if person is not None:
+        added = sum(person.added.values())
+        lines.append(
+            f"For a person with up to {ledger.most_rows_per_person} examples: "
+            f"({ceil_text(person.epsilon)}, {plan.delta!r}), with at most {ceil_text(added)} added "
+            "to delta; true-positive rates of at most "
+            f"{_rates(person)}; mu = {ceil_text(person.mu, 3)}."
+        )
+        if state.queries():
+            lines.append("Of a person, as many examples of private validation are counted, too.")
+    lines.append(
+        f"True-positive rates of at most {_rates(figures)}. mu is that of a Gaussian mechanism "
+        "that no attack with a false-positive rate from 0.1 % to 99.9 % tells apart less well. "
+        "These figures include what is added to delta."
+    )
+    if state.search is None:  # The epsilon of a search is that of all updates planned.
+        lines += _stopped_early(ledger, figures, person)
+    if plan.delta >= 1 / plan.num_examples:
+        lines.append(
+            f"Weak: delta is not below 1 / {plan.num_examples}. Such a guarantee allows publishing "
+            f"a whole {unit_of(ledger).one}. Choose a delta well below that."
+        )
+    return lines
+
+
+def _rates(figures):
+    """True-positive rates at false-positive rates, as numbers."""
+    return ", ".join(
+        f"{ceil_text(best, 3)} at {rate:g}" for rate, best in figures.true_positive_rates.items()
+    )
+
+
+def _added(figures):
+    """What the delta of the accountant leaves out."""
+    added = figures.added
+    if not added:
+        return []
+    parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
+    return [
+        f"To this delta, at most {ceil_text(sum(added.values()))} is added: {', '.join(parts)}."
+    ]
+
+
+def _stopped_early(ledger, figures, person):
+    """What the plan has to do with the epsilon of a run that did not reach its end."""
+    state, steps = ledger.state, ledger.plan.steps
+    if state.is_held_to_plan:
+        return [
+            f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
+            f"because: {'; '.join(state.sentences('held_to_plan'))}."
+        ]
+    answers = state.queries(disjoint=False, whole_plan=True)
+    if 0 < state.updates < steps or state.queries(disjoint=False) < answers:
+        planned = f"{steps} updates" + (f" and {answers} answers" if answers else "")
+        of_person = (
+            "" if person is None else f", for a person {ceil_text(person.whole_plan_epsilon)}"
+        )
+        return [
+            f"The run was planned for {planned}. If the decision to stop earlier looked at "
+            "the model or at private data, state the epsilon of the whole plan instead: "
+            f"{ceil_text(figures.whole_plan_epsilon)} (rounded up){of_person}."
+        ]
+    return []
+
+
+def _unit(ledger):
+    unit, rows = unit_of(ledger), ledger.most_rows_per_person
+    return [
+        f"Unit: {unit.neighbours}, of {ledger.plan.num_examples} {unit.protected}.",
+        *(
+            []
+            if rows is None
+            else [f"Second unit: one person with up to {rows} of these examples, see Guarantee."]
+        ),
+        f"Neighbouring relation: add or remove {unit.neighbours} (add_or_remove_one). The number "
+        f"of {unit.many}, the sampling rate, the expected batch size and all settings below are "
+        "public constants, the same for both data sets.",
+    ]
+
+
+def _released(ledger):
+    return [
+        "Covers: the weights after every update, the released ones included, and every function of "
+        "them that does not use the private data again (predictions, averages, exported models, "
+        "what the optimizer keeps).",
+        "The ledger holds the settings, what was counted, and answers with noise; nothing else of "
+        "the private data.",
+        *_validation(ledger),
+    ]
+
+
+def _validation(ledger):
+    """The second guarantee, for validation examples, and what they add to the first."""
+    state, delta, lines = ledger.state, ledger.plan.delta, []
+    epsilon, apart = ledger.validation_epsilon(), state.queries(disjoint=True)
+    if apart and state.search is not None:
+        lines.append(
+            "Validation: a second guarantee holds for any one validation example. It covers the "
+            "noisy scores of the trials and the choice by them, with epsilon = "
+            f"{ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It assumes that no "
+            "validation example is a training example."
+        )
+    elif apart:
+        lines.append(
+            "Validation: a second guarantee holds for any one validation example. It covers the "
+            f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "
+            f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It "
+            "assumes that no validation example is a training example; to training examples the "
+            f"answers cost nothing.{_stopped_asking(ledger)}"
+        )
+    overlapping = state.queries(disjoint=False)
+    if overlapping:
+        lines.append(
+            f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
+            "are training examples too, or may be; the epsilon applies to these as well."
+        )
+    return lines
+
+
+def _stopped_asking(ledger):
+    """What the queries planned have to do with the epsilon of those that were asked."""
+    planned = ledger.state.queries(disjoint=True, whole_plan=True)
+    if ledger.state.is_held_to_plan:
+        return f" It is the epsilon of all {planned} answers that were planned."
+    if planned > ledger.state.queries(disjoint=True):
+        return (
+            f" {planned} answers were planned. If the answers decided when to stop asking, state "
+            "the epsilon of all of them instead: "
+            f"{ceil_text(ledger.validation_epsilon(whole_plan=True))} (rounded up)."
+        )
+    return (
+        " If the answers decided how many were asked, and that number was not fixed before, state "
+        "the epsilon of the most that could have been asked instead."
+    )

@@ -1,0 +1,71 @@
+"""Words that several parts of a statement share."""
+
+from typing import NamedTuple
+
+from tfdpnorm.privacy.rounding import ceil_text
+
+
+class Unit(NamedTuple):
+    """What is sampled and protected, in words.
+
+    Attributes:
+        one: One of them.
+        many: Several of them.
+        protected: Several of them, as what is protected.
+        neighbours: What one of two neighbouring data sets has more than the other.
+    """
+
+    one: str
+    many: str
+    protected: str
+    neighbours: str
+
+
+_UNITS = {
+    "row": Unit(
+        "example",
+        "examples",
+        "private training examples (rows, such as one image each)",
+        "one example",
+    ),
+    "person": Unit(
+        "person",
+        "persons",
+        "persons, with any number of rows (training examples) each",
+        "one person with any number of rows",
+    ),
+}
+
+
+def unit_of(ledger):
+    """Returns the `Unit` of a `PrivacyLedger`."""
+    return _UNITS[ledger.unit]
+
+
+def item(text):
+    """Returns a line of a list."""
+    return f"- {text}"
+
+
+def percent(share):
+    """A share in percent, rounded upwards to three digits, such as "4.79 %"; more near 100 %."""
+    digits = 3 if share < 0.99 else 5
+    return f"{ceil_text(min(100 * share, 100.0), digits)} %"
+
+
+def counted(ledger):
+    """Returns what an epsilon counts, in words."""
+    plan, state = ledger.plan, ledger.state
+    if state.search is not None:
+        return f"the search that chose this model ({state.search.in_words}), with all its updates"
+    updates = plan.steps if state.is_held_to_plan else state.updates
+    parts = [f"{updates} updates of the weights"]
+    if state.lost_updates:
+        parts.append(f"{state.lost_updates} of them lost by crashes")
+    if plan.statistics_queries:
+        parts.append("the running averages of normalisation layers")
+    if state.queries():
+        parts.append(f"{state.queries()} noisy answers about validation examples")
+    if plan.earlier:
+        parts.append(f"{len(plan.earlier)} earlier phases of the training")
+    return ", ".join(parts)
