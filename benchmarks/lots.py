@@ -14,9 +14,9 @@ import time
 
 from absl import flags
 
-from benchmarks import memory
 from benchmarks.step_time import run_app
 from benchmarks.workloads import WORKLOADS, random_rows
+from tfdpnorm import memory
 
 FLAGS = flags.FLAGS
 _ROOT = pathlib.Path(__file__).resolve().parents[1]

@@ -13,8 +13,8 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from benchmarks import memory
 from benchmarks.engines import ENGINES
+from tfdpnorm import memory
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _POLL_SECONDS = 0.2

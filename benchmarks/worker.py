@@ -13,9 +13,9 @@ import platform
 import sys
 import time
 
-from benchmarks import memory
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
+from tfdpnorm import memory
 
 
 class Worker:

@@ -29,6 +29,7 @@ if "TMPDIR" not in os.environ and os.access(_IN_MEMORY, os.W_OK | os.X_OK):
 
 
 TFP_ENGINES = ("tfp_model", "tfp_vectorized")
+_KERASES = {"keras_2_only": 3, "keras_3_only": 2}  # marks, and the Keras that skips them
 
 
 @pytest.fixture(autouse=True)
@@ -67,9 +68,10 @@ def pytest_configure(config):
         "needs_tensorflow_privacy: skipped where tensorflow-privacy cannot be imported, as are the "
         "cases of its engines",
     )
-    config.addinivalue_line(
-        "markers", "keras_2_only(reason): of what Keras 3 does not have; skipped with it"
-    )
+    for own, other in _KERASES.items():
+        config.addinivalue_line(
+            "markers", f"{own}(reason): of what Keras {other} does not have or do; skipped with it"
+        )
     config.addinivalue_line(
         "markers",
         "slow_cases(*ids): of a parametrized test, these cases are slow; shell-style patterns",
@@ -97,11 +99,11 @@ def has_tensorflow_privacy():
     return True
 
 
-def is_keras_3():
-    """Whether TensorFlow has Keras 3; loads it."""
+def version_of_keras():
+    """The Keras of TensorFlow, 2 or 3; loads it."""
     from tfdpnorm.keras_compat.variables import KERAS_3
 
-    return KERAS_3
+    return 3 if KERAS_3 else 2
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
@@ -112,9 +114,10 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(
                 pytest.mark.skip(reason="tensorflow-privacy does not work with this TensorFlow")
             )
-        for mark in item.iter_markers("keras_2_only"):
-            if is_keras_3():
-                item.add_marker(pytest.mark.skip(reason=f"Keras 3: {mark.args[0]}"))
+        for name, other in _KERASES.items():
+            for mark in item.iter_markers(name):
+                if version_of_keras() == other:
+                    item.add_marker(pytest.mark.skip(reason=f"Keras {other}: {mark.args[0]}"))
         for mark in (*item.iter_markers("slow_cases"), *item.iter_markers("quick_cases")):
             fits = [p for p in mark.args if fnmatch.fnmatchcase(item.callspec.id, p)]
             named.update((item.function, pattern) for pattern in mark.args)

@@ -1,11 +1,8 @@
 """What one version of Keras has, and the other has not."""
 
-import pytest
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import KERAS_3
-
-needs_keras_3 = pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such thing")
 
 
 def legacy(name):

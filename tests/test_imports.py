@@ -210,6 +210,7 @@ def forbidden_imports(modules):
         "tfdpnorm.choices": [],
         "tfdpnorm.dtypes": libraries,
         "tfdpnorm.files": [],
+        "tfdpnorm.memory": [],
         COMPAT: [COMPAT, "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],
         "tfdpnorm.noise": ["tfdpnorm.noise", *ground, *libraries],

@@ -15,6 +15,9 @@ ADJACENCIES = ("add_or_remove_one", "replace_one")
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 
+# What `physical_batch_size` may be besides a number: as many rows as there is memory for.
+AUTO = "auto"
+
 # Generators of the privacy noise (`tfdpnorm.noise.gaussian`).
 GENERATORS = ("philox", "shake256", "fast")
 

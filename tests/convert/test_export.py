@@ -9,6 +9,8 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tests.convert.test_convert import randomized
+from tests.private_of import private_of
+from tfdpnorm import models
 from tfdpnorm.convert import convert_model, export, exported, write_card
 from tfdpnorm.convert.exported import JSON, MARKDOWN
 
@@ -56,3 +58,24 @@ def test_a_file_that_predicts_otherwise_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((len(rows), 4)))
     with pytest.raises(ValueError, match="to predict as the model does"):
         export(model_of("frozen"), tmp_path, ROWS, int8=False)
+
+
+@pytest.mark.slow
+@pytest.mark.keras_3_only("exports no ONNX")
+def test_an_onnx_file_of_a_private_model_predicts_the_same(tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("tf2onnx", reason="tf2onnx, by which Keras writes ONNX, is not installed")
+    from onnx.reference import ReferenceEvaluator
+
+    rng = np.random.default_rng(1)
+    x, public = (rng.random((n, 12, 12, 1), np.float32) for n in (40, 16))
+    model = models.build("lenet5", "public_batch", input_shape=(12, 12, 1), num_classes=3)
+    plan = {"num_examples": 40, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
+    private = private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, public_batch=public, **plan)
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(x, np.arange(40) % 3, verbose=0, epochs=1, steps_per_epoch=2)
+    path = str(tmp_path / "model.onnx")
+    private.model.export(path, format="onnx", verbose=False)
+    run = ReferenceEvaluator(path)
+    (found,) = run.run(None, {run.input_names[0]: x})
+    np.testing.assert_allclose(found, private.model.predict(x, verbose=0), rtol=1e-4, atol=1e-5)

@@ -7,10 +7,9 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tfdpnorm.convert import convert_model
-from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import FrozenBatchNormalization
 
-of_keras_2 = pytest.mark.skipif(KERAS_3, reason="Keras 3 writes no SavedModel that it could load")
+of_keras_2 = pytest.mark.keras_2_only("writes no SavedModel that it could load")
 
 
 class Doubling(tf.Module):

@@ -42,7 +42,7 @@ VALUES = {
     "pretraining_epochs": ("1", *WHOLES),
     "cache_dir": ("old/file", "cache"),
     "expected_batch_size": ("16", "64", "65", *WHOLES),
-    "physical_batch_size": ("8", *WHOLES),
+    "physical_batch_size": ("8", "auto", "AUTO", *WHOLES),
     "epochs": ("0.01", "3", *NUMBERS),
     "steps": ("3", *WHOLES),
     "l2_norm_clip": NUMBERS,

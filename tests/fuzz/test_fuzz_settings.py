@@ -70,7 +70,7 @@ BAD = {
     "delta": (1, 1.0, 2, INF, *NO_POSITIVES),
     "accountant": ("RDP", "gdp", *NO_WORDS),
     "engine": ("Book_keeping", *NO_WORDS[1:]),
-    "physical_batch_size": (0, -1, 2.5, 2.0, INF, NAN, "8", [8], True, 1j),
+    "physical_batch_size": (0, -1, 2.5, 2.0, INF, NAN, "8", "Auto", [8], True, 1j),
     "loss_scale": (0, -1, INF, "8", b"8", [8], {}, 1j, NAN, True, np.array([1.0, 2.0])),
     "pull_back_weight": (INF, *NO_POSITIVES),
     "clipping": ("per layer", *NO_WORDS),

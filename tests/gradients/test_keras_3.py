@@ -19,11 +19,11 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping, per_example
-from tfdpnorm.keras_compat.variables import KERAS_3, trainable_variables
+from tfdpnorm.keras_compat.variables import trainable_variables
 
 layers = keras.layers
 pytestmark = [
-    pytest.mark.skipif(not KERAS_3, reason="Keras 2 has none of it"),
+    pytest.mark.keras_3_only("no low-rank updates, quantised layers, RematScope or these layers"),
     pytest.mark.filterwarnings("ignore:There is no gradient rule"),
 ]
 

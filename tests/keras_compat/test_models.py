@@ -8,7 +8,6 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
-from tests.keras_versions import needs_keras_3
 from tfdpnorm.keras_compat import models
 from tfdpnorm.keras_compat.models import cut_in_two, modules_inside
 from tfdpnorm.keras_compat.variables import KERAS_3, trainable_variables
@@ -201,7 +200,7 @@ def test_inputs_keep_their_structure():
     assert models.symbolic_inputs(Subclassed()) is None
 
 
-@needs_keras_3
+@pytest.mark.keras_3_only("variables are on the tape whenever they are switched on")
 def test_a_variable_that_was_switched_on_later_is_refused():
     model = stack(keras.layers.Dense(3))
     kernel = model.layers[0].kernel

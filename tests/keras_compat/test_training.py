@@ -12,6 +12,7 @@ from tfdpnorm.keras_compat.training import (
     optimizer_variables,
     rate_variables,
     scales_losses,
+    with_held_optimizers,
 )
 from tfdpnorm.keras_compat.variables import KERAS_3, raw
 
@@ -63,6 +64,17 @@ def test_the_learning_rate_is_a_variable_that_can_be_assigned(name):
 def test_a_schedule_leaves_no_rate_variable():
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
     assert rate_variables(keras.optimizers.SGD(schedule)) == []
+
+
+@pytest.mark.keras_3_only("there is no MultiOptimizer")
+def test_rates_and_steps_are_those_of_held_optimizers_too():
+    held = [keras.optimizers.SGD(0.1), keras.optimizers.Adam(0.01)]
+    both = keras.optimizers.OptimizerMap(held[0], {".*kernel": held[1]})
+    optimizer = keras.optimizers.MultiOptimizer(both)
+    assert [id(x) for x in with_held_optimizers(optimizer)[:1]] == [id(optimizer)]
+    assert {id(x) for x in with_held_optimizers(optimizer)[1:]} == set(map(id, held))
+    rates = sorted(float(v) for v in rate_variables(optimizer))
+    np.testing.assert_allclose(rates, [0.0, 0.01, 0.1], rtol=1e-6)
 
 
 def test_optimizers_that_are_not_plain_are_known():

@@ -93,8 +93,8 @@ MUTANTS = (
     fault(
         "statistics-of-views-added-up",
         _NOISED,
-        "            views.mean(of_rows)\n",
-        "            views.multiplicity * views.mean(of_rows)\n",
+        "views.mean(of_rows if share is None else of_rows * share)",
+        "views.multiplicity * views.mean(of_rows)",
         "With K views an example moves the statistics by K times its share.",
         tests_in("tests/training/step/test_noised_statistics.py", "test_views_count_as_one_row"),
     ),

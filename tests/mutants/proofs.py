@@ -12,6 +12,7 @@ _PROOF = "tfdpnorm/independence/verification/outputs.py"
 _TRAINING = "tfdpnorm/independence/verification/book_keeping.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
 _OWN = "tfdpnorm/independence/verification/rules/own_entries.py"
+_REDUCTIONS = "tfdpnorm/independence/verification/rules/reductions.py"
 _STATE = "tfdpnorm/independence/verification/rules/state.py"
 _POSITIONS = ("tests/independence/verification/test_positions.py",)
 _RULES = tests_in(
@@ -173,7 +174,7 @@ MUTANTS = (
     fault(
         "used-optimizers",
         "tfdpnorm/training/provenance.py",
-        "if steps != (left if optimizer is known else 0):",
+        "if steps != expected:",
         "if False:",
         "Momentum of gradients without noise is released by the first private update.",
         ("tests/training/test_optimizer_of_run.py",),
@@ -441,5 +442,13 @@ MUTANTS = (
             "tests/training/checks/test_inference.py",
             "test_a_loss_or_a_metric_that_writes_elsewhere_is_refused",
         ),
+    ),
+    fault(
+        "sums-of-examples-are-reshapes",
+        _REDUCTIONS,
+        "        if set(sizes) == {1} and None not in (*before, *after):",
+        "        if 1 in sizes and None not in (*before, *after):",
+        "Sums over the examples, for each step, are taken for rows of the examples.",
+        _RULES,
     ),
 )

@@ -183,16 +183,16 @@ MUTANTS = (
     fault(
         "padding-counts",
         _POISSON,
-        "mask = tf.cast(rows < num_examples",
-        "mask = tf.cast(rows <= num_examples",
+        "mask = tf.cast(rows < no_row",
+        "mask = tf.cast(rows <= no_row",
         "Rows of zeros count as examples; their number tells the size of the lot.",
         tests_in("tests/data/test_poisson_batches.py", "test_an_empty_lot_is_padding_in_all_slots"),
     ),
     fault(
         "other-n-in-data-accepted",
         "tfdpnorm/training/checks/settings.py",
-        'for name in ("num_examples", "expected_batch_size"):',
-        'for name in ("expected_batch_size",):',
+        'for name in ("most_per_person", "num_examples", "expected_batch_size"):',
+        'for name in ("most_per_person", "expected_batch_size"):',
         "The data have fewer examples than planned: each is in more lots than q says.",
         tests_in(
             "tests/training/checks/test_bad_input.py", "TestData::test_of_another_size_than_planned"

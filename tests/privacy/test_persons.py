@@ -158,13 +158,11 @@ class TestLedger:
             PrivacyLedger(make_plan(**SETTINGS), settings)
 
     def test_persons_that_are_sampled_need_no_number(self):
-        plan = make_plan(**SETTINGS)
-        assert PrivacyLedger(plan).unit == "row"
-        assert PrivacyLedger(plan, {"unit": "person"}).unit == "person"
+        assert PrivacyLedger(make_plan(**SETTINGS)).unit == "row"
+        plan = make_plan(**SETTINGS, most_per_person=2)
+        assert PrivacyLedger(plan).unit == "person"
         with pytest.raises(ValueError, match="where persons are sampled"):
-            PrivacyLedger(plan, {"unit": "person", "most_rows_per_person": 3})
-        with pytest.raises(ValueError, match="Expected unit"):
-            PrivacyLedger(plan, {"unit": "household"})
+            PrivacyLedger(plan, {"most_rows_per_person": 3})
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -370,3 +370,34 @@ def test_rounding_is_upwards_and_close(value, digits):
 def test_rounding_of_the_ends():
     assert ceil_text(0.0) == "0" and ceil_text(float("inf")) == "inf"
     assert ceil_text(0.99991) == "1.000" and ceil_text(12345.6) == "12350"
+
+
+class TestPersons:
+    SETTINGS = {
+        "num_examples": 1000,
+        "expected_batch_size": 100,
+        "steps": 50,
+        "l2_norm_clip": 1.0,
+        "noise_multiplier": 2.0,
+        "delta": 1e-5,
+    }
+
+    def trained(self, plan, settings=None):
+        ledger = PrivacyLedger(plan, settings)
+        ledger.record(Updates(50))
+        return ledger
+
+    def test_of_persons_it_says_whom_it_protects(self):
+        plan = make_plan(**self.SETTINGS, most_per_person=4)
+        text = privacy_statement(self.trained(plan))
+        assert "any one person of the 1000 whose rows were trained on, with any number" in text
+        assert "up to 4 of their rows, clipped once" in text
+        assert "does not cover them jointly" not in text
+
+    def test_of_rows_it_has_a_figure_for_persons(self):
+        ledger = self.trained(make_plan(**self.SETTINGS), {"most_rows_per_person": 3})
+        text = privacy_statement(ledger)
+        figure = ceil_text(ledger.person_epsilon())
+        assert f"who owns up to 3 of them, epsilon = {figure} (rounded up)" in text
+        assert ledger.person_epsilon() > 1.5 * ledger.epsilon()
+        assert "does not cover them jointly" not in text

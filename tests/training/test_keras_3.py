@@ -7,7 +7,7 @@ from tests.private_of import private_of
 from tfdpnorm.keras_compat.variables import KERAS_3
 
 if not KERAS_3:
-    pytest.skip("Keras 2 has none of them", allow_module_level=True)
+    pytest.skip("Keras 2 has no keras.ops, nor layers made of it", allow_module_level=True)
 
 import keras
 from keras import layers, ops

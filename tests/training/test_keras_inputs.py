@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.data.arrays import row_bytes
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 layers = keras.layers
 N = 40
@@ -64,13 +65,19 @@ FORMS = {
     "first_none": ([NUMBERS, LABELS], [None, CE(True)], None),
     "dict_of_one_loss": (TARGETS, {"two": CE(True)}, None),
 }
+# Plain Keras 3 wants these written out.
+IN_FULL = {
+    "dict": {"loss_weights": {"one": 1.0, "two": 0.5}},
+    "dict_of_one_loss": {"loss": {"one": None, "two": CE(True)}},
+}
 
 
-@pytest.mark.quick_cases("loss_none")
+@pytest.mark.quick_cases("loss_none", "dict")
 @pytest.mark.parametrize("name", FORMS)
 def test_targets_and_losses_by_output_train_as_keras_does(name, fitted):
     y, loss, weights = FORMS[name]
-    expected = as_keras(two_outputs(), X, y, loss=loss, loss_weights=weights)
+    options = {"loss": loss, "loss_weights": weights, **(IN_FULL.get(name, {}) if KERAS_3 else {})}
+    expected = as_keras(two_outputs(), X, y, **options)
     trained = fitted(two_outputs(), X, y, loss=loss, loss_weights=weights)
     for ours, theirs in zip(trained.get_weights(), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -262,6 +269,7 @@ def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
     targets = {"b": NUMBERS, "a": LABELS}
     options = {"loss": {"a": CE(from_logits=True), "b": "mae"}, "loss_weights": {"b": 0.3}}
     made = fitted(with_a_dict_of_outputs(), X, targets, **options)
+    options["loss_weights"]["a"] = 1.0  # Plain Keras 3 wants them all.
     expected = as_keras(with_a_dict_of_outputs(), X, targets, **options)
     for one, other in zip(made.model.get_weights(), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tests.keras_versions import legacy
@@ -52,6 +53,33 @@ def test_one_that_trained_after_compile(build, data, cross_entropy, momentum):
     assert private.ledger.updates == 0
     for old, new in zip(begun, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.keras_3_only("there is no MultiOptimizer")
+def test_one_that_another_holds(build, data, cross_entropy):
+    """The optimizer that is compiled has made no step."""
+    from keras.optimizers import MultiOptimizer, OptimizerMap
+
+    model, momentum = build(), keras.optimizers.Adam()
+    private, begun = made(model), model.get_weights()
+    model.compile(momentum, cross_entropy)
+    model.fit(*data, batch_size=40, verbose=0)
+    model.set_weights(begun)
+    with pytest.raises(ValueError, match=REFUSED.format(1)):
+        private.compile(MultiOptimizer(OptimizerMap(momentum)), cross_entropy)
+    with pytest.raises(ValueError, match="^Expected optimizers that are known before training"):
+        private.compile(MultiOptimizer(lambda variable: momentum), cross_entropy)
+
+
+def test_one_that_is_put_back(build, data, cross_entropy, tmp_path):
+    private = made(build())
+    private.compile("adam", cross_entropy)
+    checkpoint = tf.train.Checkpoint(model=private)
+    path = checkpoint.write(str(tmp_path / "checkpoint"))
+    private.fit(*data, epochs=1, verbose=0)
+    checkpoint.read(path).expect_partial()
+    with pytest.raises(ValueError, match=f"{REFUSED.format(0)} in place of 4"):
+        private.fit(*data, epochs=1, verbose=0)
 
 
 def test_one_that_two_private_models_share(build, data, cross_entropy, momentum):

@@ -130,7 +130,7 @@ class Unbuilt(keras.Model):
         return self.last(self.first(x))
 
 
-@pytest.mark.keras_2_only("keras 3 loads no weights into a model that is not built")
+@pytest.mark.keras_2_only("loads no weights into a model that is not built")
 def test_weights_that_were_loaded_before_the_model_was_built(data, cross_entropy, tmp_path):
     plain = Unbuilt()
     plain(data[0])
@@ -147,7 +147,7 @@ def test_weights_that_were_loaded_before_the_model_was_built(data, cross_entropy
         assert "they were loaded before the model was built" in statement(private)
 
 
-@pytest.mark.keras_2_only("keras 3 loads no weights into a model that is not built")
+@pytest.mark.keras_2_only("loads no weights into a model that is not built")
 def test_weights_of_another_run_are_known_when_fit_builds(data, cross_entropy, tmp_path):
     first = made(Unbuilt())
     first.compile(keras.optimizers.SGD(0.5), cross_entropy)

@@ -43,7 +43,6 @@ def search(tmp_path, draw):
                 expected_batch_size=N,
                 steps=STEPS,
                 l2_norm_clip=hp.Choice("l2_norm_clip", [0.5, 1.0]),
-                checkpoint_every=2,
             ),
             budget=PrivacyBudget(3.0, 1e-5),
             expected_trials=3,

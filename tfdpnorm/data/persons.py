@@ -64,7 +64,7 @@ def rows_of_persons(drawn, starts, order, most, bits):
         bits: Function from a count to that many uniform uint64 words.
 
     Returns:
-        The numbers of the rows, int64 [n, k]; of a person with fewer rows, these, then -1.
+        The numbers of the rows, int64 [n, k]; of a person with fewer rows, these, then M.
     """
     first = starts[drawn]
     have = starts[drawn + 1] - first
@@ -74,7 +74,7 @@ def rows_of_persons(drawn, starts, order, most, bits):
         uniform = (bits(len(many) * most) >> np.uint64(11)) * 2.0**-53
         chosen[many] = _subsets(have[many], uniform.reshape(most, -1))
     is_there = chosen < have[:, np.newaxis]
-    return np.where(is_there, order[first[:, np.newaxis] + chosen * is_there], -1)
+    return np.where(is_there, order[first[:, np.newaxis] + chosen * is_there], len(order))
 
 
 def _subsets(have, uniform):

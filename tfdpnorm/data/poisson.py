@@ -313,7 +313,7 @@ class PoissonBatches:
             batches = slots.batches_for(len(rows))
             # The row after the last is the row of zeros.
             placed = np.full((batches * slots.rows, *rows.shape[1:]), no_row, dtype=np.int64)
-            placed[random_slots(len(rows), len(placed), bits)] = np.where(rows < 0, no_row, rows)
+            placed[random_slots(len(rows), len(placed), bits)] = rows
             placed = placed.reshape(batches, slots.rows, *rows.shape[1:])
             return placed if shared is None else shared.share_of(placed)
 

@@ -77,6 +77,7 @@ _REGISTRY = "keras.src.saving.object_registration"
 _PACKAGE = "tfdpnorm"
 _MODULES = {
     "FrozenBatchNormalization": "tfdpnorm.layers",
+    "NAdam": "tfdpnorm.training.nadam",
     "NoisedBatchNormalization": "tfdpnorm.layers",
     "PublicBatchNormalization": "tfdpnorm.layers",
     "PublicCentering": "tfdpnorm.layers",

@@ -14,7 +14,8 @@ Private parts of Keras 2:
   before, and Nadam's `_u_product` is not seen at all.
 - tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
   each.
-- `_trainable_variables` of an optimizer of Keras 3, those that it updates.
+- `_trainable_variables` of an optimizer of Keras 3, those that it updates; `_optimizer_map` of one
+  that hands them on to others.
 - `_get_oracle_fname`, `_get_trial_dir`, `_save_trial` and `_retry_queue` of Keras Tuner's oracles.
 """
 
@@ -251,6 +252,10 @@ def apply_gradients(optimizer, gradients, variables):
 
 # --- optimizers ---
 
+_OPTIMIZERS = (keras.optimizers.Optimizer,)
+if not KERAS_3:
+    _OPTIMIZERS += (keras.optimizers.legacy.Optimizer,)
+
 
 def make_optimizer_variables(optimizer, variables):
     """Makes what an optimizer keeps of each variable, unless it has been made.
@@ -290,7 +295,8 @@ def optimizer_variables(optimizer):
     if KERAS_3:  # which has the optimizer hold what it updates
         others |= {id(v) for v in raw(list(optimizer._trainable_variables))}
     found = {}
-    for variable in raw([*listed, *_held_variables(optimizer)]):
+    held = [value for value in _held(optimizer) if is_variable(value)]
+    for variable in raw([*listed, *held]):
         if id(variable) not in others:
             found.setdefault(id(variable), variable)
     return list(found.values())
@@ -299,11 +305,14 @@ def optimizer_variables(optimizer):
 def rate_variables(optimizer):
     """Returns the list of variables that hold the learning rate and other settings, in fixed order.
 
-    Keras 2 keeps them apart from the optimizer's variables, Keras 3 among them. Empty where a
-    schedule gives the rate.
+    Those of optimizers that it holds, too. Keras 2 keeps them apart from the optimizer's variables,
+    Keras 3 among them. Empty where a schedule gives the rate.
     """
-    rates = getattr(optimizer, "_hyper", {"": getattr(optimizer, "_learning_rate", None)})
-    return raw([rates[name] for name in sorted(rates) if is_variable(rates[name])])
+    found = []
+    for each in with_held_optimizers(optimizer):
+        rates = getattr(each, "_hyper", {"": getattr(each, "_learning_rate", None)})
+        found += [rates[name] for name in sorted(rates) if is_variable(rates[name])]
+    return raw(found)
 
 
 def next_learning_rate(optimizer):
@@ -329,13 +338,28 @@ def scales_losses(optimizer):
     return isinstance(optimizer, where.LossScaleOptimizer)
 
 
+def with_held_optimizers(optimizer):
+    """Returns a list: an optimizer, and those that it holds, as Keras 3's MultiOptimizer does."""
+    held = [value for value in _held(vars(optimizer)) if isinstance(value, _OPTIMIZERS)]
+    return [optimizer, *held]
+
+
+def chooses_by_a_function(optimizer):
+    """Whether a MultiOptimizer asks a function for its optimizers, and has none before training."""
+    return (
+        KERAS_3
+        and isinstance(optimizer, keras.optimizers.MultiOptimizer)
+        and not isinstance(optimizer._optimizer_map, Mapping)
+    )
+
+
 def is_of_tensorflow_privacy(optimizer):
     """Whether an optimizer is one of tensorflow-privacy's, which clip and noise by themselves."""
     return hasattr(optimizer, "_was_dp_gradients_called")
 
 
-def _held_variables(value, seen=None):
-    """Yields the variables in a value, and in what optimizers, lists and dicts it holds."""
+def _held(value, seen=None):
+    """Yields variables, optimizers and schedules: a value, and what these, lists and dicts hold."""
     seen = set() if seen is None else seen
     if is_variable(value):
         yield value
@@ -343,22 +367,14 @@ def _held_variables(value, seen=None):
     if id(value) in seen:
         return
     seen.add(id(value))
-    if _has_attributes_of_interest(value):
+    if isinstance(value, (*_OPTIMIZERS, keras.optimizers.schedules.LearningRateSchedule)):
+        yield value
         value = vars(value)
     if isinstance(value, Mapping):
         value = [value[name] for name in sorted(value, key=str)]
     if isinstance(value, list | tuple | set):
         for each in value:
-            yield from _held_variables(each, seen)
-
-
-def _has_attributes_of_interest(value):
-    kinds = (
-        keras.optimizers.Optimizer,
-        *(() if KERAS_3 else (keras.optimizers.legacy.Optimizer,)),
-        keras.optimizers.schedules.LearningRateSchedule,
-    )
-    return isinstance(value, kinds)
+            yield from _held(each, seen)
 
 
 # --- the state of Keras Tuner ---

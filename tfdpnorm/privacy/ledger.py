@@ -26,7 +26,7 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding", "unit",
+            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding",
             "most_rows_per_person", "responsible" and "contact".
 
     Attributes:
@@ -39,7 +39,7 @@ class PrivacyLedger:
 
     def __init__(self, plan, settings=None):
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
-        self._state, self._settings = first_state(plan), _checked_settings(settings)
+        self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
         self.file = None
         self._must_resume = False
@@ -57,7 +57,7 @@ class PrivacyLedger:
     @property
     def unit(self):
         """What is sampled and protected: "row", an example, or "person", with all of their rows."""
-        return self._settings.get("unit", "row")
+        return self.plan.unit
 
     @property
     def most_rows_per_person(self):
@@ -280,7 +280,7 @@ def _plan_fields(plan):
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
 
 
-def _checked_settings(settings):
+def _checked_settings(settings, unit):
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
@@ -289,7 +289,6 @@ def _checked_settings(settings):
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
     checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
-    unit = arguments.choice("unit", checked.get("unit", "row"), ("row", "person"))
     rows = checked.get("most_rows_per_person")
     if rows is not None and unit == "person":
         raise ValueError(

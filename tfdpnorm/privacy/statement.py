@@ -8,6 +8,7 @@ import math
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.added_delta import GRID_NUMBERS, added_to_delta
+from tfdpnorm.privacy.epsilons import persons_unavailable
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
@@ -152,10 +153,7 @@ def _guaranteed(ledger, foreign):
         first,
         *map(_item, foreign),
         *map(_item, _added(ledger)),
-        _item(
-            f"For whom: any one example of the {plan.num_examples} private training examples. If "
-            "one person owns several of them, this epsilon does not cover them jointly."
-        ),
+        _item(_for_whom(ledger)),
         _item(
             "Neighbouring relation: add or remove one example (add_or_remove_one). The number of "
             "examples, the sampling rate, the expected batch size and all settings below are "
@@ -182,6 +180,31 @@ def _guaranteed(ledger, foreign):
             )
         )
     return lines
+
+
+def _for_whom(ledger):
+    plan, rows = ledger.plan, ledger.most_rows_per_person
+    if plan.unit == "person":
+        return (
+            f"For whom: any one person of the {plan.num_examples} whose rows were trained on, with "
+            "any number of rows. An example, below, is a person: the mean gradient of up to "
+            f"{plan.most_per_person} of their rows, clipped once."
+        )
+    one = f"For whom: any one example of the {plan.num_examples} private training examples."
+    if rows is None:
+        return (
+            f"{one} If one person owns several of them, this epsilon does not cover them jointly."
+        )
+    reason = persons_unavailable(ledger.state)
+    if reason is not None:
+        return f"{one} {reason}"
+    epsilon = ledger.person_epsilon()
+    more = sum(added_to_delta(ledger, epsilon).values())
+    return (
+        f"{one} For any one person who owns up to {rows} of them, epsilon = {ceil_text(epsilon)} "
+        f"(rounded up) and delta = {plan.delta!r}, to which at most {ceil_text(more)} is added. "
+        "Whether nobody owns more is for the data holder to know."
+    )
 
 
 def _added(ledger):

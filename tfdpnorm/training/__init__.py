@@ -5,6 +5,7 @@ from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsD
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.weight_average import WeightAverage
 from tfdpnorm.training.make_private import make_private
+from tfdpnorm.training.nadam import NAdam
 from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
@@ -13,6 +14,7 @@ from tfdpnorm.training.views import Views
 
 __all__ = [
     "ENGINES",
+    "NAdam",
     "PrivacyNoiseAsDropout",
     "PrivateModel",
     "PrivateValidation",

@@ -182,7 +182,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
     if _is_known_to_fit(model, parts):
         return
     rows = slots_of_plan(plan, physical_batch_size, replicas.count).rows
-    specs = _lot_specs(model, rows, parts.views.rows_per_person)
+    specs = lot_specs(model, rows, parts.views.rows_per_person)
     if specs is None:
         return
     refused = _refused(model, parts, plan, specs, validate)
@@ -203,8 +203,16 @@ def _is_known_to_fit(model, parts):
     )
 
 
-def _lot_specs(model, rows, per_person):
-    """`Lot` of `tf.TensorSpec`s [K, P, ...]; None if the model does not know its inputs."""
+def lot_specs(model, rows, per_person=None):
+    """Returns a `Lot` of `tf.TensorSpec` [None, rows, ...]; None if the inputs are not known.
+
+    Sizes that are not known are 32, and the targets a vector.
+
+    Args:
+        model: The Keras model.
+        rows: P, those of a physical batch.
+        per_person: R, where each of these is a person with so many rows: [None, P, R, ...].
+    """
     built = is_functional(model) or all(x.built for x in (model, *sublayers(model)))
     specs = input_specs(model) or specs_of_build(model) if built else None
     if specs is None or any(spec.shape.rank is None for spec in tf.nest.flatten(specs)):
@@ -227,17 +235,9 @@ def _refused(model, parts, plan, specs, validate):
     where the user calls it.
     """
     engine = parts.engine
-
-    gradients = Update(
-        model,
-        parts.streams,
-        parts.views,
-        plan,
-        engine=engine,
-        clipping=parts.clipping,
-        sum_rounding=0.0,  # nothing is released
+    gradients = rehearsed_update(
+        model, parts, plan, lambda proof, _: check_proof(proof, engine.now, validate)
     )
-    gradients.compile(None, _any_loss, lambda proof, _: check_proof(proof, engine.now, validate))
 
     def step(lot):
         return gradients.clipped(lot).sums
@@ -249,6 +249,28 @@ def _refused(model, parts, plan, specs, validate):
     except Exception as error:  # whatever code of the user's raises
         return own_words(error)
     return None
+
+
+def rehearsed_update(model, parts, plan, judge):
+    """Returns the `Update` of a model for a loss like any other, of which nothing is released.
+
+    Args:
+        model: The Keras model.
+        parts: See `rehearse`.
+        plan: `tfdpnorm.privacy.PrivacyPlan`.
+        judge: See `tfdpnorm.training.physical_batches.PhysicalBatches`.
+    """
+    update = Update(
+        model,
+        parts.streams,
+        parts.views,
+        plan,
+        engine=parts.engine,
+        clipping=parts.clipping,
+        sum_rounding=0.0,
+    )
+    update.compile(None, _any_loss, judge)
+    return update
 
 
 def _any_loss(y, predictions):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import AUTO
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import RowSums, rounded_sums, rows_of_longer
 from tfdpnorm.gradients.engines.registry import engine_named
@@ -25,6 +26,7 @@ from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.privacy import PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.slots import slots_of_plan
+from tfdpnorm.training.automatic_batches import automatic_rows
 from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
 from tfdpnorm.training.checks.settings import (
     check_budget_share,
@@ -99,7 +101,8 @@ def make_private(
             it. The shapes of the model's inputs have to be known then: call a subclassed model on
             a batch before, or `build(shape)`.
         physical_batch_size: Rows that go through the model at once; smaller than a lot saves
-            memory and changes nothing else. None for a whole lot at once.
+            memory and changes nothing else. None for a whole lot at once; "auto" for as many as
+            there is memory for, found by trials on synthetic rows, and said in a line.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
@@ -179,11 +182,15 @@ def make_private(
     if most_rows_per_person is not None:
         settings["most_rows_per_person"] = most_rows_per_person
     form = {
-        "physical_batch_size": physical_batch_size,
+        "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
         "validate": validate,
         "replicas": replicas,
     }
     rehearse(model, parts, plan, **form)
+    if _is_auto(physical_batch_size):
+        form["physical_batch_size"] = automatic_rows(
+            model, parts, plan, replicas=replicas, run_dir=run_dir
+        )
     resumption, ledger = _opened(run_dir, plan, settings, replicas)
     private = PrivateModel(
         model,
@@ -231,17 +238,20 @@ def _check_settings(
             f"{plan.sampling!r}. Leave it out."
         )
     arguments.choice("noise_generator", noise_generator, GENERATORS)
-    for name, value, least in (
-        ("physical_batch_size", physical_batch_size, 1),
-        ("insecure_seed", insecure_seed, 0),
-        ("most_rows_per_person", most_rows_per_person, 2),
+    number = None if _is_auto(physical_batch_size) else physical_batch_size
+    for name, value, least, remedy in (
+        ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
+        ("insecure_seed", insecure_seed, 0, "Or pass None."),
+        ("most_rows_per_person", most_rows_per_person, 2, "Or pass None."),
     ):
         if value is not None:
-            arguments.integer(
-                name, value, at_least=least, remedy="Or pass None.", wrong_type=ValueError
-            )
+            arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)
     if not isinstance(validate, bool) and not (isinstance(validate, str) and validate == "probe"):
         raise arguments.refusal("validate", 'to be True, "probe" or False', validate)
+
+
+def _is_auto(physical_batch_size):
+    return isinstance(physical_batch_size, str) and physical_batch_size == AUTO
 
 
 def _instance(name, value, kind, example):

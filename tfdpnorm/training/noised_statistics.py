@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.layers.batch_normalization import record_row_moments
 
@@ -108,7 +109,7 @@ class NoisedStatistics:
 
     def _averages(self):
         return [
-            average
+            raw(average)
             for layer in self.layers
             for average in (layer.running_mean, layer.running_second_moment)
         ]

@@ -132,7 +132,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             loss: Keras loss that gives one value per example; any reduction it has is ignored in
                 training. With masks and `ignore_class`, see `PerExampleLoss`.
             metrics: As in Keras; padding rows are left out of them.
-            loss_weights: As in Keras.
+            loss_weights: As in Keras; in a dict, outputs without one have 1.
             **kwargs: As in Keras.
 
         Raises:
@@ -165,6 +165,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         check_metrics_are_outside(all_metrics, self.model)
         names_of_metrics = checked_names(all_metrics, self.output_names)
         self.session.provenance.check_optimizer(optimizer)
+        if isinstance(loss, dict) and isinstance(loss_weights, dict):
+            loss_weights = {**dict.fromkeys(loss, 1.0), **loss_weights}  # Keras 3 wants them all.
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics

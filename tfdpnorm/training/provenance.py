@@ -7,6 +7,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import own_weights, sublayers
+from tfdpnorm.keras_compat.training import with_held_optimizers
 from tfdpnorm.keras_compat.variables import raw, weights
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.caveats import caveat
@@ -103,12 +104,13 @@ class Provenance:
             ValueError: with the number of its steps.
         """
         steps, (known, left) = _steps(optimizer), self._optimizer
-        if steps != (left if optimizer is known else 0):
+        expected = left if optimizer is known else 0
+        if steps != expected:
             raise ValueError(
                 "Expected an optimizer that nothing but this private training uses, got "
-                f"{type(optimizer).__name__} after {steps} steps. What it keeps of their gradients "
-                "has no noise, and would be released by the next update. Compile again, with a new "
-                "optimizer."
+                f"{type(optimizer).__name__} after {steps} steps in place of {expected}. What it "
+                "keeps of their gradients may have no noise, and would be released by the next "
+                "update. Compile again, with a new optimizer."
             )
 
     def metadata(self, saved):
@@ -180,4 +182,6 @@ def _earlier_training(model):
 
 
 def _steps(optimizer):
-    return 0 if optimizer is None else int(optimizer.iterations)
+    """The most steps that an optimizer has made, or one that it holds."""
+    held = [] if optimizer is None else with_held_optimizers(optimizer)
+    return max((int(each.iterations) for each in held), default=0)

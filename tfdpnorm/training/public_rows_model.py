@@ -3,6 +3,7 @@
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import PublicStatistics, record_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.public_rows import PublicBatch, Streams
@@ -53,13 +54,13 @@ class PublicRowsModel(keras.Model):
     def get_config(self):
         return {
             "name": self.name,
-            "model": keras.saving.serialize_keras_object(self.model),
+            "model": keras.utils.serialize_keras_object(self.model),
             "public_shape": list(self.public_batch.shape),
-            "public_dtype": self.public_batch.dtype.name,
+            "public_dtype": raw(self.public_batch).dtype.name,
         }
 
     @classmethod
     def from_config(cls, config):
-        model = keras.saving.deserialize_keras_object(config["model"])
+        model = keras.utils.deserialize_keras_object(config["model"])
         zeros = np.zeros(config["public_shape"], config["public_dtype"])
         return cls(model, zeros, name=config["name"])

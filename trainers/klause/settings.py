@@ -50,6 +50,9 @@ GROUPS = {"resnet9": 32, "resnet50": 32, "wrn_16_4": 16, "wide_resnet": 16}
 _HALF = dict(precision="mixed_bfloat16")
 _NOT_SEARCHED = "the paper's but for the scale; not searched"
 
+# What Keras calls so has another momentum: see BUILD_NOTES.md. The kept runs have it.
+_OPTIMIZER = dict(optimizer="keras_nadam")
+
 # What we train, by (data set, network).
 OURS = {
     ("cifar10", "resnet9"): dict(
@@ -96,7 +99,7 @@ NON_PRIVATE_PAPER = dict(
 NON_PRIVATE = dict(
     epochs=8,
     batch_size=128,
-    optimizer="nadam",
+    optimizer="keras_nadam",
     learning_rate=1e-3,
     learning_rate_schedule="cosine",
     validation_examples=0,
@@ -118,4 +121,5 @@ def private_settings(dataset, model, norm):
         plateau="none",  # in so few epochs there is hardly one
     )
     public = PUBLIC_ROWS if norm == "public_batch" else {}
-    return theirs | OURS.get((dataset, model), {}) | public
+    ours = _OPTIMIZER if theirs["optimizer"] == "nadam" else {}
+    return theirs | ours | OURS.get((dataset, model), {}) | public

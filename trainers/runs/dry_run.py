@@ -44,6 +44,7 @@ def _memory(run):
     private, spec = run.model, run.spec
     if not isinstance(private, PrivateModel) or not engine_named(private.engine).runs_rows_apart:
         return ""
-    rows = min(spec.physical_batch_size or spec.expected_batch_size, run.data.num_examples)
+    rows = private.physical_batch_size or spec.expected_batch_size
+    rows = min(rows, run.data.num_examples)
     megabytes = rows * private.model.count_params() * tf.float32.size / 1e6
     return f"; {megabytes:,.0f} MB of per-example gradients at once"

@@ -6,14 +6,15 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyBudget
-from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training import NAdam, PrivateValidation
 from trainers.runs.skeleton import TEST_ROWS
 
 # By class: from a name and options Keras 2 makes one of its legacy optimizers.
 _CLASSES = {
     "sgd": keras.optimizers.SGD,
     "adam": keras.optimizers.Adam,
-    "nadam": keras.optimizers.Nadam,
+    "nadam": NAdam,
+    "keras_nadam": keras.optimizers.Nadam,
     "adamw": keras.optimizers.AdamW,
     "rmsprop": keras.optimizers.RMSprop,
     "adagrad": keras.optimizers.Adagrad,

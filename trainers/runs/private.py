@@ -1,9 +1,11 @@
 """Runs by DP-SGD, or by the same way without noise and clipping."""
 
+import dataclasses
 import time
 
 from tensorflow import keras
 
+from tfdpnorm.choices import AUTO
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
@@ -59,6 +61,9 @@ class PrivateRun(Run):
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
         )
+        if spec.physical_batch_size == AUTO:  # The record says how many.
+            rows = self.model.physical_batch_size
+            self.spec = spec = dataclasses.replace(spec, physical_batch_size=rows)
         self._average = WeightAverage(spec.ema_decay) if spec.ema_decay is not None else None
         progress = Progress(self.model, data, spec.evaluations, self.echo)
         self.curve = progress.curve

@@ -46,6 +46,7 @@ class Option:
         check: Function (name, value) that raises ValueError for a value out of range, such as
             those of `tfdpnorm.arguments`; None for no check.
         choices: Tuple of the values that it takes; None for any.
+        words: Tuple of the words that it takes in the place of a number.
         flag: Whether it is a flag, or the flag's name if that is not the field's.
         instead_of: Name of another field; exactly one of the two is given.
         measured: Whether it changes what a run measures.
@@ -55,6 +56,7 @@ class Option:
     help: str = ""
     check: Callable | None = None
     choices: tuple | None = None
+    words: tuple = ()
     flag: bool | str = True
     instead_of: str | None = None
     measured: bool = True
@@ -87,7 +89,7 @@ def options(spec):
 
 
 def type_of(spec, name):
-    """Returns the pair (type of a field without None, whether it may be None)."""
+    """Returns the pair (first type of a field that is not None, whether it may be None)."""
     (annotation,) = [field.type for field in dataclasses.fields(spec) if field.name == name]
     union = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else ()
     kinds = [kind for kind in union if kind is not types.NoneType] or [annotation]
@@ -103,7 +105,7 @@ def check_fields(spec):
     """Raises ValueError for a field of a spec that its option does not allow."""
     for name, its_option in options(spec).items():
         value = getattr(spec, name)
-        if value is None and type_of(spec, name)[1]:
+        if (value is None and type_of(spec, name)[1]) or value in its_option.words:
             continue
         if its_option.choices is not None:
             arguments.choice(name, value, its_option.choices)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from tfdpnorm import arguments
 from tfdpnorm.choices import (
     ACCOUNTANTS,
+    AUTO,
     BATCH_NORMS,
     CLAIMING_ACCOUNTANTS,
     CLIP_GROUPINGS,
@@ -163,10 +164,12 @@ class PrivateSpec(TrainingSpec):
 
     # --- clipped lots and their views ---
     expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1)
-    physical_batch_size: int | None = option(
+    physical_batch_size: int | str | None = option(
         None,
-        "Rows that go through the network at once; default: the whole lot.",
+        "Rows that go through the network at once; auto: as many as there is memory for; default: "
+        "the whole lot.",
         at_least=1,
+        words=(AUTO,),
         measured=False,
     )
     l2_norm_clip: float = option(

@@ -8,7 +8,8 @@ from tfdpnorm.choices import NORMS
 from trainers.specs.checks import check_model, check_vocabulary
 from trainers.specs.options import check_fields, option, when
 
-OPTIMIZERS = ("sgd", "adam", "nadam", "adamw", "rmsprop", "adagrad")
+# "nadam" is that of PyTorch; records up to November 2026 have Keras' own.
+OPTIMIZERS = ("sgd", "adam", "nadam", "keras_nadam", "adamw", "rmsprop", "adagrad")
 SCHEDULES = ("constant", "cosine", "linear", "power")
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 VOCABULARIES = ("hashed", "public", "private")

@@ -81,6 +81,12 @@ REDUCTIONS = {
     "sum": (lambda x: tf.reduce_sum(x, 1), [spec(4, 2)], FIRST),
     "sum_before": (lambda x: tf.reduce_sum(tf.transpose(x), 0), [spec(4)], FIRST),
     "sum_kept": (lambda x: tf.reduce_sum(x, [1, 2], keepdims=True), [spec(4, 2)], FIRST),
+    "sum_along_one_entry": (lambda x: tf.reduce_sum(x, [1, 3]), [spec(1, 4, 1)], FIRST),
+    "sum_of_the_batch_for_each_step": (
+        lambda x: tf.reduce_sum(tf.transpose(x, [1, 0, 2]), [1, 2]),
+        [spec(2 * P, 1)],
+        MIXED,
+    ),
     "mean_of_the_batch": (lambda x: x - tf.reduce_mean(x, 0), [spec(4)], MIXED),
     "all": (lambda x: tf.reduce_all(x > 0), [spec(4)], MIXED),
     "argmax": (lambda x: tf.argmax(x, -1), [spec(4)], FIRST),

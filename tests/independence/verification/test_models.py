@@ -53,6 +53,12 @@ def test_a_physical_batch_of_one_row_is_proved(norm):
     assert proof.holds, proof.obstacle
 
 
+@pytest.mark.slow
+def test_a_text_by_itself_is_proved():
+    proof = proof_of("transformer", "none", examples=1)
+    assert proof.holds, proof.obstacle
+
+
 @pytest.mark.slow_cases("full-public", "stop-*")
 @pytest.mark.parametrize("statistics", ["blend", "public"])
 @pytest.mark.parametrize("gradient", ["full", "stop"])

@@ -47,6 +47,20 @@ def test_the_verdict_is_the_expected_one_and_cannot_be_refuted(name):
             assert refuted(concrete, specs) == set()
 
 
+def test_the_gradient_of_a_product_with_one_example_is_proved():
+    """It has a sum along the axis of the examples, which is one entry."""
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.matmul(x, tf.ones([4, 2])) ** 2
+        return tape.gradient(y, x)
+
+    for examples in (1, 2):
+        concrete = traced(gradient, [tf.TensorSpec([examples, 5, 4])])
+        assert verdicts_of(concrete, examples) == ([FIRST], [])
+
+
 GRADIENTS = sorted(
     name
     for name, (_, specs, expected) in CASES.items()

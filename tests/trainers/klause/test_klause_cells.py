@@ -222,7 +222,7 @@ def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
     def reduced(**fields):
         return klause.spec("cifar10", "resnet9", 7.42, **{**papers, **fields}).reduced
 
-    papers = dict(epochs=50, plateau="test", precision="float32")
+    papers = dict(epochs=50, plateau="test", precision="float32", optimizer="nadam")
     assert reduced() == "" == reduced(ema_decay=0.9)  # the average is taken beside
     assert reduced(precision="mixed_bfloat16") == "precision mixed_bfloat16 for float32"
     assert reduced(views="random") == "kind of views random for moved"

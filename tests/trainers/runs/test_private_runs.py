@@ -11,6 +11,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from tensorflow import keras
 
+from tfdpnorm import memory
+from tfdpnorm.training import automatic_batches
 from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
 from trainers.registry import run_cell
@@ -240,6 +242,18 @@ def test_engines_that_hold_gradients_say_what_memory_these_take(
     if rows is not None:
         megabytes = rows * PrivateRun(spec, tiny_data).model.model.count_params() * 4 / 1e6
         assert f"; {megabytes:,.0f} MB of per-example gradients at once. Nothing" in text
+
+
+def test_a_record_says_how_many_rows_there_was_memory_for(tiny_spec, tiny_data, monkeypatch):
+    monkeypatch.setattr(memory, "is_measurable", lambda: True)
+    monkeypatch.setattr(memory, "available_megabytes", lambda: 20.0)
+    monkeypatch.setattr(automatic_batches._Trial, "megabytes", lambda self, rows: float(rows))
+    monkeypatch.setattr(automatic_batches._Trial, "megabytes_besides", lambda self, slots: 8.0)
+    run = PrivateRun(tiny_spec(ema_decay=None, physical_batch_size="auto"), tiny_data)
+    record = make_record(run, seconds=1.0, examples=0)
+    assert record["flags"]["physical_batch_size"] == run.model.slots.rows == 8
+    with pytest.raises(ValueError, match="Expected physical_batch_size to be a whole number"):
+        tiny_spec(physical_batch_size="most")
 
 
 @pytest.mark.quick_cases("float32-False")

@@ -7,7 +7,7 @@ from absl import flags
 
 from trainers import spec_flags
 from trainers.specs import AuditSpec, NonPrivateSpec, PrivateSpec, SearchSpec
-from trainers.specs.options import option, options
+from trainers.specs.options import check_fields, option, options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,7 @@ class Toy:
     momentum: float = option(0.9, "Momentum.")
     height: float = option(1.5, "How high it is.", flag="high")
     color: str | None = option(None, "Its colour; default: none.", choices=("red", "blue"))
+    parts: int | str | None = option(None, "Parts; default: one.", at_least=1, words=("many",))
     secret: int = option(3, "Nobody's business.", flag=False)
     seed: int = option(7, "Seeds the toy.")
 
@@ -28,11 +29,14 @@ def parsed(monkeypatch):
     def parse(*arguments, spec=Toy, **options):
         values = flags.FlagValues()
         monkeypatch.setattr(spec_flags, "FLAGS", values)
-        for kind in ("string", "integer", "float", "enum"):
-            define = getattr(flags, f"DEFINE_{kind}")
+        for name in (
+            "DEFINE",
+            *(f"DEFINE_{kind}" for kind in ("string", "integer", "float", "enum")),
+        ):
+            define = getattr(flags, name)
             monkeypatch.setattr(
                 spec_flags.flags,
-                f"DEFINE_{kind}",
+                name,
                 lambda *given, define=define: define(*given, flag_values=values),
             )
         register = flags.register_multi_flags_validator
@@ -42,9 +46,9 @@ def parsed(monkeypatch):
             lambda *given, **more: register(*given, **more, flag_values=values),
         )
         spec_flags.define(spec, **options)
-        values(["program", *arguments])
         monkeypatch.undo()
         monkeypatch.setattr(spec_flags, "FLAGS", values)
+        values(["program", *arguments])
         return values
 
     return parse
@@ -66,6 +70,19 @@ def test_only_what_was_given_reaches_the_spec(parsed):
     assert spec_flags.parsed(Toy) == {}
     parsed("--high=0", "--seed=0", "--color=red")
     assert spec_flags.parsed(Toy) == {"height": 0.0, "seed": 0, "color": "red"}
+
+
+def test_a_flag_takes_numbers_and_words(parsed):
+    for text, value in (("3", 3), ("many", "many")):
+        parsed(f"--parts={text}")
+        assert spec_flags.parsed(Toy) == {"parts": value}
+    check_fields(Toy(parts="many", steps=1))
+    for text in ("few", "", "2.5"):
+        with pytest.raises(flags.IllegalFlagValueError, match="parts"):
+            parsed(f"--parts={text}")
+    for value in ("few", 0, 2.5):
+        with pytest.raises(ValueError, match="Expected parts to be a whole number >= 1"):
+            check_fields(Toy(parts=value, steps=1))
 
 
 def test_a_program_may_have_defaults_helps_and_gaps_of_its_own(parsed):

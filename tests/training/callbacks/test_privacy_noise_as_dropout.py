@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.keras_versions import legacy
 from tfdpnorm.layers import VariationalDropoutDense, sparsity_report
 from tfdpnorm.training import PrivacyNoiseAsDropout, total_l2_norm_clip
 
@@ -39,10 +40,15 @@ class Watch(keras.callbacks.Callback):
 RATE = keras.optimizers.schedules.InverseTimeDecay(0.4, 1, 1.0)  # 0.4 / t
 
 
-@pytest.mark.slow_cases("legacy")
-@pytest.mark.parametrize(
-    "sgd", [keras.optimizers.SGD, keras.optimizers.legacy.SGD], ids=["new", "legacy"]
+LEGACY = pytest.param(
+    lambda rate: legacy("SGD")(rate),
+    marks=pytest.mark.keras_2_only("no legacy optimizers"),
+    id="legacy",
 )
+
+
+@pytest.mark.slow_cases("legacy")
+@pytest.mark.parametrize("sgd", [pytest.param(keras.optimizers.SGD, id="new"), LEGACY])
 def test_zeta_is_the_noise_of_each_update(sgd, data, private, cross_entropy):
     """Seen in the weights: an update that is nearly all noise moves them by zeta."""
     built = keras.Sequential(

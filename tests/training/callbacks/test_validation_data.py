@@ -6,6 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
+from tfdpnorm.keras_compat.variables import KERAS_3
 
 REFUSED = "Expected validation rows that are no training rows, got {} of {} that are"
 
@@ -72,8 +73,10 @@ def test_training_rows_in_any_form_are_refused(form, public, trained, data):
 def test_other_rows_in_any_form_are_validated(trained, data):
     """By one model, whose step is traced once; rows of another rank have another one."""
     shared = trained(steps=2 * len(FORMS))
+    # A plain model of Keras 3 raises at lists of numbers, too.
+    forms = [name for name in FORMS if name != "lists" or not KERAS_3]
 
-    @each("form", FORMS)
+    @each("form", forms)
     def check(form):
         private = trained() if form == "one more axis" else shared
         rows = FORMS[form](data[0] + 1, data[1])

@@ -47,11 +47,12 @@ class Folded(layers.Layer):
         return tf.reshape(self.inner(tf.reshape(x, [-1, 1])), [-1, 10])
 
 
-class Exponential(layers.Layer):
+class Tridiagonal(layers.Layer):
     """An operation that the proof has no rule for."""
 
     def call(self, x):
-        return tf.linalg.expm(x[:, :, tf.newaxis] * tf.eye(5) / 10)[:, :, 0]
+        diagonals = (tf.ones_like(x) / 3,) * 3
+        return tf.linalg.tridiagonal_matmul(diagonals, x[:, :, tf.newaxis], "sequence")[:, :, 0]
 
 
 class Keeping(layers.Layer):
@@ -111,7 +112,7 @@ WITHOUT_A_RULE = {
     "loop": (InALoop, "layer 'looped'.*inside a loop"),
     "tied": (Transposed, "'.*kernel.*read by 'other code'"),
     "folded": (Folded, "layer 'folded' to give 8 rows for 8 examples"),
-    "unproved": (Exponential, "can be proved.*exponential"),
+    "unproved": (Tridiagonal, "can be proved.*tridiagonal"),
 }
 
 

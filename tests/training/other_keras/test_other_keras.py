@@ -23,14 +23,14 @@ def test_a_file_of_its_own():
     np.testing.assert_allclose(predictions_of(OWN / "model.keras"), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 loads no files of Keras 3")
+@pytest.mark.keras_3_only("loads no files of Keras 3")
 def test_a_file_of_keras_2_predicts_the_same():
     expected = np.load(OTHER / "predictions.npy")
     found = predictions_of(OTHER / "model.keras")
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.skipif(KERAS_3, reason="Keras 3 loads files of Keras 2")
+@pytest.mark.keras_2_only("loads files of Keras 2")
 def test_a_file_of_keras_3_is_refused_with_both_versions():
     with pytest.raises(ValueError, match="^Expected a file of Keras 2.15.* which Keras 3.* wrote"):
         predictions_of(OTHER / "model.keras")

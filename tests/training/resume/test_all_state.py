@@ -21,6 +21,12 @@ _KINDS = (keras.optimizers.Optimizer, *([] if KERAS_3 else [_LEGACY.Optimizer]))
 _schedule = keras.optimizers.schedules
 
 
+def _two_optimizers():
+    new = keras.optimizers
+    map_of = new.OptimizerMap(new.Adam(0.01), {".*kernel": new.SGD(0.1, momentum=0.9)})
+    return new.MultiOptimizer(map_of)
+
+
 def optimizers():
     """All optimizers of Keras, by name, and what their options add; functions that make them."""
     found = {}
@@ -37,9 +43,10 @@ def optimizers():
         "legacy-amsgrad": lambda: old.Adam(amsgrad=True, decay=0.1),
         "legacy-schedule": lambda: old.Nadam(0.01),
     }
+    of_keras_3 = {"MultiOptimizer": _two_optimizers}
     return (
         found
-        | ({} if KERAS_3 else of_legacy)
+        | (of_keras_3 if KERAS_3 else of_legacy)
         | {
             "average": lambda: new.Nadam(use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=5),
             "decay": lambda: new.Adam(weight_decay=0.1, clipnorm=0.5, amsgrad=True),
@@ -58,7 +65,7 @@ def copies_are_not_told_apart(monkeypatch):
 
 
 OPTIMIZERS = optimizers()
-_QUICK = ("Nadam",)
+_QUICK = ("Nadam", "MultiOptimizer")
 
 
 class CopyAfter(keras.callbacks.Callback):
@@ -126,6 +133,7 @@ def check_equal(whole, again):
 
 @pytest.mark.slow_cases(*(name for name in OPTIMIZERS if name not in _QUICK))
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.filterwarnings("error:Expected the optimizer and the callbacks")
 def test_every_optimizer(name, tmp_path, data, cross_entropy):
     check_resumes_to_the_bit(tmp_path, data, cross_entropy, optimizer=name)
 

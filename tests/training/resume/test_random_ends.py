@@ -25,13 +25,13 @@ class Witnessed(keras.optimizers.SGD):
         super().__init__(0.1)
         self._releases, self._left, self._error = releases, fails_at, error
 
-    def update_step(self, gradient, variable):
-        if variable.shape.rank == 2 and variable.shape[0] == 5:
+    def update_step(self, gradient, variable, *rate):  # which Keras 3 passes
+        if len(variable.shape) == 2 and variable.shape[0] == 5:
             self._releases.append(np.ravel(gradient.numpy()))
         self._left -= 1
         if self._left == 0:
             raise self._error
-        super().update_step(gradient, variable)
+        super().update_step(gradient, variable, *rate)
 
 
 class FailsAt(keras.callbacks.Callback):

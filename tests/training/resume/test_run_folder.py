@@ -446,6 +446,7 @@ def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
     crashed(tmp_path, 4)
     state = json.loads((newest(tmp_path) / "state.json").read_text())
     parts = {"updates", "ledger", "weights", "callbacks", "variables", "files", "digest"}
+    parts.add("physical_batch_size")  # a setting
     assert set(state) == parts
     names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
     assert not any("key" in name for name in names)

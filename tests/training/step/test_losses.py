@@ -39,7 +39,7 @@ def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
     assert values.dtype == expected and values.numpy() == pytest.approx([45000.0], rel=1e-2)
 
 
-@pytest.mark.keras_2_only("keras 3 converts no code of users")
+@pytest.mark.keras_2_only("converts no code of users")
 def test_a_loss_of_the_users_is_converted_in_the_step():
     def loss(y, predictions):
         total = tf.zeros_like(predictions)

@@ -26,12 +26,12 @@ class Late(keras.Model):
 
     def __init__(self):
         super().__init__()
-        self.parts = [layers.RandomFlip(), layers.Flatten(), layers.Dropout(0.5), layers.Dense(2)]
+        self.flip, self.drop = layers.RandomFlip(), layers.Dropout(0.5)
+        self.flat, self.head = layers.Flatten(), layers.Dense(2)
 
     def call(self, x, training=None):
-        for part in self.parts:
-            x = part(x, training=training) if "training" in part._call_spec.arg_names else part(x)
-        return x
+        x = self.flat(self.flip(x, training=training))
+        return self.head(self.drop(x, training=training))
 
 
 def images(*drawing):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.keras_versions import legacy, needs_keras_3
+from tests.keras_versions import legacy
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.training import ENGINES
 
@@ -106,7 +106,7 @@ class TestGlobalSeed:
         trained, trace = private(linear()), weight_trace()
         trained.compile(keras.optimizers.SGD(1.0), no_gradient)
         weights = trained.get_weights()
-        checkpoint = tf.train.Checkpoint(model=trained)
+        checkpoint = tf.train.Checkpoint(model=trained.model)
         path = checkpoint.write(str(tmp_path / "checkpoint"))
         callbacks = [trace]
         if way == "early_stopping":
@@ -265,7 +265,7 @@ class TestHalfPrecision:
             with pytest.raises(ValueError, match="Pass the optimizer inside it"):
                 private(build()).compile(of_keras.LossScaleOptimizer(make()), "mse")
 
-    @needs_keras_3
+    @pytest.mark.keras_3_only("optimizers have no loss_scale_factor")
     def test_a_factor_of_the_loss_is_refused(self, build, private):
         with pytest.raises(ValueError, match="without loss_scale_factor, got 4.0: .*loss_scale="):
             private(build()).compile(keras.optimizers.SGD(loss_scale_factor=4.0), "mse")

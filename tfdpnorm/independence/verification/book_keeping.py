@@ -278,12 +278,12 @@ def remembered_tensors(remembered):
     Not in layers and variables, which are free; and not in what a function closes over: the rule of
     layers without a rule remembers the layer's own `call`, and runs it on one row at a time.
     """
-    found, waiting, visited = [], [remembered], []
+    found, waiting, visited = [], [remembered], {}
     while waiting:
         value = waiting.pop()
-        if any(value is other for other in visited):
+        if id(value) in visited:
             continue
-        visited.append(value)
+        visited[id(value)] = value  # which keeps it, and so the number is its own
         if isinstance(value, tf.Tensor):
             found.append(value)
         elif isinstance(value, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):

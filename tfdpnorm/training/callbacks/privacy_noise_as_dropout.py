@@ -110,7 +110,7 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
 
 
 def _check_optimizer(optimizer):
-    plain = isinstance(optimizer, keras.optimizers.SGD | keras.optimizers.legacy.SGD)
+    plain = type(optimizer) in (keras.optimizers.SGD, keras.optimizers.legacy.SGD)
     config = optimizer.get_config() if plain else {}
     changed = [name for name in _CHANGES_THE_UPDATE if config.get(name)]
     if not plain or changed:

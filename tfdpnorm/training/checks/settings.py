@@ -7,7 +7,11 @@ import re
 import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
-from tfdpnorm.keras_compat.training import is_of_tensorflow_privacy, scales_losses
+from tfdpnorm.keras_compat.training import (
+    chooses_by_a_function,
+    is_of_tensorflow_privacy,
+    scales_losses,
+)
 from tfdpnorm.keras_compat.variables import trainable_variables, weights
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
@@ -18,7 +22,8 @@ def check_optimizer(optimizer):
     """Refuses optimizers that would undo or repeat what private training does.
 
     Raises:
-        ValueError: for tensorflow-privacy's optimizers and for loss scaling.
+        ValueError: for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
+            are not known before training.
     """
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
@@ -38,6 +43,12 @@ def check_optimizer(optimizer):
             f"Expected an optimizer without loss_scale_factor, got {optimizer.loss_scale_factor}: "
             "it divides gradients that were not multiplied by it. The loss is scaled by "
             "make_private(..., clipping=Clipping(loss_scale=...))."
+        )
+    if chooses_by_a_function(optimizer):
+        raise ValueError(
+            "Expected optimizers that are known before training, got a MultiOptimizer that asks a "
+            "function for them: they may have seen gradients without noise. Give it an "
+            "OptimizerMap."
         )
 
 

@@ -24,7 +24,7 @@ def checkpoint_folders(path):
     return sorted(path.glob(_PATTERN), reverse=True)
 
 
-def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
+def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physical_batch_size):
     """Writes a checkpoint, whole or not at all, and removes old ones.
 
     Args:
@@ -36,6 +36,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
             JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
             and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
+        physical_batch_size: The rows of a physical batch, None for a whole lot at once.
 
     Returns:
         The state of the checkpoint: a dict that JSON can hold.
@@ -56,6 +57,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks):
             "ledger": list(tail),
             "weights": described_weights(model),
             "callbacks": list(callbacks),
+            "physical_batch_size": physical_batch_size,
             "variables": {name: _described(*group) for name, group in variables.items()},
             "files": {file.name: _digest(file) for file in sorted(partial.iterdir())},
         }

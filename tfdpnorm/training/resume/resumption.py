@@ -9,6 +9,7 @@ from tfdpnorm.keras_compat.training import (
     make_optimizer_variables,
     optimizer_variables,
     rate_variables,
+    with_held_optimizers,
 )
 
 _CHECKPOINTS = 50  # of a whole run, if nobody says how many
@@ -181,14 +182,16 @@ class Checkpointing(keras.callbacks.Callback):
             self._save()
 
     def on_train_end(self, logs=None):
-        if getattr(self._private.optimizer, "use_ema", False):
+        held = with_held_optimizers(self._private.optimizer)
+        if any(getattr(optimizer, "use_ema", False) for optimizer in held):
             self._saved_at = None  # Keras has put the averages in the place of the weights since.
         self._save()
 
     def _save(self):
         if self._saved_at != self._private.ledger.state.position:
             memories = [_memory(callback) for callback in self._with_memory()]
-            self._folder.save(self._private.model, self._variables(), memories)
+            rows = self._private.physical_batch_size
+            self._folder.save(self._private.model, self._variables(), memories, rows)
             self._saved_at = self._private.ledger.state.position
 
     def _variables(self):
@@ -223,8 +226,14 @@ def optimizer_settings(optimizer):
         config = optimizer.get_config()
     except Exception:  # whatever a class of the user's raises
         return None
-    config.pop("name", None)
-    return json.dumps(config, sort_keys=True, default=_plain)
+    return json.dumps(_without_names(config), sort_keys=True, default=_plain)
+
+
+def _without_names(config):
+    """A config without the names of optimizers, which Keras numbers, at any depth."""
+    if isinstance(config, dict):
+        return {key: _without_names(value) for key, value in config.items() if key != "name"}
+    return config
 
 
 def _plain(value):

@@ -104,13 +104,14 @@ class RunFolder:
         if self.checkpoint is not None and not self._has_ended():
             self.ledger.record(Resume(self.checkpoint["updates"]))
 
-    def save(self, model, variables, callbacks=()):
+    def save(self, model, variables, callbacks=(), physical_batch_size=None):
         """Writes a checkpoint, whole or not at all, and removes old ones.
 
         Args:
             model: The Keras model.
             variables: As for `checkpoints.save_checkpoint`.
             callbacks: List of dicts, what callbacks remember.
+            physical_batch_size: As for `checkpoints.save_checkpoint`.
 
         Raises:
             OSError: if it cannot be written; then the last checkpoint is still there.
@@ -122,6 +123,7 @@ class RunFolder:
             model,
             variables,
             callbacks=callbacks,
+            physical_batch_size=physical_batch_size,
         )
 
     def restore(self, variables):

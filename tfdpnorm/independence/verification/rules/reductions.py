@@ -3,11 +3,15 @@
 Lemma. They compute from all entries along some axes, for each place on the others by itself. If the
 axis of the examples is not among these, an entry of example i reads entries of example i only, and
 of what else lies on that axis, such as the lengths of sequences.
+
+A sum along axes of one entry each moves no entry: it is a reshape. The gradient of a product with
+one example, which TensorFlow takes for one that may have been broadcast, has such sums.
 """
 
 import numpy as np
 
 from tfdpnorm.independence.verification.registry import rule
+from tfdpnorm.independence.verification.rules.shapes import reshaped
 
 
 def _over_axes(node, axes, keeps):
@@ -31,7 +35,18 @@ def _over_axes(node, axes, keeps):
     return rows if keeps else rows.at(rows.axis - sum(a < rows.axis for a in axes))
 
 
-@rule("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
+@rule("Sum")
+def _sum(node):
+    rows, axes, before = node.of_rows(0), node.constant(1), node.shape(0)
+    after = node.output_shape()
+    if rows is not None and axes is not None and before and after is not None:
+        sizes = [before[int(a)] for a in np.reshape(axes, [-1])]
+        if set(sizes) == {1} and None not in (*before, *after):
+            return reshaped(node, rows, before, after)
+    return _over_axes(node, axes, node.attr("keep_dims"))
+
+
+@rule("Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
 def _reduction(node):
     return _over_axes(node, node.constant(1), node.attr("keep_dims"))
 

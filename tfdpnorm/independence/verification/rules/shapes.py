@@ -26,6 +26,18 @@ def _reshape(node):
         after = _shape_of(node, before)
     if before is None or after is None or None in before[rows.axis + 1 :]:
         return node.mixed("has a shape that is not known")
+    return reshaped(node, rows, before, after)
+
+
+def reshaped(node, rows, before, after):
+    """The verdict on rows whose entries keep their order in another shape.
+
+    Args:
+        node: `Node`.
+        rows: `Rows` before.
+        before: Shape before, a tuple whose sizes after the axis of the rows are known.
+        after: Shape after, a tuple of numbers.
+    """
     if 0 in after:
         return FREE
     distance = rows.per_example * math.prod(before[rows.axis + 1 :])
