@@ -1,6 +1,6 @@
 """Ours: training per person beside training per row, at the same epsilon of a person.
 
-    python -m trainers.per_person --datasets=digits
+    python -m trainers.per_person --dataset=digits
     python -m trainers.per_person --nocompute --output_dir=results/persons
 
 Gives the rows of DIGITS and MNIST to synthetic persons, who have 1 to 10 of them, of any class or

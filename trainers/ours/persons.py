@@ -57,15 +57,16 @@ def noise_for_person(epsilon, sampling_rate, steps, rows):
 
     It is the least one, to 0.1 %.
     """
+    budget = PrivacyBudget(epsilon, DELTA)
+    of_row = calibrate_noise_multiplier(budget, sampling_rate, steps, "pld")
     if rows == 1:
-        budget = PrivacyBudget(epsilon, DELTA)
-        return calibrate_noise_multiplier(budget, sampling_rate, steps, "pld")
+        return of_row
 
     def is_enough(noise):
         profile = composed_profile(((sampling_rate, noise, steps),), DELTA, rows)
         return epsilon_at(profile, DELTA) <= epsilon
 
-    low, high = 0.1, 1.0
+    low, high = of_row, 2 * of_row  # little noise takes long to account for: start above it
     while not is_enough(high):
         low, high = high, 2 * high
     while high > 1.001 * low:
