@@ -10,10 +10,11 @@ of one class, and trains on them in several ways. Each run writes a record; a ru
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
+import numpy as np
 from absl import flags
 
 from tfdpnorm.files import make_folder
-from trainers.ours.persons_runs import CHOSEN, EPSILONS, runs
+from trainers.ours.persons_runs import CHOSEN, EPSILONS, KINDS, ROWS, runs
 from trainers.records.fields import PERSONS_FIELDS
 from trainers.records.store import read_records, write_record
 
@@ -23,6 +24,7 @@ FLAGS = flags.FLAGS
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_multi_enum("dataset", list(CHOSEN), list(CHOSEN), "Whose rows; may be repeated.")
+    flags.DEFINE_multi_enum("persons", list(KINDS), list(KINDS), "Kind; may be repeated.")
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Epsilon of a person; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds persons and weights; may be repeated.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
@@ -61,8 +63,11 @@ def _train(folder):
         name: [load_examples(name, split, FLAGS.data_dir) for split in ("train", "test")]
         for name in FLAGS.dataset
     }
+    for name, (train, test) in sets.items():
+        if name in ROWS:
+            sets[name] = train.take(np.arange(ROWS[name])), test
     for run in runs(FLAGS.dataset, FLAGS.epsilon, FLAGS.seed):
-        if (run.cell, run.seed) in known:
+        if (run.cell, run.seed) in known or run.kind not in FLAGS.persons:
             continue
         record = persons_record(run, *sets[run.dataset])
         write_record(folder, record, PERSONS_FIELDS)

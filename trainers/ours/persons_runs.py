@@ -1,6 +1,6 @@
 """Several rows of a person: the runs of `trainers.per_person`, without loading TensorFlow.
 
-How the settings were found is in results/SEARCH.md.
+How the settings were found is in results/SEARCH.md, "Several rows of a person".
 """
 
 import dataclasses
@@ -76,10 +76,24 @@ class Settings:
 
 NETWORKS = {
     "digits": dict(model="mlp", model_options={"hidden_units": [32]}, epochs=50),
-    "mnist": dict(model="lenet5", model_options={"pooling": "average"}, epochs=6),
+    "mnist": dict(model="mlp", model_options={"hidden_units": [64]}, epochs=10),
 }
+ROWS = {"mnist": 12_000}  # of the training set, from the start; of those not named, all
 # By data set and way: for each of `EPSILONS`, the sampling rate and the learning rate.
-CHOSEN = {}
+_DIGITS = {
+    ("person", 10): ((0.5, 0.2), (0.1, 0.2), (0.5, 2.0)),
+    ("person", 3): ((0.5, 0.2), (0.1, 0.2), (0.5, 0.7)),
+    ("person", 1): ((0.5, 0.7), (0.5, 0.7), (0.5, 2.0)),
+    ("row", 10): ((0.5, 0.2), (0.5, 0.7), (0.1, 0.2)),
+    ("row", 3): ((0.5, 0.2), (0.1, 0.2), (0.5, 0.7)),
+    ("row", 1): ((0.5, 0.7), (0.5, 0.7), (0.5, 2.0)),
+    ("row", 10, True): ((0.5, 2.0), (0.1, 0.7), (0.1, 0.7)),
+}
+CHOSEN = {
+    "digits": {Way(*way): settings for way, settings in _DIGITS.items()},
+    "mnist": {way: ((0.1, 1.5),) * 3 for way in WAYS}
+    | {Way("row", MOST_ROWS): ((0.1, 0.5), (0.1, 1.5), (0.1, 1.5))},
+}
 
 
 @dataclasses.dataclass(frozen=True)
