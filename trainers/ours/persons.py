@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import time
 
 import numpy as np
@@ -55,24 +54,20 @@ def kept_rows(persons, most, seed):
 def noise_for_person(epsilon, sampling_rate, steps, rows):
     """Returns a noise multiplier at which a person with up to `rows` sampled rows has `epsilon`.
 
-    It is the least one, to 0.1 %.
+    Its epsilon is within 0.1 % of the given one.
     """
     budget = PrivacyBudget(epsilon, DELTA)
     of_row = calibrate_noise_multiplier(budget, sampling_rate, steps, "pld")
     if rows == 1:
         return of_row
 
-    def is_enough(noise):
+    noise = rows * of_row  # close, and more noise than needed, which is quick to account for
+    while True:
         profile = composed_profile(((sampling_rate, noise, steps),), DELTA, rows)
-        return epsilon_at(profile, DELTA) <= epsilon
-
-    low, high = of_row, 2 * of_row  # little noise takes long to account for: start above it
-    while not is_enough(high):
-        low, high = high, 2 * high
-    while high > 1.001 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+        found = epsilon_at(profile, DELTA)
+        if 0.999 * epsilon <= found <= epsilon:
+            return noise
+        noise *= (found / (0.9995 * epsilon)) ** 0.7  # it falls as noise^-1 to noise^-2
 
 
 def plan_of(way, epsilon, settings, persons):
