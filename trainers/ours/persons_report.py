@@ -30,10 +30,10 @@ def persons_text(records):
             for way, of_way in _by_way(group)
         ]
         largest = max(record["num_rows"] for record in group)
-        persons = sorted(record["num_persons"] for record in group)
+        persons = sorted({record["num_persons"] for record in group})
+        count = " to ".join(f"{number:,}" for number in dict.fromkeys((persons[0], persons[-1])))
         parts += [
-            f"**{dataset}, {KINDS[kind]}** ({largest:,} rows of {persons[0]:,} to "
-            f"{persons[-1]:,} persons)",
+            f"**{dataset}, {KINDS[kind]}** ({largest:,} rows of {count} persons)",
             table(("way", *(f"epsilon {epsilon:g}" for epsilon in epsilons)), rows),
         ]
     return "\n\n".join(parts)
