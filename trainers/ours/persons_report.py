@@ -52,7 +52,8 @@ def plot_persons(records, path):
     panels = _by(records, "dataset", "persons")
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = figures.new(_PANEL[0] * columns, _PANEL[1] * rows + 1.2)
+    legend = 0.25 * -(-len(WAYS) // columns) + 0.2  # inches
+    figure = figures.new(_PANEL[0] * columns, _PANEL[1] * rows + legend)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, ((dataset, kind), group) in zip(axes, panels.items(), strict=False):
         for way, of_way in _by_way(group):
@@ -63,7 +64,7 @@ def plot_persons(records, path):
         panel.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         panel.minorticks_off()
         panel.grid(alpha=0.3)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
     return figures.save(figure, path)
 
 
