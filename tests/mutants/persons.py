@@ -99,4 +99,52 @@ MUTANTS = (
         "Running averages count a row several times where a person has few.",
         tests_in(_STEP, "test_running_averages_move_by_the_mean_over_a_persons_rows"),
     ),
+    fault(
+        "persons-by-the-last-folder",
+        "tfdpnorm/data/image_folder.py",
+        "np.array([folders[0] for folders in below])",
+        "np.array([folders[-1] for folders in below])",
+        "A person with folders of their own counts as several, each of whom is protected alone.",
+        tests_in("tests/data/test_sources.py", "test_a_folder_of_images_says_whose_they_are"),
+    ),
+    fault(
+        "persons-split-by-their-rows",
+        "tfdpnorm/data/examples.py",
+        "owners = np.argsort(np.argsort(first))[which]",
+        "owners = np.arange(len(self))",
+        "Somebody who is trained on has rows that are public, or held out.",
+        tests_in("tests/data/test_public_batches.py", "test_persons_are_split_with_all_their_rows"),
+    ),
+    fault(
+        "more-rows-of-a-person-than-stated",
+        "trainers/runs/data.py",
+        "    if train.persons is not None and spec.most_rows_per_person is not None:\n",
+        "    if False:\n",
+        "Epsilon is stated for persons with k rows, and some have more.",
+        tests_in(
+            "tests/trainers/programs/test_finetune.py",
+            "test_persons_that_are_not_known_or_not_protected",
+        ),
+    ),
+    fault(
+        "persons-and-their-rows-out-of-step",
+        "trainers/runs/data.py",
+        "persons = None if persons is None else persons[kept]",
+        "persons = None if persons is None else persons[: kept.sum()]",
+        "Rows are taken for those of somebody else, who is then in two gradients of an update.",
+        tests_in(
+            "tests/trainers/ours/test_finetune.py",
+            "test_images_of_a_person_are_all_trained_on_held_out_or_public",
+        ),
+    ),
+    fault(
+        "rows-of-persons-with-the-noise-of-one",
+        "trainers/ours/persons.py",
+        "of_rows = 1 if per_person or way.is_for_row else way.most",
+        "of_rows = 1",
+        "The experiment compares an epsilon of a person with one of a row.",
+        tests_in(
+            "tests/trainers/ours/test_persons.py", "test_each_way_has_the_epsilon_that_it_says"
+        ),
+    ),
 )
