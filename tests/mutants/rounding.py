@@ -76,7 +76,7 @@ MUTANTS = (
     fault(
         "square-roundings-lost",
         _ARITHMETIC,
-        "    return squares * (1 + lost) + lost_squares",
+        "    return squares * with_lost + lost_squares",
         "    return squares + lost_squares",
         "A norm that is rounded down lets a row exceed the clip.",
         _in_sums("test_no_norm_is_too_small"),

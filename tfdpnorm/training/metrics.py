@@ -88,7 +88,8 @@ def show_update(private, lot, outputs):
         return
 
     def update():
-        parts = tf.nest.map_structure(lambda t: tf.boolean_mask(t, is_real), (y, shown, weight))
+        rows = tf.where(is_real)[:, 0]  # once, where `tf.boolean_mask` would look for each tensor
+        parts = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))
         private.update_metrics_of(parts[0], parts[1].masked_predictions(), parts[2])
         return tf.constant(True)
 

@@ -40,9 +40,13 @@ def sum_of_squares(x, axis=None):
         squares = tf.reduce_sum(tf.cast(squares, tf.float64), outer, keepdims=True)
     squares = tf.cast(tf.squeeze(squares, axes), x.dtype)
     sizes = [x.shape[i] for i in inner]
-    terms = tf.size(x) if None in sizes else math.prod(sizes)
-    lost = tf.cast(terms + 8, x.dtype) * (np.finfo(x.dtype.as_numpy_dtype).eps / 2)
-    return squares * (1 + lost) + lost_squares(x.dtype)
+    as_dtype = x.dtype.as_numpy_dtype
+    unit = np.finfo(as_dtype).eps / 2
+    if None in sizes:
+        with_lost = 1 + tf.cast(tf.size(x) + 8, x.dtype) * unit
+    else:  # a number, which makes a smaller graph
+        with_lost = as_dtype(1 + (math.prod(sizes) + 8) * float(unit))
+    return squares * with_lost + lost_squares(x.dtype)
 
 
 def added_in_float64(squares, axis):
@@ -58,7 +62,11 @@ def _split_last(x, axes):
     few = max(k for k in range(1, _SQUARES_AT_ONCE + 1) if size % k == 0)
     if few < _SQUARES_AT_ONCE // 8:
         return x, axes
-    return tf.reshape(x, [*tf.unstack(tf.shape(x)[:-1]), size // few, few]), [*axes, x.shape.rank]
+    outer = list(x.shape[:-1])
+    if outer.count(None) > 1:
+        outer = tf.unstack(tf.shape(x)[:-1])
+    outer = [-1 if size is None else size for size in outer]
+    return tf.reshape(x, [*outer, size // few, few]), [*axes, x.shape.rank]
 
 
 def _inner(shape, axes):
