@@ -28,6 +28,7 @@ def define_flags():
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Epsilon of a person; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds persons and weights; may be repeated.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/persons", "Folder of records, table and plot.")
 
@@ -69,7 +70,8 @@ def _train(folder):
     for run in runs(FLAGS.dataset, FLAGS.epsilon, FLAGS.seed):
         if (run.cell, run.seed) in known or run.kind not in FLAGS.persons:
             continue
-        record = persons_record(run, *sets[run.dataset])
+        precision = common.given_precision() or "float32"
+        record = persons_record(run, *sets[run.dataset], precision)
         write_record(folder, record, PERSONS_FIELDS)
         print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
 

@@ -163,10 +163,10 @@ class TestLedger:
 def test_the_statement_says_what_was_released(data):
     text = released(data).privacy_statement()
     for part in (
-        "any one example of the 3000",
+        "any one of 3000 private training examples",
         "one noisy sum, and no gradients",
         "12 features",
-        "every example is in every lot",
+        "every example is in every batch",
         "T = 1 done of 1",
         "C = 1.0",
         "What computed the features",
@@ -192,7 +192,7 @@ def test_persons_are_what_is_protected(data):
     person = np.arange(3000) // 10
     head = released(data, person=person, most_per_person=4)
     assert head.plan.num_examples == 300 and head.plan.unit == "person"
-    assert "any one person of the 300" in head.privacy_statement()
+    assert "any one of 300 persons" in head.privacy_statement()
     assert "mean, over up to 4 of their rows" in head.privacy_statement()
     assert np.trace(head.gram) < 300 + 6 * head.gram_noise * np.sqrt(2 * D)
 

@@ -11,7 +11,13 @@ from tfdpnorm import arguments
 from tfdpnorm.least_squares.products import SENSITIVITY, Coding, Products, row_weights
 from tfdpnorm.least_squares.ridge import solved
 from tfdpnorm.noise.gaussian import GaussianNoise
-from tfdpnorm.privacy import PrivacyLedger, create_ledger, make_plan, privacy_statement
+from tfdpnorm.privacy import (
+    PrivacyLedger,
+    create_ledger,
+    make_plan,
+    privacy_statement,
+    statement_json,
+)
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.privacy.metadata import write_metadata
@@ -59,7 +65,12 @@ class LeastSquaresHead:
     def privacy_statement(self):
         """Returns what is guaranteed, for whom, and what is not covered, in plain English."""
         self._provenance.check()
-        return privacy_statement(self._provenance.stated_ledger)
+        return privacy_statement(self._provenance.stated_ledger, self._provenance.digest())
+
+    def privacy_statement_json(self):
+        """Returns the same as a dict that JSON can hold; see `tfdpnorm.privacy.statement_json`."""
+        self._provenance.check()
+        return statement_json(self._provenance.stated_ledger, self._provenance.digest())
 
     def behind(self, front):
         """Returns a head whose `model` begins with what computes the features.

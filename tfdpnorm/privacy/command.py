@@ -134,7 +134,7 @@ def _make_parser(of_ledger, suggests):
 
 def _of_ledger(flags):
     alone = ("ledger", "accountant", "json", *(["delta"] if len(flags.ledger) > 1 else []))
-    others = [name for name, value in vars(flags).items() if value is not None]
+    others = [name for name, value in vars(flags).items() if value not in (None, False)]
     others = [f"--{name}" for name in others if name not in alone]
     if flags.accountant in (*CLAIMING_ACCOUNTANTS, "all"):
         raise ValueError(

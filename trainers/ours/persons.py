@@ -9,6 +9,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tfdpnorm import models
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget, calibrate_noise_multiplier, make_plan
 from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.profiles import epsilon_at
@@ -126,13 +127,14 @@ def trained(way, epsilon, settings, seed, x, y, persons):
     return private
 
 
-def persons_record(run, train, test):
+def persons_record(run, train, test, precision="float32"):
     """Trains and tests a `PersonsRun`; returns its record, with `PERSONS_FIELDS`.
 
     Args:
         run: `PersonsRun`.
         train: `Examples`.
         test: `Examples`.
+        precision: One of `trainers.specs.training.PRECISIONS`.
     """
     started, way, settings = time.perf_counter(), run.way, run.settings
     persons = synthetic_persons(train.y, run.kind, run.seed)
@@ -140,7 +142,8 @@ def persons_record(run, train, test):
     if way.unit == "row":
         kept = kept_rows(persons, way.most, run.seed)
     rows = train.x[kept], train.y[kept], persons[kept]
-    private = trained(way, run.epsilon, settings, run.seed, *rows)
+    with made_under(precision):
+        private = trained(way, run.epsilon, settings, run.seed, *rows)
     ledger = private.ledger
     of_person = ledger.epsilon() if ledger.most_rows_per_person is None else ledger.person_epsilon()
     logits = private.predict(test.x, batch_size=1000, verbose=0)
@@ -163,5 +166,5 @@ def persons_record(run, train, test):
         "updates": ledger.updates,
         "seed": run.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **made_with(dataclasses.asdict(settings)),
+        **made_with({**dataclasses.asdict(settings), "precision": precision}),
     }
