@@ -8,6 +8,7 @@ from trainers.report import figure as figures
 from trainers.report.markdown import table
 
 _PANEL = (4.8, 3.6)  # inches
+_LEGEND_WIDTH = 8.0
 
 
 def persons_text(records):
@@ -53,7 +54,8 @@ def plot_persons(records, path):
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     legend = 0.25 * -(-len(WAYS) // columns) + 0.2  # inches
-    figure = figures.new(_PANEL[0] * columns, _PANEL[1] * rows + legend)
+    width = max(_PANEL[0] * columns, _LEGEND_WIDTH)
+    figure = figures.new(width, _PANEL[1] * rows + legend)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, ((dataset, kind), group) in zip(axes, panels.items(), strict=False):
         for way, of_way in _by_way(group):
