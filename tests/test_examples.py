@@ -12,6 +12,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
+@pytest.mark.quick_cases("digits", "several_images_per_patient")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_runs_and_states_a_guarantee(name, tmp_path):
     done = subprocess.run(
