@@ -11,7 +11,7 @@ from tensorflow import keras
 from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
 from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training import PrivacyTensorBoard, PrivateValidation, Progress
 from tfdpnorm.training.resume.run_folder import note_place
 
 FOLDER = "private_search"
@@ -457,6 +457,8 @@ def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_pat
         lambda path: keras.callbacks.TensorBoard(path),
         lambda path: keras.callbacks.CSVLogger(path / "log.csv"),
         lambda path: [keras.callbacks.ModelCheckpoint(str(path / "best.keras"))],
+        lambda path: PrivacyTensorBoard(path),
+        lambda path: Progress(),
     ],
 )
 def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path, make):

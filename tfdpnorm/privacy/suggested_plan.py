@@ -13,6 +13,8 @@ lots are here, as far as the time allows; what is left to choose is the number o
 import dataclasses
 import math
 
+from scipy import special
+
 from tfdpnorm import arguments
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.plan import PrivacyPlan, make_plan, updates_of_epochs
@@ -172,17 +174,5 @@ def gaussian_mu(epsilon, delta):
 
 
 def _delta_of(mu, epsilon):
-    above = _normal(mu / 2 - epsilon / mu)
-    exponent = epsilon + _log_normal(-mu / 2 - epsilon / mu)
-    return above - math.exp(min(exponent, 0.0))
-
-
-def _normal(x):
-    return 0.5 * math.erfc(-x / math.sqrt(2))
-
-
-def _log_normal(x):
-    """log Phi(x), by its asymptotic series where Phi(x) would be too small."""
-    if x > -30:
-        return math.log(_normal(x))
-    return -(x**2) / 2 - math.log(-x * math.sqrt(2 * math.pi)) - 1 / x**2
+    below = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
+    return special.ndtr(mu / 2 - epsilon / mu) - math.exp(min(below, 0.0))

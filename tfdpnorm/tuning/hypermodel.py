@@ -10,7 +10,13 @@ from tensorflow import keras
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
-from tfdpnorm.training import PrivateValidation, RunDir, make_private
+from tfdpnorm.training import (
+    PrivacyTensorBoard,
+    PrivateValidation,
+    Progress,
+    RunDir,
+    make_private,
+)
 
 _OF_THE_SEARCH = (
     "accountant",
@@ -27,6 +33,8 @@ _WRITERS = (
     keras.callbacks.ModelCheckpoint,
     keras.callbacks.RemoteMonitor,
     keras.callbacks.TensorBoard,
+    PrivacyTensorBoard,
+    Progress,  # Its lines would tell how many trials there are.
 )
 
 
