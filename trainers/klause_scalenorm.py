@@ -22,7 +22,7 @@ from trainers.specs.private import IMPORTED, PRETRAINING, VARIATIONAL
 from trainers.specs.training import TEXTS
 
 FLAGS = flags.FLAGS
-_OPTIONS = ("groups", "order", "depth", "width")
+_OPTIONS = ("groups", "order", "depth", "width", "standardized_by")
 # Of other papers' data and networks; `model` has a flag of its own here.
 _OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *IMPORTED)
 
@@ -39,6 +39,13 @@ def define_flags():
         None,
         ("conv_norm_act", "conv_act_norm"),
         f"Of resnet9: as in the authors' code, or as in the paper's text {own}.",
+    )
+    flags.DEFINE_enum(
+        "standardized_by",
+        None,
+        ("cifar100", "imagenet"),
+        "Whose published channel means and standard deviations standardise images; default: none, "
+        "except with --scale=paper.",
     )
     flags.DEFINE_integer("depth", None, f"Of wide_resnet: 16, 40, ... {own}.")
     flags.DEFINE_integer(

@@ -22,6 +22,7 @@ _WORDS = {
     "views": "kind of views",
     "public_batch_size": "public rows",
     "width": "channels in the first stage",
+    "standardized_by": "inputs standardised by",
 }
 
 
@@ -142,4 +143,6 @@ def _is_same(first, second):
 
 
 def _shown(value):
+    if value is None:
+        return "none"
     return f"{value:g}" if isinstance(value, float) else f"{value}"

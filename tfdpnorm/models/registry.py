@@ -7,6 +7,7 @@ from tensorflow import keras
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers import with_weight_noise
 from tfdpnorm.models.normalization import Normalizer
+from tfdpnorm.models.standardization import standardized
 
 PARTS = ("whole", "features", "head")
 
@@ -57,17 +58,21 @@ def family(
         shared = {"groups": groups, "statistics": "public", "statistics_gradient": "full"}
         if last_hidden is not None:
             shared["norm_placement"] = "hidden"
+        if len(input_shape) == 3:
+            shared["standardized_by"] = None
 
         def builder(norm, num_classes, input_shape=input_shape, **options):
             given = own | {key: value for key, value in options.items() if key in own}
             settings = shared | {key: value for key, value in options.items() if key in shared}
             last = last_hidden(**given) if callable(last_hidden) else last_hidden
             placement = settings.pop("norm_placement", "hidden")
+            constants = settings.pop("standardized_by", None)
             normalize = Normalizer(norm, placement, last_hidden=last, **settings)
             title, part = (called(**given) if called else name), given.get("part", "whole")
             _check_shape(input_shape, part, smallest)
             inputs = keras.Input(input_shape, dtype=dtype)
-            outputs = layers(inputs, normalize, num_classes, **given)
+            x = inputs if part == "head" else standardized(inputs, constants)
+            outputs = layers(x, normalize, num_classes, **given)
             if part == "features":
                 # Stored and passed on as float32, whatever the policy computes in.
                 outputs = keras.layers.Activation("linear", dtype="float32", name=part)(outputs)
@@ -151,6 +156,8 @@ def build(
             * `scale_norm`: whether `ScaleNorm` follows each residual addition.
             * `part`: "whole"; "features", the network without its head, for which num_classes has
               no meaning; or "head", the rest alone, with input_shape=(features,).
+            * `standardized_by`, of images in colour: "cifar100" or "imagenet", by whose published
+              channel means and standard deviations pixels in [0, 1] are standardised first.
 
     Returns:
         A `tf.keras.Model` from [rows, *input_shape] to float32 logits [rows, num_classes].

@@ -13,6 +13,7 @@ from trainers.klause.settings import (
     NON_PRIVATE_PAPER,
     NORMS_TABLE,
     PAPER,
+    STANDARDIZED_BY,
     WIDE,
     private_settings,
 )
@@ -31,6 +32,8 @@ _TABLES = {
     ("imagenette", "resnet50"): ("klause_table3", paper.TABLE3),
 }
 _NORMS_EPSILON = 7.42
+# Options under which a cell is still compared with the paper's.
+_AS_IN_THE_PAPER = ("scale_norm", "groups", "order", "standardized_by")
 
 
 def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", options=(), **settings):
@@ -52,7 +55,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     options = _options(model, norm, scale_norm, options)
     # Epsilon at another delta, or another network, would not compare to the paper's figure. The
     # order of layers may be that of the paper's text or that of the authors' code.
-    own = {name for name in options if name not in ("scale_norm", "groups", "order")}
+    own = {name for name in options if name not in _AS_IN_THE_PAPER}
     as_in_the_paper = norm == "group" and options["groups"] == GROUPS[model] and not own
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
@@ -72,7 +75,8 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         epsilon=epsilon,
     )
     length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
-    return with_scale(made, {"epochs": length, **PAPER[model]}, given)
+    inputs = {"model_options": {"standardized_by": STANDARDIZED_BY[dataset]}}
+    return with_scale(made, {"epochs": length, **PAPER[model], **inputs}, given)
 
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
@@ -142,7 +146,7 @@ def _options(model, norm, scale_norm, options):
     chosen = {name: value for name, value in dict(options).items() if value is not None}
     if chosen:
         _check_options(model, norm, scale_norm, chosen)
-    return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], "standardized_by": None, **chosen}
 
 
 def _check_options(model, norm, scale_norm, chosen):
@@ -173,6 +177,7 @@ def _network(dataset, model, norm, options, more):
         "" if options["groups"] == GROUPS[model] else f"{options['groups']}_groups",
         *(str(options[name]) for name in ("order",) if name in options),
         *(f"{name}_{options[name]}" for name in ("depth", "width") if name in options),
+        "standardized" if options["standardized_by"] else "",
         *more,
     ]
     return "-".join([dataset, model, *(mark for mark in marks if mark)])

@@ -212,18 +212,22 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
 def test_of_wide_networks_the_paper_states_no_length():
     assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
         "epochs 0.5 for the length of De et al., which the paper does not repeat; expected lot 512 "
-        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16"
+        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16; inputs standardised by none for "
+        "cifar100"
     )
     of_steps = klause.spec("cifar10", "wrn_16_4", 8.0, steps=7)
     assert of_steps.reduced.startswith("updates 7 for the length")
 
 
 def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
-    def reduced(**fields):
-        return klause.spec("cifar10", "resnet9", 7.42, **{**papers, **fields}).reduced
+    def reduced(standardized_by="cifar100", **fields):
+        options = dict(standardized_by=standardized_by)
+        made = klause.spec("cifar10", "resnet9", 7.42, options=options, **{**papers, **fields})
+        return made.reduced
 
     papers = dict(epochs=50, plateau="test", precision="float32", optimizer="nadam")
     assert reduced() == "" == reduced(ema_decay=0.9)  # the average is taken beside
+    assert reduced(standardized_by=None) == "inputs standardised by none for cifar100"
     assert reduced(precision="mixed_bfloat16") == "precision mixed_bfloat16 for float32"
     assert reduced(views="random") == "kind of views random for moved"
     assert reduced(plateau="none") == "plateau none for test"

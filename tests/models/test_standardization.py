@@ -1,0 +1,64 @@
+"""Networks whose inputs are standardised by published constants."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+import tfdpnorm
+from tests.each import each
+from tfdpnorm import models
+from tfdpnorm.models.standardization import PUBLIC_MOMENTS
+
+SMALL = dict(input_shape=(16, 16, 3), num_classes=3)
+
+
+def images(count=6):
+    return np.random.default_rng(0).uniform(0, 1, (count, 16, 16, 3)).astype("float32")
+
+
+@pytest.mark.parametrize("dataset", PUBLIC_MOMENTS)
+def test_the_network_sees_standardised_images(dataset):
+    plain = models.build("resnet9", "group", **SMALL)
+    standardised = models.build("resnet9", "group", standardized_by=dataset, **SMALL)
+    standardised.set_weights(plain.get_weights())
+    mean, stddev = (np.float32(value) for value in PUBLIC_MOMENTS[dataset])
+    expected = plain.predict((images() - mean) / stddev, verbose=0)
+    np.testing.assert_allclose(standardised.predict(images(), verbose=0), expected, atol=1e-5)
+
+
+def test_only_the_features_are_standardised():
+    options = dict(standardized_by="imagenet", num_classes=3)
+    features = models.build("tf_tutorial", part="features", input_shape=(16, 16, 3), **options)
+    head = models.build(
+        "tf_tutorial", part="head", input_shape=features.output_shape[1:], **options
+    )
+    assert "standardized" in [layer.name for layer in features.layers]
+    assert "standardized" not in [layer.name for layer in head.layers]
+
+
+def test_it_trains_privately_and_survives_saving(tmp_path):
+    network = models.build("resnet9", "public_batch", standardized_by="cifar100", **SMALL)
+    plan = tfdpnorm.make_plan(
+        num_examples=6, expected_batch_size=3, steps=2, l2_norm_clip=1.0, noise_multiplier=1.0,
+        delta=1e-3,
+    )  # fmt: skip
+    private = tfdpnorm.make_private(network, plan, public_batch=1 - images(4))
+    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    private.fit(images(), np.arange(6) % 3, verbose=0)
+    private.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    expected = network.predict(images(), verbose=0)
+    np.testing.assert_allclose(loaded.predict(images(), verbose=0), expected, atol=1e-5)
+
+
+@each(
+    "name, dataset, message",
+    [
+        ("resnet9", "cifar10", "standardized_by.*'cifar100'.*got 'cifar10'"),
+        ("lenet5", "cifar100", "three channels"),
+        ("mlp", "cifar100", "Expected options of"),
+    ],
+)
+def test_other_inputs_are_rejected(name, dataset, message):
+    with pytest.raises(ValueError, match=message):
+        models.build(name, standardized_by=dataset)
