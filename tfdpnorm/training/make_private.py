@@ -390,6 +390,7 @@ def _parts_of(model, plan, *, conversion, clipping, public, views, engine, valid
     if public is not None:
         public, synthetic_rows = public.for_model(model)
     streams = Streams(model, public)
+    _ = streams.pull_back_weight  # "auto" is settled here, by the initial weights
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)
     clipping = clipping.of_plan(plan, in_half=computes_in_half(model))

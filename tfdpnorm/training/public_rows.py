@@ -1,6 +1,7 @@
 """Public rows in training: synthetic ones, and the two streams of a network that takes them."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import PULL_BACKS
+from tfdpnorm.choices import AUTO, PULL_BACKS
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.gradients.clipping import float32_factor
@@ -19,6 +20,7 @@ from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, joint_pass, record_pass, use_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.metrics import Shown
+from tfdpnorm.training.pull_back_weight import automatic_weight
 
 _REMEDY = "Make the rows by tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
@@ -39,10 +41,11 @@ class PublicBatch:
             they are pulled back through the public statistics, each layer's by its own ratio of
             signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where batches
             are small or the noise is large.
-        pull_back_weight: Factor > 0 on the gradients by gamma and beta of public-batch layers
-            before clipping, undone after the noise. They are small beside the kernels' and the
-            pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
-            the clipping norm.
+        pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
+            layers before clipping, undone after the noise. They are small compared with those of
+            the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
+            noise for a share of the clipping norm. "auto" takes the one that public numbers call
+            for at the initial weights (see `tfdpnorm.training.pull_back_weight`).
 
     Raises:
         ValueError: for a value out of its range.
@@ -50,12 +53,13 @@ class PublicBatch:
 
     rows: Any
     pull_back: str = "whole"
-    pull_back_weight: float = 1.0
+    pull_back_weight: float | str = AUTO
 
     def __post_init__(self):
         arguments.choice("pull_back", self.pull_back, PULL_BACKS)
-        weight = float32_factor("pull_back_weight", self.pull_back_weight)
-        object.__setattr__(self, "pull_back_weight", weight)
+        if self.pull_back_weight != AUTO:
+            weight = float32_factor("pull_back_weight", self.pull_back_weight)
+            object.__setattr__(self, "pull_back_weight", weight)
 
     @classmethod
     def of(cls, rows):
@@ -199,7 +203,7 @@ class Streams:
 
     def __init__(self, model, public=None):
         self.model = model
-        self._pull_back_weight = 1.0 if public is None else public.pull_back_weight
+        self._asked_weight = 1.0 if public is None else public.pull_back_weight
         self.shrinks = public is not None and public.pull_back == "shrunk"
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
@@ -250,11 +254,10 @@ class Streams:
         if not self.pulls_back:
             return []
         variables = []
-        for layer in self.layers:
-            if layer.statistics_gradient == "full":
-                frozen = not layer.trainable
-                variables += [layer.gamma] if frozen or not layer.scale else []
-                variables += [layer.beta] if frozen or not layer.center else []
+        for layer in self._pulled_back_layers:
+            frozen = not layer.trainable
+            variables += [layer.gamma] if frozen or not layer.scale else []
+            variables += [layer.beta] if frozen or not layer.center else []
         return raw(variables)
 
     def clip_weights(self, variables):
@@ -264,15 +267,27 @@ class Streams:
             List of a number for each of `variables`: `pull_back_weight` for those that the
             pull-back reads, 1 for the others; or None.
         """
-        if not self.pulls_back or self._pull_back_weight == 1.0:
+        if not self.pulls_back or self.pull_back_weight == 1.0:
             return None
         read = {
             raw(variable).ref()
-            for layer in self.layers
-            if layer.statistics_gradient == "full"
+            for layer in self._pulled_back_layers
             for variable in (layer.gamma, layer.beta)
         }
-        return [self._pull_back_weight if raw(v).ref() in read else 1.0 for v in variables]
+        return [self.pull_back_weight if raw(v).ref() in read else 1.0 for v in variables]
+
+    @property
+    def _pulled_back_layers(self):
+        return [layer for layer in self.layers if layer.statistics_gradient == "full"]
+
+    @functools.cached_property
+    def pull_back_weight(self):
+        """The weight of gammas and betas in the clip; "auto" is settled when it is first asked."""
+        if self._asked_weight != AUTO:
+            return self._asked_weight
+        if not self.pulls_back:
+            return 1.0
+        return automatic_weight(self.model, self._pulled_back_layers, self.public_batch)
 
     def public_pass(self, training):
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""
