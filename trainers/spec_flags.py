@@ -82,22 +82,25 @@ def _define(name, default, option, kind, text):
     if kind is str and option.choices is not None:
         flags.DEFINE_enum(name, default, option.choices, text)
     elif option.words:
-        flags.DEFINE(_NumberOrWord(option.words), name, default, text)
+        parser = {int: flags.IntegerParser(), float: flags.FloatParser()}[kind]
+        flags.DEFINE(_NumberOrWord(parser, option.words), name, default, text)
     else:
         define = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float}
         define[kind](name, default, text)
 
 
-class _NumberOrWord(flags.IntegerParser):
-    """Parses a whole number, or one of some words, which is left as it is."""
+class _NumberOrWord(flags.ArgumentParser):
+    """Parses a number, or one of some words, which is left as it is."""
 
-    def __init__(self, words):
-        super().__init__()
-        self._words = words
-        self.syntactic_help = f"an integer, or {' or '.join(words)}"
+    def __init__(self, parser, words):
+        self._parser, self._words = parser, words
+        self.syntactic_help = f"{parser.syntactic_help}, or {' or '.join(words)}"
 
     def parse(self, argument):
-        return argument if argument in self._words else super().parse(argument)
+        return argument if argument in self._words else self._parser.parse(argument)
+
+    def flag_type(self):
+        return self._parser.flag_type()
 
 
 def _one_of(first, second, words, is_required):

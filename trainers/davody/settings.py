@@ -50,6 +50,9 @@ _HELD_OUT_STATISTICS = (
     "first 50,000 of the private images and looked at the others; not accounted for in epsilon"
 )
 
+# The kept runs of these rows began before the weight was chosen by itself.
+_UNWEIGHTED = dict(pull_back_weight=1.0)
+
 # --- networks, whatever they are trained on ---
 
 _WORDS = (("embedding_dim", 16), ("units", 16))
@@ -186,20 +189,20 @@ ROWS = {
     ),
     ("cifar10", "none"): Row(_CIFAR10, _cifar10({8: 6.0, 4: 4.0, 2: 2.0})),
     ("cifar10", OTHERS): Row(_CIFAR10, _cifar10({8: 4.0, 4: 3.0, 2: 2.0})),
-    ("cifar10", "public_batch"): Row(_CIFAR10, _cifar10({8: 6.0, 4: 5.0, 2: 4.0})),
+    ("cifar10", "public_batch"): Row(_CIFAR10 | _UNWEIGHTED, _cifar10({8: 6.0, 4: 5.0, 2: 4.0})),
     ("ag_news", "none"): Row(
         _AG_NEWS, _ag_news({7: 20.0, 3: 20.0, 1: 16.0, 0.5: 16.0, 0.1: 8.0})
     ),
     ("ag_news", OTHERS): Row(_AG_NEWS, _ag_news({7: 3.0, 3: 3.0, 1: 2.0, 0.5: 2.0, 0.1: 1.0})),
     # No other text is at hand that could be public; the paper's networks need none.
     ("ag_news", "public_batch"): Row(
-        _AG_NEWS | dict(public_dataset="split", search=_NOT_SEARCHED),
+        _AG_NEWS | _UNWEIGHTED | dict(public_dataset="split", search=_NOT_SEARCHED),
         _ag_news({7: 3.0, 3: 3.0, 1: 2.0, 0.5: 2.0, 0.1: 1.0}),
     ),
     # Ours, at any epsilon.
     ("digits", "none"): Row(_DIGITS, {3: dict(learning_rate=0.3)}),
     ("digits", OTHERS): Row(_DIGITS, {3: dict(learning_rate=0.3)}),
-    ("digits", "public_batch"): Row(_DIGITS, {3: dict(learning_rate=0.4)}),
+    ("digits", "public_batch"): Row(_DIGITS | _UNWEIGHTED, {3: dict(learning_rate=0.4)}),
 }
 # fmt: on
 

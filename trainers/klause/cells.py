@@ -111,7 +111,9 @@ def norms_cells():
         dict(norm="group", scale_norm=True),
         dict(norm="layer"),
         public,
+        dict(public, pull_back_weight=1.0),
         dict(public, scale_norm=True),
+        dict(public, scale_norm=True, pull_back_weight=1.0),
         dict(public, public_dataset="synthetic:fractal"),
         dict(public, statistics_gradient="stop"),
     )
@@ -191,11 +193,13 @@ def _marks(settings, ours):
     rows = ours.get("public_dataset")  # None without public-batch normalisation
     other_rows = rows is not None and settings["public_dataset"] != rows
     plateau = settings.get("plateau", "none")
+    weight = settings.get("pull_back_weight", "auto")
     return [
         "" if kept[0] == kept[1] else f"{count}_{kind}_views",
         "" if statistics == "public" else statistics,
         "stopped" if settings.get("statistics_gradient") == "stop" else "",
         "shrunk" if settings.get("pull_back") == "shrunk" else "",
+        "" if weight == "auto" else f"weight_{weight:g}",
         settings["public_dataset"].replace(":", "_") if other_rows else "",
         "" if plateau == "none" else f"{plateau}_plateau",
         "held_out" if settings.get("held_out") else "",

@@ -50,6 +50,7 @@ ANY = dict(
     learning_rate_schedule="cosine",
     public_dataset="cifar100",
     public_batch_size=512,
+    pull_back_weight=1.0,  # that of the kept runs
     ema_decay=None,
     evaluations=5,
 )

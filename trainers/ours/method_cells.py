@@ -58,7 +58,7 @@ PUBLIC_ROWS = {
 }
 
 # The head alone on features of EfficientNet-Lite0, as the last layers of `finetune_cifar10`.
-FEATURES = finetune.LAST_LAYERS | dict(norm="public_batch")
+FEATURES = finetune.LAST_LAYERS | dict(norm="public_batch", pull_back_weight=1.0)
 FEATURES_EPSILONS = (8, 1)
 FEATURES_ROWS = ("cifar100", "synthetic:fractal", "synthetic:uniform")
 

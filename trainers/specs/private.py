@@ -153,10 +153,12 @@ class PrivateSpec(TrainingSpec):
         "Share of the budget for the running averages of norm noised_batch; default: that of "
         "the library.",
     )
-    pull_back_weight: float = option(
-        1.0,
-        "Weight of public-batch gammas' and betas' gradients in the clip.",
+    pull_back_weight: float | str = option(
+        AUTO,
+        "Weight of the gradients with respect to public-batch gammas and betas in the clipped "
+        "vector; auto: from the public rows and the initial weights.",
         check=arguments.positive,
+        words=(AUTO,),
         only_if=HAS_PUBLIC_STATISTICS,
     )
     pull_back: str = option(
