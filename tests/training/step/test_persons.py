@@ -59,7 +59,9 @@ def test_the_sum_is_that_of_a_loop_over_persons(
     engine, norm, build, of_persons, step_sum, rows, public, cross_entropy
 ):
     model = build(norm=norm)
-    settings = {"public_batch": public} if norm == "public_batch" else {}
+    settings = {}
+    if norm == "public_batch":
+        settings = {"public_batch": public, "pull_back_weight": 1.0}  # clipped as the loop does
     trained = of_persons(model, engine=engine, physical_batch_size=4, **settings)
     trained.compile("sgd", cross_entropy)
     lot = lot_of_all(rows)
