@@ -86,6 +86,7 @@ class PublicBatch:
             rows, kinds = synthetic_batch(model, rows)
         rows = _arrays(rows, model)
         tf.nest.map_structure(_check_has_moments, rows)
+        _check_fits(rows, model)
         return dataclasses.replace(self, rows=rows), kinds
 
 
@@ -127,6 +128,20 @@ def _check_has_moments(rows):
             f"Expected finite values in public_batch, got {count} that are NaN or infinite. Remove "
             "the rows that hold them."
         )
+
+
+def _check_fits(rows, model):
+    """Refuses rows of as many axes as an input of the model, but of other sizes."""
+    inputs = symbolic_inputs(model)
+    if inputs is None:
+        return
+    for tensor, array in zip(tf.nest.flatten(inputs), tf.nest.flatten(rows), strict=False):
+        wanted = tf.TensorShape(tensor.shape)[1:]
+        if wanted.rank == array.ndim - 1 and not wanted.is_compatible_with(array.shape[1:]):
+            raise ValueError(
+                f"Expected public rows of shape {tuple(wanted)}, as the model takes, got "
+                f"{array.shape[1:]}. Make them as the private ones are made."
+            )
 
 
 def synthetic_batch(model, asked):

@@ -60,17 +60,17 @@ class TestPublicBatch:
             (np.zeros((1, 5)), "at least 2 rows, got 1"),
             (np.float32(3), "at least 2 rows, got 0"),
             (np.array([[1, 2, 3, 4, np.nan], [1, np.inf, 3, 4, 5]]), "got 2 that are NaN"),
+            (np.zeros((8, 4)), r"of shape \(5,\), as the model takes, got \(4,\)"),
         ],
-        ids=["none", "empty", "one", "scalar", "nan"],
+        ids=["none", "empty", "one", "scalar", "nan", "width"],
     )
     def test_without_moments_is_refused_at_once(self, rows, message, build, private):
         with pytest.raises(ValueError, match=message):
             private(build(norm="public_batch"), public_batch=rows)
 
-    @pytest.mark.parametrize("fault", ["width", "rank", "kind", "overlap"])
+    @pytest.mark.parametrize("fault", ["rank", "kind", "overlap"])
     def test_beside_the_private_rows(self, fault, build, private, public, data, cross_entropy):
         rows, error, message = {
-            "width": (public[:, :4], ValueError, "shaped as the private ones"),
             "rank": (public[..., np.newaxis], ValueError, "shaped as the private ones"),
             "kind": (public.astype(np.int64), TypeError, "one kind of number"),
             "overlap": (np.concatenate([public, data[0][7:9]]), ValueError, "rows that are not"),
@@ -117,11 +117,10 @@ class TestPublicBatch:
         model = keras.Model(
             inputs, keras.layers.Dense(3)(norm(keras.layers.Activation("tanh")(norm(inputs))))
         )
-        trained = private(model, public_batch=public)
-        trained.compile("sgd", cross_entropy)
         with pytest.raises(ValueError, match="one call of layer .*, got 2"):
+            trained = private(model, public_batch=public)
+            trained.compile("sgd", cross_entropy)
             trained.fit(*data, verbose=0)
-        assert trained.ledger.updates == 0
 
 
 def nested(layer):
