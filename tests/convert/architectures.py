@@ -219,7 +219,7 @@ class _Clock:
 
 HEADER = (
     "| architecture | pixels | became | parameters | layers exchanged (not as asked) | outputs "
-    "changed by | clipped sum beside the loop | engine | convert s | step s | save, load, fold s "
+    "changed by | clipped sum against the loop | engine | convert s | step s | save, load, fold s "
     "|\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )
