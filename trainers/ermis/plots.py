@@ -49,7 +49,8 @@ def plot_progress(records, path, title, networks=()):
                 axes.remove()
                 continue
             for name, group in panels[(column, *row)].items():
-                axes.plot(*_curve(group), marker=".", label=_short(name, *row))
+                style = "--" if row[1] == "claimed" else "-"
+                axes.plot(*_curve(group), style, marker=".", label=_short(name, *row))
             axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
             _plain_ticks(axes)
             epsilon = column.replace("eps=inf", "no privacy").replace("eps=", "epsilon ")
