@@ -115,6 +115,7 @@ def plot(rows, path):
     axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
     axes.invert_yaxis()
     axes.set_xlabel("process time, seconds")
+    axes.set_title("The first training step: mostly tracing and verification")
     axes.legend()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

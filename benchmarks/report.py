@@ -1,5 +1,12 @@
 """The rows of a measurement as a table and as a picture."""
 
+import math
+
+_OURS, _OTHERS, _NOT_PRIVATE = "private, tfdpnorm", "private, others", "not private"
+_COLOURS = {_OURS: "C3", _OTHERS: "0.6", _NOT_PRIVATE: "0.85"}
+_ORDINARY = ("keras", "torch", "jax")
+_PEERS = ("tfp_", "opacus_", "jax_")
+
 _HEADS = ("model", "batch", "engine", "ms", "min-max", "/keras", "/own", "peak MB", "scaling")
 
 
@@ -57,82 +64,89 @@ def scaling(row, rows):
 
 
 def plot(rows, path):
-    """Draws time and memory over those of the plain Keras step to a PNG file."""
+    """Draws time and memory of a step as bars, this library's engines highlighted, to a PNG file.
+
+    Within a model and batch size, steps are in the order of their time.
+    """
     from matplotlib.figure import Figure
 
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    colours = {size: f"C{i}" for i, size in enumerate(sorted({r["batch_size"] for r in rows}))}
-    heights = [
-        0.9 + 0.2 * len({(r["engine"], r["batch_size"]) for r in rows if r["model"] == model})
-        for model in models
-    ]
-    figure = Figure(figsize=(11, 0.6 + sum(heights)), layout="constrained")
-    panels = figure.subplots(
-        len(models), 2, squeeze=False, sharey="row", gridspec_kw={"height_ratios": heights}
-    )
-    marks = {}
-    for (time_axes, memory_axes), model in zip(panels, models, strict=True):
-        of_model = [row for row in rows if row["model"] == model]
-        engines = list(dict.fromkeys(row["engine"] for row in of_model))
-        sizes = sorted({row["batch_size"] for row in of_model})
-        has_ratio = any(row["ratio"] for row in of_model)
-        time_field = "ratio" if has_ratio else "milliseconds"
-        for axes, field in ((time_axes, time_field), (memory_axes, "peak_megabytes")):
-            for size in sizes:
-                found = {r["engine"]: r[field] for r in of_model if r["batch_size"] == size}
-                drawn = [(found[e], p) for p, e in enumerate(engines) if found.get(e)]
-                (marks[size],) = axes.plot(
-                    [value for value, _ in drawn],
-                    [place + _offset(size, sizes) for _, place in drawn],
-                    "o",
-                    markersize=4.5,
-                    color=colours[size],
-                )
-            axes.set_xscale("log")
-            axes.grid(axis="x", which="both", linewidth=0.3)
-            axes.set_yticks(range(len(engines)), engines, fontsize=8)
-            axes.set_ylim(len(engines) - 0.5, -0.5)
-            for place in range(1, len(engines)):
-                axes.axhline(place - 0.5, color="0.9", linewidth=0.6, zorder=0)
-            axes.tick_params(axis="x", which="both", labelsize=8)
-            for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
-                ticks(_plain_number)
+    groups = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["batch_size"]), []).append(row)
+    heights = [0.9 + 0.2 * len(found) for found in groups.values()]
+    figure = Figure(figsize=(11, 1.2 + sum(heights)), layout="constrained")
+    panels = figure.subplots(len(groups), 2, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for (time_axes, memory_axes), ((model, size), found) in zip(
+        panels, groups.items(), strict=True
+    ):
+        has_ratio = any(row["ratio"] for row in found)
+        field = "ratio" if has_ratio else "milliseconds"
+        found = sorted(found, key=lambda row: row[field] or math.inf)
+        _bars(time_axes, found, field)
+        _bars(memory_axes, found, "peak_megabytes")
+        memory_axes.set_yticklabels([])
         if has_ratio:
-            time_axes.axvline(1.0, color="black", linewidth=0.6, zorder=0)
-        for row in of_model:
-            if row["error"] is not None:
-                place = engines.index(row["engine"]) + _offset(row["batch_size"], sizes)
-                reason = f"{row['batch_size']} rows: {row['error']}"
-                time_axes.annotate(
-                    reason if len(reason) <= 70 else f"{reason[:67]}...",
-                    (0.995, place),
-                    xycoords=("axes fraction", "data"),
-                    ha="right",
-                    va="center",
-                    fontsize=5.5,
-                    color="0.4",
-                )
-        time_axes.set_title(model, loc="left", fontsize=10, fontweight="bold")
-        time_axes.set_xlabel(
-            "process time of a step / plain Keras" if has_ratio else "process time of a step, ms",
-            fontsize=8,
-        )
-        memory_axes.set_xlabel("peak memory of a step, MB", fontsize=8)
+            time_axes.axvline(1.0, color="black", linewidth=0.8)
+        time_axes.set_title(f"{model}, {size} rows", loc="left", fontsize=10, fontweight="bold")
+        unit = "process time / plain Keras" if has_ratio else "process time, ms"
+        time_axes.set_xlabel(f"{unit} (log scale)", fontsize=8)
+        memory_axes.set_xlabel("peak memory, MB (log scale)", fontsize=8)
+    figure.suptitle("A training step: private ones, and ordinary ones of the same model")
     figure.legend(
-        [marks[size] for size in colours],
-        [f"{size} rows" for size in colours],
-        loc="outside upper right",
-        ncols=len(colours),
+        [_patch(colour) for colour in _COLOURS.values()],
+        _COLOURS,
+        loc="outside lower center",
+        ncols=len(_COLOURS),
         fontsize=8,
     )
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=100)
 
 
-def _offset(size, sizes):
-    """Where a batch size stands in the line of its engine: equal figures do not hide each other."""
-    if len(sizes) == 1:
-        return 0.0
-    return 0.6 * (sizes.index(size) / (len(sizes) - 1) - 0.5)
+def _bars(axes, rows, field):
+    """A bar for each row, with its number; where there is none, the reason in its place."""
+    drawn = [(place, row) for place, row in enumerate(rows) if row[field]]
+    values = [row[field] for _, row in drawn]
+    start = min([*values, 1.0] if field == "ratio" else values, default=1.0) / 1.5
+    axes.barh(
+        [place for place, _ in drawn],
+        [value - start for value in values],
+        left=start,
+        height=0.7,
+        color=[_COLOURS[_kind(row["engine"])] for _, row in drawn],
+    )
+    axes.set_xscale("log")
+    axes.set_xlim(start, max(values, default=10.0) * 1.6)
+    for place, row in drawn:
+        text = f"{row[field]:.2f}" if field == "ratio" else f"{row[field]:,.0f}"
+        axes.annotate(
+            text, (row[field], place), xytext=(3, 0), textcoords="offset points", va="center",
+            fontsize=7,
+        )  # fmt: skip
+    for place, row in enumerate(rows):
+        if row["error"] is not None and field != "peak_megabytes":
+            reason = row["error"] if len(row["error"]) <= 70 else f"{row['error'][:67]}..."
+            where = dict(xycoords=("axes fraction", "data"), va="center")
+            axes.annotate(reason, (0.01, place), **where, fontsize=6, color="0.4")
+    axes.set_yticks(range(len(rows)), [row["engine"] for row in rows], fontsize=8)
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_fontweight("bold" if _kind(row["engine"]) == _OURS else "normal")
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="x", which="both", labelsize=8)
+    for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        ticks(_plain_number)
+
+
+def _kind(engine):
+    """Whose step an engine's is, a key of `_COLOURS`."""
+    if engine in _ORDINARY:
+        return _NOT_PRIVATE
+    return _OTHERS if engine.startswith(_PEERS) else _OURS
+
+
+def _patch(colour):
+    from matplotlib.patches import Patch
+
+    return Patch(color=colour)
 
 
 def _plain_number(value, _):

@@ -60,7 +60,9 @@ def main():
         print()
     print(tables.run_table(records))
     print("\n" + result.model.privacy_statement() + "\n")
-    print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='DIGITS, LeNet-5')}")
+    print(
+        f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='Private LeNet-5 on DIGITS')}"
+    )
 
 
 def _new_folder(folder, name):

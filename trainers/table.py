@@ -32,10 +32,10 @@ def define_flags():
 
 
 def main():
-    """Prints the table, and writes it and the plot beside the records."""
+    """Prints the table, and writes it and the plot next to the records."""
     from trainers.audits.report import sensitivity_column
     from trainers.ermis import plots as ermis_plots
-    from trainers.report import plots, searches, tables
+    from trainers.report import captions, plots, searches, tables
 
     folder = pathlib.Path(FLAGS.results_dir)
     records = _records(folder)
@@ -71,7 +71,8 @@ def main():
     draw = ermis_plots.PLOTS.get(FLAGS.experiment, draw)
     if any(map(searches.has_search, records)):
         draw = searches.plot_searches
-    made = [draw(records, folder / f"{FLAGS.experiment}.png", FLAGS.experiment, networks)]
+    title = captions.title(FLAGS.experiment, records)
+    made = [draw(records, folder / f"{FLAGS.experiment}.png", title, networks)]
     if FLAGS.curves:
         made += (_curves if has_noisy_weights else _training)(records, folder)
     print(f"Written: {', '.join(str(path) for path in [text, *made])}")
@@ -88,18 +89,19 @@ def _records(folder):
 
 
 def _curves(records, folder):
-    from trainers.report import plots
+    from trainers.report import captions, plots
 
     paths = []
     for network in dict.fromkeys(r["network"] for r in records if r["curve"]):
         path = folder / f"{FLAGS.experiment}-{network}.png"
         of_network = [record for record in records if record["network"] == network]
-        paths.append(plots.plot_curves(of_network, path, f"{FLAGS.experiment}: {network}"))
+        title = captions.title(FLAGS.experiment, of_network, network)
+        paths.append(plots.plot_curves(of_network, path, title))
     return paths
 
 
 def _training(records, folder):
-    from trainers.report import plots
+    from trainers.report import captions, plots
 
     # A run without privacy, or on frozen features, is not evaluated on the way.
     with_curve = [r for r in records if len(r["curve"] or ()) > 1 and r["sampling_rate"]]
@@ -108,9 +110,10 @@ def _training(records, folder):
         name = f"{FLAGS.experiment}-{column}"
         of_column = [record for record in with_curve if record["column"] == column]
         networks = cells.networks(FLAGS.experiment)
-        paths.append(
-            plots.plot_training(of_column, folder / f"{name}-training.png", name, networks)
-        )
+        epsilon = column.replace("eps=", "epsilon ")
+        title = captions.title(FLAGS.experiment, of_column, epsilon)
+        path = folder / f"{name}-training.png"
+        paths.append(plots.plot_training(of_column, path, title, networks))
     return paths
 
 

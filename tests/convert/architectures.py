@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
         converted: How many layers were exchanged.
         not_converted: How many could not become what was asked for.
         change: Relative change of the outputs by the conversion.
-        sum_error: Relative error of the clipped sum beside the loop over examples.
+        sum_error: Relative error of the clipped sum against the loop over examples.
         engine: The engine that `make_private` chose.
         seconds: Dict of the seconds of processor time for each part.
     """
@@ -219,7 +219,7 @@ class _Clock:
 
 HEADER = (
     "| architecture | pixels | became | parameters | layers exchanged (not as asked) | outputs "
-    "changed by | clipped sum beside the loop | engine | convert s | step s | save, load, fold s "
+    "changed by | clipped sum against the loop | engine | convert s | step s | save, load, fold s "
     "|\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
 )

@@ -17,7 +17,7 @@ from tests.private_of import private_of
 from tfdpnorm.keras_compat.models import sublayers
 
 UPDATES = 5
-EQUAL = "as Keras"
+EQUAL = "equal"
 _OF_PRIVACY = ["nonfinite_gradients", "epsilon"]
 
 

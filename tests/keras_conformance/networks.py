@@ -44,7 +44,7 @@ _SLOWLY = {"optimizer": lambda: keras.optimizers.SGD(0.03)}
 
 NETWORKS = [
     Case("mlp", models.mlp),
-    Case("mlp, a lot at once", models.mlp, physical=None),
+    Case("mlp, a batch at once", models.mlp, physical=None),
     Case("cnn with group normalisation", models.cnn),
     Case("pixels of one class", models.pixels, lambda: "binary_crossentropy", _PIXEL_METRICS),
     Case(

@@ -1,11 +1,11 @@
-"""The lists in docs/keras_conformance.md: what trains as in Keras, and what is refused.
+"""The lists in docs/keras_conformance.md: what trains as in Keras, and what is rejected.
 
 python -m tests.keras_conformance.table            # prints them
 python -m tests.keras_conformance.table --write    # puts them into the page
 
-Every case is run with the Keras at hand, which takes about ten minutes of one core; the column of
-the other Keras is left as it stands on the page. With --only and names (shell-style patterns) these
-are run, and the other rows are left, too.
+Every case is run with the installed Keras, which takes about ten minutes of one core; the column of
+the other Keras stays as it is on the page. With --only and names (shell-style patterns), only these
+are run.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.keras_conformance.metrics import METRICS, metric_outcome
 from tfdpnorm.keras_compat.variables import KERAS_3
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "keras_conformance.md"
-HEAD, COLUMN, ABSENT = ("case", "Keras 2.15", "Keras 3.15"), int(KERAS_3), "not there"
+HEAD, COLUMN, ABSENT = ("case", "Keras 2.15", "Keras 3.15"), int(KERAS_3), "not available"
 BEGIN, END = "<!-- begin: made by tests/keras_conformance/table.py -->", "<!-- end -->"
 
 
@@ -89,7 +89,7 @@ def _result(case):
             return f"differs: {case.differs}" if known else _fault(error)
     if found.refusal is None:
         return f"{EQUAL} (`{found.engine}`)"
-    return f"refused in `{found.refused_by}`: {_in_one_line(found.refusal)}"
+    return f"rejected in `{found.refused_by}`: {_in_one_line(found.refusal)}"
 
 
 def _results_of_metric(make, kind):
@@ -103,7 +103,7 @@ def _results_of_metric(make, kind):
 
 
 def _fault(error):
-    return f"**not as Keras**: {type(error).__name__}: {_in_one_line(error)[:300]}"
+    return f"**not equal**: {type(error).__name__}: {_in_one_line(error)[:300]}"
 
 
 def _in_one_line(text):

@@ -1,4 +1,4 @@
-"""The lists in docs/per_example_independence.md: which models and layers are proved.
+"""The lists in docs/per_example_independence.md: which models and layers are verified.
 
 python -m tests.keras_examples.table            # prints them
 python -m tests.keras_examples.table --write    # puts them into the page
@@ -27,22 +27,22 @@ GROUPS = {
     "Networks for sequences": SEQUENCES,
     "Networks for tables, sets and graphs": OTHERS,
     "Positions, class tokens and queries": {**EACH_EXAMPLE, **NO_EXAMPLE},
-    "Beyond the proof": {name: case for name, (case, _) in REFUSED.items()},
+    "Not verified": {name: case for name, (case, _) in REFUSED.items()},
 }
 
 
 def lists():
-    """The markdown of all lists, a str. It proves every model, which takes minutes."""
+    """The markdown of all lists, a str. It verifies every model, which takes minutes."""
     found = []
     for title, cases in GROUPS.items():
-        found += ["", f"**{title}**", "", "| model | proof |", "|---|---|"]
+        found += ["", f"**{title}**", "", "| model | verification |", "|---|---|"]
         found += [
             f"| {name.replace('_', ' ')} | {_verdict(case)} |" for name, case in cases.items()
         ]
     proved = sorted({kind for name in stock.CASES for kind in _proved_layer(name)})
     found += [
         "",
-        "**Stock layers**, each proved between two trained ones",
+        "**Stock layers**, each verified between two trained ones",
         "",
         ", ".join(proved),
         "",
@@ -60,17 +60,17 @@ def _verdict(case):
     try:
         proof = prove_training(case.build(), case.whole_loss, case.x, case.y)
     except ValueError as error:
-        return f"refused by the engine: {str(error).partition(', got')[0]}"
+        return f"rejected by the engine: {str(error).partition(', got')[0]}"
     if proof.holds:
-        return "proved"
+        return "verified"
     first = proof.failed[0] if proof.failed else None
     if first is not None and (first.reads_no_example or proof.culprit is None):
-        return f"not proved: {first}"
-    return f"not proved: `{proof.culprit.op_type}` {proof.culprit.why}"
+        return f"not verified: {first}"
+    return f"not verified: `{proof.culprit.op_type}` {proof.culprit.why}"
 
 
 def _proved_layer(name):
-    """The types of the layers in a case of stock layers, if it is proved."""
+    """The types of the layers in a case of stock layers, if it is verified."""
     keras.backend.clear_session()
     make, shape = stock.CASES[name]
     layer = make()

@@ -55,7 +55,7 @@ def accounting_text(record):
 
 
 def plot_accounting(record, path):
-    """Draws the paper's Figure 3 with what holds beside it; returns the path of the PNG.
+    """Draws the paper's Figure 3 and the accountants that hold; returns the path of the PNG.
 
     Args:
         record: Record with `ACCOUNTING_FIELDS`.
@@ -87,6 +87,7 @@ def plot_accounting(record, path):
         title="stars: quoted by the paper",
         title_fontsize=8,
     )
+    figures.entitle(figure, "Noise for an epsilon at delta = 1e-5, by accountant")
     return figures.save(figure, path)
 
 

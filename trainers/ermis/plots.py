@@ -5,60 +5,98 @@ import math
 import statistics
 
 from trainers.ermis import published
+from trainers.report import captions
 from trainers.report import figure as figures
+from trainers.report.labels import label_ends
+
+_PANEL, _LABELS = (3.4, 2.9), 1.7  # inches; of labels beside a panel
+# Kinds of rows, each a panel: claims, guarantees, and other features than the paper's.
+_KINDS = {
+    "claimed": "the paper's network\n(epsilon claimed, no guarantee)",
+    "guaranteed": "the paper's network",
+    "random_features": "random features",
+    "public_features": "features of public images",
+}
 
 
 def plot_progress(records, path, title, networks=()):
-    """Draws test accuracy against passes, a panel for each epsilon and data set; returns the path.
+    """Draws test accuracy against passes, a panel for each epsilon and kind of row.
 
     Args:
         records: Records of one experiment.
         path: File to write.
         title: Title of the plot.
         networks: Networks in their order; others follow.
-    """
-    from matplotlib import colormaps
-    from matplotlib.ticker import LogFormatter
 
+    Returns:
+        The path.
+    """
     order = {name: place for place, name in enumerate(networks)}
-    cells = collections.defaultdict(lambda: collections.defaultdict(list))
+    panels = collections.defaultdict(lambda: collections.defaultdict(list))
     for record in sorted(records, key=lambda r: order.get(r["network"], len(order))):
         if record["curve"]:
-            panel = (record["column"], _dataset(record["network"]))
-            cells[panel][record["network"]].append(record)
-    shown = sorted(cells, key=lambda panel: (float(panel[0].partition("=")[2]), panel[1]))
-    colors = _colors(order, colormaps["tab20"])
-    figure = figures.new(4.5 * len(shown), 7)
-    panels = figure.subplots(1, len(shown), squeeze=False)[0]
-    for axes, (column, dataset) in zip(panels, shown, strict=True):
-        for name, group in cells[column, dataset].items():
-            claimed = group[0]["epsilon_claimed"] is not None
-            label = f"{name} (claimed, no guarantee)" if claimed else name
-            style = "--" if claimed else "-"
-            axes.plot(*_curve(group), style, marker=".", color=colors.get(name), label=label)
-        # From two updates to 200 passes.
-        axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(LogFormatter())
-        axes.set_title(f"{dataset}, {column}")
-        axes.grid(alpha=0.3)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize="small")
-    figure.suptitle(title)
+            place = (record["column"], *_kind(record))
+            panels[place][record["network"]].append(record)
+    columns = sorted({column for column, _, _ in panels}, key=lambda c: float(c.partition("=")[2]))
+    rows = sorted(
+        {place[1:] for place in panels}, key=lambda row: (row[0], [*_KINDS].index(row[1]))
+    )
+    figure, grid = _grid(len(rows), len(columns))
+    for y, row in enumerate(rows):
+        for x, column in enumerate(columns):
+            axes = grid[y][x]
+            if (column, *row) not in panels:
+                axes.remove()
+                continue
+            for name, group in panels[(column, *row)].items():
+                style = "--" if row[1] == "claimed" else "-"
+                axes.plot(*_curve(group), style, marker=".", label=_short(name, *row))
+            axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
+            _plain_ticks(axes)
+            epsilon = column.replace("eps=inf", "no privacy").replace("eps=", "epsilon ")
+            _finish(axes, f"{row[0].upper()}, {epsilon}: {_KINDS[row[1]]}")
+    figures.entitle(figure, title, "Lines: mean of the runs.")
     return figures.save(figure, path)
+
+
+def _grid(rows, columns):
+    width = (_PANEL[0] + _LABELS) * max(columns, 1)
+    figure = figures.new(width, _PANEL[1] * max(rows, 1) + 0.8)
+    return figure, figure.subplots(max(rows, 1), max(columns, 1), squeeze=False)
+
+
+def _finish(axes, title):
+    axes.set_title(title, fontsize="small", loc="left")
+    axes.grid(alpha=0.3)
+    label_ends(axes, 0.6 * _PANEL[1])
+
+
+def _plain_ticks(axes):
+    """Labels of a logarithmic axis that are no powers of ten: from two updates to 200 passes."""
+    from matplotlib.ticker import LogLocator
+
+    axes.xaxis.set_major_locator(LogLocator(numticks=4))
+    axes.xaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_xlim()
+    is_narrow = high < 12 * low
+    axes.xaxis.set_minor_formatter("{x:g}" if is_narrow else "")
+    axes.tick_params(axis="x", which="both", labelsize="small")
 
 
 def _dataset(network):
     return network.partition("-")[0]
 
 
-def _colors(networks, colormap):
-    """Dict from a network to its color, others for each of the same data set."""
-    places = collections.Counter()
-    colors = {}
-    for name in networks:
-        colors[name] = colormap(places[_dataset(name)] % 20)
-        places[_dataset(name)] += 1
-    return colors
+def _kind(record):
+    """Pair of the data set of a record and its kind, a key of `_KINDS`."""
+    name = record["network"]
+    features = [kind for kind in _KINDS if name.endswith(f"-{kind}")]
+    claimed = "claimed" if record["epsilon_claimed"] is not None else "guaranteed"
+    return _dataset(name), features[0] if features else claimed
+
+
+def _short(network, dataset, kind):
+    return network.removeprefix(f"{dataset}-").removesuffix(f"-{kind}")
 
 
 def _curve(records):
@@ -79,8 +117,8 @@ def plot_options(records, path, title, networks=()):
     networks that are not named are left out.
     """
     names = [n for n in networks if any(record["network"] == n for record in records)]
-    figure = figures.new(4 * len(names), 3.6)
-    all_axes = figure.subplots(1, len(names), squeeze=False)
+    figure = figures.new(3.6 * len(names), 3.8)
+    all_axes = figure.subplots(1, len(names), squeeze=False, sharey=True)
     for axes, name in zip(all_axes[0], names, strict=True):
         found = collections.defaultdict(list)
         for record in records:
@@ -89,45 +127,63 @@ def plot_options(records, path, title, networks=()):
                 found[value].append(record["test_accuracy"])
         line = sorted((value, statistics.mean(values)) for value, values in found.items())
         axes.plot(*zip(*line, strict=True), marker="o")
-        axes.set(xlabel=name, ylabel="test accuracy (%)")
+        axes.set(xlabel=name.replace("_", " "))
         axes.grid(alpha=0.3)
-    figure.suptitle(title)
+    all_axes[0][0].set_ylabel("test accuracy (%)")
+    figures.entitle(figure, title)
     return figures.save(figure, path)
 
 
 def plot_table(records, path, title, networks=()):
-    """Draws test accuracy against epsilon, a panel for each data set; returns the path.
+    """Draws test accuracy against epsilon, a panel for each data set and kind of row.
 
-    Claims are dashed: there is no guarantee of their epsilon. The crosses are the paper's figures
-    of its own method by zCDP. Arguments are as in `plot_progress`; networks are "dataset-row".
+    The crosses are the paper's figures of its own method by zCDP, which are claims. Arguments are
+    as in `plot_progress`; networks are "dataset-row".
+
+    Returns:
+        The path.
     """
     present = [record["network"] for record in records]
     networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]
-    found = collections.defaultdict(list)
-    for record in records:
-        if record["epsilon_target"] not in (None, math.inf):
-            found[record["network"], record["epsilon_target"]].append(record)
-    rows = {n: sorted(e for name, e in found if name == n) for n in networks}
-    datasets = list(dict.fromkeys(map(_dataset, networks)))
-    figure = figures.new(5.5 * len(datasets), 7)
-    panels = figure.subplots(1, len(datasets), squeeze=False)[0]
-    for axes, dataset in zip(panels, datasets, strict=True):
-        shown = [n for n in networks if rows[n] and _dataset(n) == dataset]
-        for place, name in enumerate(shown):
-            groups = [found[name, epsilon] for epsilon in rows[name]]
-            means = [statistics.mean(r["test_accuracy"] for r in group) for group in groups]
-            claimed = groups[0][0]["epsilon_claimed"] is not None
-            label = name.removeprefix(f"{dataset}-") + (" (claimed)" if claimed else "")
-            style = {"linestyle": "--" if claimed else "-", "marker": "os^"[place // 10 % 3]}
-            axes.plot(rows[name], means, **style, label=label)  # Ten colours, then other markers.
-        theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
-        if theirs:
-            axes.plot(*zip(*theirs, strict=True), "kx", label="dpvd-zcdp, the paper (claimed)")
-        axes.set(xlabel="epsilon", xscale="log", ylabel="test accuracy (%)", title=dataset)
-        axes.grid(alpha=0.3)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize="small")
-    figure.suptitle(title)
+    panels = collections.defaultdict(dict)
+    for name in networks:
+        found = collections.defaultdict(list)
+        of_network = [record for record in records if record["network"] == name]
+        for record in of_network:
+            if record["epsilon_target"] not in (None, math.inf):
+                found[record["epsilon_target"]].append(record["test_accuracy"])
+        if found:
+            panels[_kind(of_network[0])][name] = found
+    datasets = list(dict.fromkeys(dataset for dataset, _ in panels))
+    kinds = [kind for kind in _KINDS if any(kind == k for _, k in panels)]
+    figure, grid = _grid(len(kinds), len(datasets))
+    for y, kind in enumerate(kinds):
+        for x, dataset in enumerate(datasets):
+            if (dataset, kind) in panels:
+                _draw_rows(grid[y][x], panels[dataset, kind], dataset, kind)
+            else:
+                grid[y][x].remove()
+    note = captions.note("mean", records, False)
+    figures.entitle(figure, title, f"{note} Crosses: dpvd-zcdp, claimed by the paper.")
     return figures.save(figure, path)
+
+
+def _draw_rows(axes, rows, dataset, kind):
+    for name, found in rows.items():
+        epsilons = sorted(found)
+        means = [statistics.mean(found[epsilon]) for epsilon in epsilons]
+        low = [m - min(found[e]) for m, e in zip(means, epsilons, strict=True)]
+        high = [max(found[e]) - m for m, e in zip(means, epsilons, strict=True)]
+        style = {"linestyle": "--" if kind == "claimed" else "-", "marker": "o", "capsize": 2}
+        axes.errorbar(epsilons, means, yerr=[low, high], **style, label=_short(name, dataset, kind))
+    theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
+    if theirs:
+        axes.plot(*zip(*theirs, strict=True), "kx")
+    axes.set(xlabel="epsilon", xscale="log", ylabel="test accuracy (%)", ylim=(0, 102))
+    epsilons = sorted({epsilon for found in rows.values() for epsilon in found})
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.minorticks_off()
+    _finish(axes, f"{dataset.upper()}: {_KINDS[kind]}")
 
 
 PLOTS = {

@@ -35,7 +35,7 @@ _PATHS = {
 
 
 def landscape_table(with_scale_norm, without):
-    """Returns a Markdown table of two records beside the paper's figures, and how it was made.
+    """Returns a Markdown table of two records and the paper's figures, and how it was made.
 
     Args:
         with_scale_norm: Record with `LANDSCAPE_FIELDS`.
@@ -156,7 +156,7 @@ def plot_spectra(records, path, width=0.01):
         xlabel="eigenvalue of the Hessian; a tick for each Ritz value",
         ylabel="density",
         ylim=(_FLOOR, None),
-        title="Hessian of the loss at the end of training",
+        title="Hessian of the loss at the end of training, with and without ScaleNorm",
     )
     axes.grid(alpha=0.3)
     axes.legend()
@@ -189,4 +189,5 @@ def plot_activations(records, path, block=-1):
                 fontsize=9,
             )
         row[0].set_ylabel(f"{record['cell']}\n{name}", fontsize=9)
+    figures.entitle(figure, "Activations of a residual block, with and without ScaleNorm")
     return figures.save(figure, path)

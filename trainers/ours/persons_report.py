@@ -67,6 +67,11 @@ def plot_persons(records, path):
         panel.minorticks_off()
         panel.grid(alpha=0.3)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+    figure.suptitle(
+        "Several rows of a person: accuracy at equal epsilon of a person\n"
+        "(mean of the runs; error bars: least to largest run)",
+        fontsize="medium",
+    )
     return figures.save(figure, path)
 
 

@@ -1,8 +1,10 @@
 """Figures of plots, and the files that they go to."""
 
 import pathlib
+import textwrap
 
 _DPI = 120
+_CHARACTERS = 12  # of a title, in an inch
 
 
 def new(width, height):
@@ -16,6 +18,16 @@ def new(width, height):
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def entitle(figure, title, note=""):
+    """Writes a title over a figure, in lines that fit, and a note below it."""
+    width = int(_CHARACTERS * figure.get_figwidth())
+    kept = title.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    lines = [line for part in kept.split("\n") for line in textwrap.wrap(part, width)]
+    figure.suptitle("\n".join(lines), fontsize="medium")
+    if note:
+        figure.supxlabel(note, fontsize="small")
 
 
 def save(figure, path):

@@ -3,14 +3,17 @@
 import collections
 import math
 import statistics
+from typing import NamedTuple
 
 import numpy as np
 
+from trainers.report import bars, captions
 from trainers.report import figure as figures
+from trainers.report.labels import label_ends
 from trainers.report.tables import TableForm, by_cell
 
-_LONG_LABEL = 34  # characters; two columns of longer ones do not fit
-_ROW, _ROWS_THAT_FIT = 0.2, 5  # of a legend: height in inches, and how many leave room enough
+_PANEL, _LABELS, _HEADER = (4.8, 3.6), 1.7, 0.8  # inches; of labels beside a panel, of a title
+_MOST_LINES = 6  # in a panel
 _COLOURS, _MARKERS = 10, "os^Dv"  # Matplotlib's colours come round again
 # Accuracies in percent that an axis names, and where its logarithm ends.
 _TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
@@ -33,12 +36,32 @@ def plot_runs(curves, path, title):
         if not points:
             continue
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)", title=title)
-    return saved(figure, axes, path)
+    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)")
+    return saved(figure, axes, path, title)
+
+
+class Series(NamedTuple):
+    """A network's accuracies, as they are drawn.
+
+    Attributes:
+        network: Its name.
+        label: Its name in the plot, with what has to be said of its epsilon.
+        index: Its place among the networks, which decides on colour and marker.
+        ours: List of (epsilon, middle, least, largest), ascending.
+        paper: List of (epsilon, the paper's figure), ascending.
+    """
+
+    network: str
+    label: str
+    index: int
+    ours: list
+    paper: list
 
 
 def plot_experiment(records, path, title, networks=(), form=None):
-    """Draws test accuracy against epsilon, the paper's figures beside ours; returns the path.
+    """Draws test accuracy against epsilon, with the paper's figures; returns the path.
+
+    Panels with one or two budgets have bars. Many networks, or several data sets, have panels.
 
     Args:
         records: Records of one experiment.
@@ -48,11 +71,38 @@ def plot_experiment(records, path, title, networks=(), form=None):
         form: `TableForm` of the experiment's table, which sums up the runs; by default the mean.
     """
     form = form or TableForm()
-    figure, axes = figure_and_axes()
+    experiment = records[0]["experiment"] if records else ""
+    panels = _panels(_series(records, networks, form), experiment)
+    are_bars = {name: _few_budgets(series) for name, series in panels.items()}
+    heights = [bars.height(s) if are_bars[n] else _PANEL[1] for n, s in panels.items()]
+    columns = 1 if len(panels) == 1 or all(are_bars.values()) else 2
+    rows = [heights[i : i + columns] for i in range(0, len(heights), columns)] or [[_PANEL[1]]]
+    size = ((_PANEL[0] + _LABELS) * columns, sum(map(max, rows)) + _HEADER)
+    figure = figures.new(*size)
+    ratios = [max(row) for row in rows]
+    grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=ratios).ravel()
+    for axes in grid[max(len(panels), 1) :]:
+        axes.remove()
+    for axes, (name, series), height in zip(grid, panels.items(), heights, strict=False):
+        labels = captions.in_panel([one.label for one in series], name)
+        named = [one._replace(label=label) for one, label in zip(series, labels, strict=True)]
+        if are_bars[name]:
+            bars.draw(axes, named)
+        else:
+            _draw_lines(axes, named, height)
+        if len(panels) > 1:
+            axes.set_title(name, fontsize="medium", loc="left")
+    has_paper = any(one.paper for series in panels.values() for one in series)
+    points = {"mean": "mean", "median": "median", "best": "best"}[form.summary]
+    figures.entitle(figure, title, captions.note(points, records, has_paper))
+    return figures.save(figure, path)
+
+
+def _series(records, networks, form):
+    """List of `Series`, in the order of the networks."""
     cells = by_cell(records, networks)
-    drawn = set()  # of the paper's: variants of a network have its figures
+    found, drawn = [], set()  # of the paper's: variants of a network have its figures
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
-        color = f"C{index}"
         ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
             epsilon = group[0]["epsilon_target"]
@@ -66,25 +116,49 @@ def plot_experiment(records, path, title, networks=(), form=None):
             theirs = group[0]["paper_value"] if form.paper is None else form.paper.get(cell)
             if isinstance(theirs, float):
                 paper.append((epsilon, theirs))
+        if drawn.issuperset(paper):
+            paper = []
+        drawn.update(paper)
+        label = norm if holds else f"{norm}, NO GUARANTEE"
+        label += " (epsilon claimed by the paper)" if claimed else ""
         if ours:
-            x, middle, low, high = zip(*sorted(ours), strict=True)
-            spread = [
-                [m - a for m, a in zip(middle, low, strict=True)],
-                [b - m for m, b in zip(middle, high, strict=True)],
-            ]
-            label = norm if holds else f"{norm}, NO GUARANTEE"
-            label += " (epsilon claimed by the paper)" if claimed else ""
-            look = dict(capsize=3, color=color, marker=_marker(index))
-            axes.errorbar(x, middle, yerr=spread, **look, label=label)
-        if not drawn.issuperset(paper):
-            drawn.update(paper)
-            line = zip(*sorted(paper), strict=True)
-            axes.plot(*line, **_PAPER, color=color, label=f"{norm}, the paper")
-    axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)", title=title)
-    epsilons = {record["epsilon_target"] for record in records} - {None, math.inf}
-    axes.set_xticks(sorted(epsilons), [f"{epsilon:g}" for epsilon in sorted(epsilons)])
+            found.append(Series(norm, label, index, sorted(ours), sorted(paper)))
+    return found
+
+
+def _panels(series, experiment):
+    """Dict from the name of a panel to its `Series`."""
+    many = len(series) > _MOST_LINES
+    panels = collections.defaultdict(list)
+    for one in series:
+        panels[captions.panel_of(experiment, one.network, many)].append(one)
+    return dict(panels)
+
+
+def _few_budgets(series):
+    return 0 < len({point[0] for one in series for point in one.ours}) <= bars.MOST_BUDGETS
+
+
+def _draw_lines(axes, series, height):
+    """Draws lines with bars from the least to the largest run, and the paper's dashed."""
+    theirs = []
+    for place, one in enumerate(series):
+        color = f"C{place}"
+        x, middle, low, high = zip(*one.ours, strict=True)
+        spread = np.abs(np.array([low, high]) - middle)
+        look = dict(capsize=3, color=color, marker=_marker(place))
+        axes.errorbar(x, middle, yerr=spread, **look, label=one.label)
+        if one.paper:
+            theirs.append(f"{one.label}, the paper")
+            line = zip(*one.paper, strict=True)
+            axes.plot(*line, **_PAPER, color=color, label=theirs[-1])
+    axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)")
+    epsilons = sorted({point[0] for one in series for point in one.ours})
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    return saved(figure, axes, path)
+    axes.grid(alpha=0.3)
+    _make_room_at_the_top(axes)
+    label_ends(axes, 0.75 * height, skip=theirs)
 
 
 def _marker(index):
@@ -93,7 +167,7 @@ def _marker(index):
 
 
 def plot_weight_noise(records, path, title, networks=()):
-    """Draws test accuracy against the noise in the weights, the paper's figures beside ours.
+    """Draws test accuracy against the noise in the weights, with the paper's figures.
 
     The levels of the noise are drawn at equal distances. The paper's curve leaves out what did not
     converge. Arguments are as in `plot_experiment`; all records have a `weight_noise_stddev`.
@@ -119,9 +193,11 @@ def plot_weight_noise(records, path, title, networks=()):
             axes.plot(*zip(*paper, strict=True), **_PAPER, color=color, alpha=0.6)
     if any(isinstance(record["paper_value"], float) for record in records):
         axes.plot([], [], **_PAPER, color="grey", label="the paper")
-    axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)", title=title)
+    axes.set(xlabel="standard deviation of the weights", ylabel="test accuracy (%)")
     axes.set_xticks(range(len(steps)), [f"{step:g}" for step in steps])
-    return saved(figure, axes, path)
+    has_paper = "the paper" in axes.get_legend_handles_labels()[1]
+    note = captions.note("mean", records, has_paper)
+    return saved(figure, axes, path, title, note, ["the paper"])
 
 
 def plot_training(records, path, title, networks=()):
@@ -141,8 +217,8 @@ def plot_training(records, path, title, networks=()):
         for run, (epochs, accuracies) in enumerate(runs):
             label = network + said if run == 0 else None
             axes.plot(epochs, accuracies, marker="o", markersize=3, color=f"C{index}", label=label)
-    axes.set(xlabel="epoch", ylabel="test accuracy (%)", title=title)
-    return saved(figure, axes, path)
+    axes.set(xlabel="epoch", ylabel="test accuracy (%)")
+    return saved(figure, axes, path, title)
 
 
 def _epochs_and_accuracies(record):
@@ -167,27 +243,31 @@ def plot_curves(records, path, title):
         epochs = sorted(values)
         means = [statistics.mean(values[epoch]) for epoch in epochs]
         axes.plot(epochs, means, marker="o", markersize=3, label=f"{network}, {column}")
-    axes.set(xlabel="epoch", ylabel="validation accuracy (%)", title=title)
-    return saved(figure, axes, path)
+    axes.set(xlabel="epoch", ylabel="validation accuracy (%)")
+    return saved(figure, axes, path, title)
 
 
 def figure_and_axes():
     """Returns a figure of one panel, and the panel."""
-    figure = figures.new(6.4, 4.8)
+    figure = figures.new(_PANEL[0] + _LABELS, _PANEL[1] + _HEADER)
     return figure, figure.subplots()
 
 
-def saved(figure, axes, path):
-    """Adds grid and legend to a panel of accuracies, saves its figure and returns the path."""
+def saved(figure, axes, path, title, note="", skip=()):
+    """Adds grid and labels to a panel of accuracies, saves its figure and returns the path.
+
+    Args:
+        figure: The figure.
+        axes: Its panel.
+        path: File to write.
+        title: Title of the figure.
+        note: What points and bars are, in words.
+        skip: Labels of lines that get none.
+    """
     _make_room_at_the_top(axes)
     axes.grid(alpha=0.3)
-    labels = axes.get_legend_handles_labels()[1]
-    if labels:
-        # Outside: there is no corner that no curve of some table runs through.
-        columns = 2 if max(map(len, labels)) <= _LONG_LABEL else 1
-        figure.legend(loc="outside lower center", ncols=columns)
-        rows = math.ceil(len(labels) / columns)
-        figure.set_figheight(figure.get_figheight() + _ROW * max(0, rows - _ROWS_THAT_FIT))
+    label_ends(axes, 0.75 * figure.get_figheight(), skip)
+    figures.entitle(figure, title, note)
     return figures.save(figure, path)
 
 

@@ -113,12 +113,13 @@ def plot_searches(records, path, title, networks=()):
         for row in record["trials"]["rows"]:
             if row["is_winner"]:
                 style = dict(marker="*", markersize=11, color="C3", zorder=3)
-                point(record, row["test_accuracy"], "winner of a search", **style)
+                point(record, row["test_accuracy"], "selected trial of a search", **style)
             else:
                 style = dict(marker="x", markersize=4, color="grey")
-                label = "its other trials (not for release, had the data been private)"
+                label = "its other trials\n(not for release, had\nthe data been private)"
                 point(record, row["test_accuracy"], label, shift=0.05, **style)
     axes.set_xticks(range(len(places)), list(places), rotation=20, ha="right")
     axes.set_xlim(-0.6, len(places) - 0.4)
-    axes.set(ylabel="test accuracy (%)", title=title)
-    return saved(figure, axes, path)
+    axes.set(ylabel="test accuracy (%)")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), fontsize="small")
+    return saved(figure, axes, path, title, skip=axes.get_legend_handles_labels()[1])

@@ -6,7 +6,8 @@ import statistics
 import numpy as np
 import pytest
 
-from trainers.report import plots, tables
+from tests.each import each
+from trainers.report import captions, plots, tables
 
 INF = float("inf")
 
@@ -157,7 +158,7 @@ def test_plot_of_runs_has_a_curve_for_each(tmp_path, drawn):
     (axes,) = drawn
     assert labels(axes) == ["none", "layer"]
     assert axes.lines[0].get_xydata().tolist() == [[0.5, 20.0], [0.75, 30.0]]
-    assert axes.get_title() == "DIGITS" and "epsilon" in axes.get_xlabel()
+    assert axes.figure.get_suptitle() == "DIGITS" and "epsilon" in axes.get_xlabel()
 
 
 @pytest.mark.filterwarnings("error")
@@ -178,6 +179,7 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
         )
 
     records = [
+        cell("layer", 7.0, 95.0, None),
         cell("layer", 3.0, 90.0, 97.05),
         cell("layer", 1.0, 80.0, 96.68),
         cell("layer", 1.0, 84.0, 96.68),
@@ -190,7 +192,7 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
     (paper,) = [line for line in axes.lines if line.get_label() == "layer, the paper"]
     assert paper.get_xydata().tolist() == [[1.0, 96.68], [3.0, 97.05]]
     ours = dict(zip(labels(axes), axes.get_legend_handles_labels()[0], strict=True))["layer"]
-    assert ours.lines[0].get_xydata().tolist() == [[1.0, 82.0], [3.0, 90.0]]
+    assert ours.lines[0].get_xydata().tolist() == [[1.0, 82.0], [3.0, 90.0], [7.0, 95.0]]
     bars = [segment.tolist() for segment in ours.lines[2][0].get_segments()]
     assert bars[0] == [[1.0, 80.0], [1.0, 84.0]]
 
@@ -209,7 +211,7 @@ def test_plot_of_an_experiment_has_ours_and_the_papers_curves(tmp_path, drawn, m
 def test_accuracies_near_100_are_told_apart(tmp_path, drawn, make_record, accuracies, scale, ticks):
     records = [
         make_record(cell=f"layer/eps={e}", epsilon_target=e, test_accuracy=a, paper_value=None)
-        for e, a in zip((1.0, 3.0), accuracies, strict=True)
+        for e, a in zip((1.0, 3.0, 7.0), [*accuracies, accuracies[-1]], strict=True)
     ]
     assert is_png(plots.plot_experiment(records, tmp_path / "e.png", "title"))
     (axes,) = drawn
@@ -224,23 +226,77 @@ def test_accuracies_near_100_are_told_apart(tmp_path, drawn, make_record, accura
         np.testing.assert_allclose(back, accuracies, atol=1e-9)
 
 
-@pytest.mark.parametrize("claimed, columns", [(None, 2), (1.0, 1)])
-def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, columns):
+@pytest.mark.parametrize("claimed", [None, 1.0])
+@pytest.mark.parametrize("budgets", [(1.0,), (1.0, 3.0, 7.0)], ids=["bars", "lines"])
+def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, budgets):
     records = [
         make_record(
-            cell=f"{name}/eps=1",
+            cell=f"{name}/eps={epsilon}",
+            epsilon_target=epsilon,
             epsilon_claimed=claimed,
             guarantee_holds=claimed is None,
             paper_value=None,
         )
         for name in ("public_batch", "public_batch-lot")
+        for epsilon in budgets
     ]
     plots.plot_experiment(records, tmp_path / "e.png", "title")
-    (figure,) = [axes.figure for axes in drawn]
-    (legend,) = figure.legends
-    assert legend._ncols == columns
-    box = legend.get_window_extent()
-    assert 0 <= box.x0 and box.x1 <= figure.bbox.width
+    (axes,) = drawn
+    axes.figure.draw_without_rendering()
+    texts = [text for text in (*axes.texts, *axes.get_yticklabels()) if "public" in text.get_text()]
+    boxes = [text.get_window_extent() for text in texts]
+    assert len(boxes) == 2
+    assert all(0 <= box.x0 and box.x1 <= axes.figure.bbox.width for box in boxes)
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap(tmp_path, drawn, make_record):
+    records = [
+        make_record(
+            cell=f"{name}/eps={epsilon}",
+            epsilon_target=epsilon,
+            test_accuracy=50.0,
+            paper_value=None,
+        )
+        for name in ("none", "layer", "group", "batch")
+        for epsilon in (1.0, 3.0, 7.0)
+    ]
+    plots.plot_experiment(records, tmp_path / "e.png", "title")
+    (axes,) = drawn
+    axes.figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == 4
+    assert all(low.y1 <= high.y0 + 1 for low, high in zip(boxes[:-1], boxes[1:], strict=True))
+
+
+def test_more_than_six_networks_have_panels(tmp_path, drawn, make_record):
+    names = [f"{dataset}-{norm}" for dataset in ("digits", "mnist") for norm in "abcd"]
+    records = [
+        make_record(cell=f"{name}/eps={e}", epsilon_target=e, paper_value=None)
+        for name in names
+        for e in (1.0, 3.0, 7.0)
+    ]
+    plots.plot_experiment(records, tmp_path / "e.png", "title", names)
+    assert [axes.get_title("left") for axes in drawn] == ["digits", "mnist"]
+    assert all(labels(axes) == [*"abcd"] for axes in drawn)
+
+
+@each(
+    "scale, told",
+    [
+        ("full", ""),
+        ("epochs 8 for 50; plateau none for test", "8 of 50 epochs"),
+        (
+            "2000 training examples at hand; epochs 2 for 90",
+            "2,000 training examples, 2 of 90 epochs",
+        ),
+        ("400 lots of 32 rows", "400 batches of 32"),
+        ("2 passes for 200, and others in proportion", "2 of 200 passes"),
+    ],
+)
+def test_a_plot_tells_how_much_was_trained(make_record, scale, told):
+    record = make_record(cell="layer/eps=1", scale=scale, experiment="davody_table5", delta=1e-5)
+    words = "Private LeNet-5 on MNIST, delta = 1e-5, one run"
+    assert captions.title("davody_table5", [record]) == words + (f"\n{told}" if told else "")
 
 
 def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):
@@ -251,7 +307,8 @@ def test_plot_names_what_has_no_guarantee(tmp_path, drawn, make_record):
         ),
     ]
     plots.plot_experiment(records, tmp_path / "e.png", "title")
-    assert sorted(labels(drawn[0])) == ["layer", "layer, the paper", "public_batch, NO GUARANTEE"]
+    shown = [label.get_text() for label in drawn[0].get_yticklabels()]
+    assert shown == ["layer", "public_batch, NO GUARANTEE"]
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,0 +1,144 @@
+"""Words of plots: their titles, the scale of their runs, and what points and bars stand for."""
+
+import collections
+import re
+
+# By experiment; others have their name as title.
+_TITLES = {
+    "davody_digits": "Private LeNet-5 on DIGITS",
+    "davody_figure1": "Training with noise in the weights (not private)",
+    "davody_statistics": "Statistics of public-batch normalisation on MNIST",
+    "davody_table2": "LeNets on MNIST with noise in the weights (not private)",
+    "davody_table3": "Networks on CIFAR-10 with noise in the weights (not private)",
+    "davody_table4": "BiLSTM on AG News with noise in the weights (not private)",
+    "davody_table5": "Private LeNet-5 on MNIST",
+    "davody_table6": "Private linear layers on CIFAR-10, pre-trained convolutions",
+    "davody_table7": "Private BiLSTM on AG News",
+    "ermis_figure1": "Training on MNIST: variational dropout, SVI and DP-SGD",
+    "ermis_figure2": "Training on DIGITS: variational dropout, SVI and DP-SGD",
+    "ermis_figure4": "Training at epsilon 0.1 and without privacy",
+    "ermis_figure5": "Private variational dropout on MNIST at epsilon 1, one setting at a time",
+    "ermis_table1": "Private variational dropout, SVI and DP-SGD",
+    "finetune_cifar10": "Private head on CIFAR-10, features of EfficientNet-Lite0",
+    "klause_appendix_b": "Batch normalisation on CIFAR-10 (not private)",
+    "klause_norms": "Private ResNet-9 on CIFAR-10 by normalisation",
+    "klause_table1": "Private ResNet-9 with and without ScaleNorm",
+    "klause_table2": "Private WRN-16-4 and ResNet-9 on CIFAR-10",
+    "klause_table3": "Private ResNet-50 on ImageNette",
+    "klause_table4": "Private ResNet-9: best of all runs",
+    "method_public_rows": "Real and synthetic public examples",
+    "method_small_data": "Normalisations with few examples or few updates",
+    "one_release": "Linear heads from one noisy release",
+    "private_search": "Private searches and single runs at epsilon 3",
+}
+_NUMBERS = "no one two three four five six seven eight nine ten".split()
+_SCALES_SHOWN = 2  # different ones; of more, the table tells them
+# Of a record's `scale`: what says how much was trained, and in which words a plot says so.
+_AMOUNTS = (
+    (r"epochs (\S+) for ([\d.]+)$", r"\1 of \2 epochs"),
+    (r"epochs (\S+) for .*", r"\1 epochs"),
+    (r"updates (\S+) for .*", r"\1 updates"),
+    (r"(\d+) lots of (\d+) rows", r"\1 batches of \2"),
+    (r"(\S+) passes for (\d+),.*", r"\1 of \2 passes"),
+    (r"(first \d+ of \d+ training examples)", r"\1"),
+    (r"(\d+) training examples at hand", r"\1 training examples"),
+    (r"(\d+) (of \d+ )?training examples left out.*", r"\1 \2training examples left out"),
+    (r"(\S+ epochs)", r"\1"),
+)
+
+
+def title(experiment, records, *more):
+    """What a plot shows, such as "Private LeNet-5 on MNIST, delta = 1e-5, three runs"; and at what
+    scale, in a second line, unless the runs are at the paper's or their scales are many.
+
+    Args:
+        experiment: Name of the experiment, a str.
+        records: Its records that are shown.
+        *more: Further words for the first line.
+    """
+    parts = [_TITLES.get(experiment, experiment.replace("_", " ")), *more]
+    deltas = {r["delta"] for r in records if r["epsilon_target"] is not None} - {None}
+    if len(deltas) == 1:
+        parts.append(f"delta = {_short(deltas.pop())}")
+    parts.append(runs(records))
+    scale = scale_of(records)
+    return ", ".join(filter(None, parts)) + (f"\n{scale}" if scale else "")
+
+
+def runs(records):
+    """How many runs there are of each cell, in words; "" without records."""
+    counts = set(collections.Counter((r["network"], r["column"]) for r in records).values())
+    if not counts:
+        return ""
+    least, most = min(counts), max(counts)
+    if least == most:
+        number = _NUMBERS[most] if most < len(_NUMBERS) else str(most)
+        return f"{number} run" if most == 1 else f"{number} runs"
+    return f"{least} to {most} runs"
+
+
+def scale_of(records):
+    """How much was trained if it is less than in the paper, in words; "" if nothing is to say."""
+    found = list(dict.fromkeys(_amount(record["scale"] or "") for record in records))
+    if not any(found) or len(found) > _SCALES_SHOWN:
+        return "scale: see the table" if any(found) else ""
+    return "; ".join(text or "others in full" for text in sorted(found, key=lambda text: not text))
+
+
+def _amount(scale):
+    """The part of a record's `scale` that says how much was trained."""
+    found = []
+    for part in scale.split("; "):
+        for pattern, words in _AMOUNTS:
+            match = re.fullmatch(pattern, part)
+            if match:
+                found.append(" ".join(re.sub(r"\\(\d)", _filled(match), words).split()))
+                break
+    return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", ", ".join(found))
+
+
+def _filled(match):
+    return lambda group: match[int(group[1])] or ""
+
+
+def _short(number):
+    return re.sub(r"e([+-])0*", r"e\1", f"{number:g}")
+
+
+def note(points, records, paper):
+    """What points, bars and crosses are, in a sentence each.
+
+    Args:
+        points: What a point is, such as "mean".
+        records: The records that are shown.
+        paper: Whether figures of the paper are drawn.
+    """
+    several = runs(records) not in ("", "one run")
+    parts = [f"Shown: {points} of the runs. Error bars: least to largest run."] if several else []
+    return " ".join([*parts, *(["Crosses: the paper."] if paper else [])])
+
+
+def panel_of(experiment, network, many):
+    """In which panel of a plot a network is, by a name; "" for the only one.
+
+    Args:
+        experiment: Name of the experiment.
+        network: Name of the network.
+        many: Whether there are more networks than one panel can show.
+    """
+    parts = network.split("-")
+    if experiment == "finetune_cifar10":
+        return next((part for part in parts if part.endswith("px")), "")
+    if experiment == "one_release":
+        return ""
+    if experiment.startswith(("klause_table1", "method_")) or many:
+        return parts[0]
+    return ""
+
+
+def in_panel(labels, panel):
+    """Labels of networks without the name of their panel, and without what all begin with."""
+    split = [[p for p in label.split("-") if p != panel] or [label] for label in labels]
+    while len(split) > 1 and min(map(len, split)) > 1 and len({parts[0] for parts in split}) == 1:
+        split = [parts[1:] for parts in split]
+    return ["-".join(parts) for parts in split]
