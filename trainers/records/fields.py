@@ -45,6 +45,14 @@ PERSONS_FIELDS = tuple(
     device flags versions commit
     """.split()
 )
+# Of trainings with suggested settings alone.
+DEFAULTS_FIELDS = tuple(
+    """
+    experiment kind cell dataset norm optimizer epsilon test_accuracy epsilon_target epsilon_spent
+    delta guarantee_holds num_examples expected_batch_size updates noise_multiplier learning_rate
+    views seed seconds device flags versions commit
+    """.split()
+)
 # Of the loss landscape of a trained model.
 LANDSCAPE_FIELDS = tuple(
     f"""

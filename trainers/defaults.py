@@ -1,0 +1,78 @@
+"""Ours: LeNet-5 with nothing chosen but model, budget and number of examples.
+
+    python -m trainers.defaults --dataset=digits
+    python -m trainers.defaults --nocompute --output_dir=results/defaults
+
+Trains with the settings that `make_private` suggests, and shows the accuracy next to that of the
+cells whose settings were searched. Each run writes a record; a run whose record is in --output_dir
+already is not repeated.
+"""
+
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
+
+import itertools
+
+from absl import flags
+
+from tfdpnorm.files import make_folder
+from trainers.records.fields import DEFAULTS_FIELDS
+from trainers.records.store import read_records, write_record
+
+FLAGS = flags.FLAGS
+_DATASETS, _NORMS = ("digits", "mnist", "kmnist"), ("none", "layer", "public_batch")
+
+
+def define_flags():
+    """Defines this program's flags."""
+    flags.DEFINE_multi_enum("dataset", ["digits"], _DATASETS, "Data; may be repeated.")
+    flags.DEFINE_multi_enum("norm", list(_NORMS), _NORMS, "Normalisation; may be repeated.")
+    flags.DEFINE_multi_float("epsilon", [1.0, 3.0, 7.0], "Target; may be repeated.")
+    flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "By name; may be repeated.")
+    flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds initial weights; may be repeated.")
+    flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    common.define_data_dir()
+    flags.DEFINE_string("results_dir", "results", "Folder of the records of searched cells.")
+    flags.DEFINE_string("output_dir", "outputs/defaults", "Folder of records and table.")
+
+
+def main():
+    """Trains what has no record yet, and shows the table."""
+    folder = make_folder(FLAGS.output_dir, "output_dir")
+    if FLAGS.compute:
+        _train(folder)
+    records = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
+    if not records:
+        raise ValueError(f"There are no records in {folder}. Leave out --nocompute.")
+    from trainers.ours.defaults import TUNED, defaults_text
+
+    tuned = [
+        record
+        for experiment, _ in TUNED.values()
+        for record in read_records(FLAGS.results_dir, experiment)
+    ]
+    text = defaults_text(records, tuned)
+    (folder / "defaults.md").write_text(text + "\n", "utf-8")
+    print(f"{text}\n\nTable: {folder / 'defaults.md'}")
+
+
+def _train(folder):
+    from trainers.data.sources import load_examples
+    from trainers.ours.defaults import DefaultsRun, defaults_record
+
+    known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
+    known = {(record["cell"], record["seed"]) for record in known}
+    for dataset in FLAGS.dataset:
+        train, test = (load_examples(dataset, s, FLAGS.data_dir) for s in ("train", "test"))
+        chosen = (FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed)
+        for values in itertools.product(*chosen):
+            run = DefaultsRun(dataset, *values)
+            if (run.cell, run.seed) in known:
+                continue
+            record = defaults_record(run, train, test)
+            write_record(folder, record, DEFAULTS_FIELDS)
+            print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run_app(main)

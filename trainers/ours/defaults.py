@@ -1,0 +1,140 @@
+"""What three arguments reach: trainings with suggested settings alone, and their table."""
+
+import dataclasses
+import statistics
+import time
+
+import numpy as np
+from tensorflow import keras
+
+import tfdpnorm
+from tfdpnorm import models
+from tfdpnorm.privacy import PrivacyBudget
+from trainers.records.made_with import made_with
+from trainers.report.markdown import table
+
+DELTA = 1e-5
+EPSILONS = (1.0, 3.0, 7.0)
+DATASETS = ("digits", "mnist", "kmnist")
+NORMS = ("none", "layer", "public_batch")
+# By data set: the experiment that has tuned cells, and what precedes the normalisation in their
+# names. KMNIST has none: no rule was derived from it.
+TUNED = {"digits": ("method_small_data", "digits-"), "mnist": ("davody_table5", "")}
+# Networks of the tuned cells, where they are not named by the normalisation.
+_SYNTHETIC = {"digits": "digits-public_batch-synthetic", "mnist": "public_batch"}
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultsRun:
+    """One training of LeNet-5 with what `make_private` chooses for it.
+
+    Attributes:
+        dataset: One of `DATASETS`.
+        norm: One of `NORMS`.
+        epsilon: Of the budget.
+        optimizer: Name that `compile` gets.
+        seed: Of the initial weights.
+    """
+
+    dataset: str
+    norm: str
+    epsilon: float
+    optimizer: str
+    seed: int
+
+    @property
+    def cell(self):
+        """As records name it, with the seed apart."""
+        return f"{self.dataset}-{self.norm}-{self.optimizer}/eps={self.epsilon:g}"
+
+
+def defaults_record(run, train, test):
+    """Trains and tests a `DefaultsRun`; returns its record, with `DEFAULTS_FIELDS`.
+
+    Args:
+        run: `DefaultsRun`.
+        train: `Examples`.
+        test: `Examples`.
+    """
+    started = time.perf_counter()
+    keras.utils.set_random_seed(run.seed)
+    network = models.build("lenet5", run.norm, num_classes=10, input_shape=train.x.shape[1:])
+    budget = PrivacyBudget(run.epsilon, DELTA)
+    private = tfdpnorm.make_private(network, budget=budget, num_examples=len(train))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile(run.optimizer, loss)
+    private.fit(train.x, train.y, verbose=0)
+    ledger, plan = private.ledger, private.plan
+    logits = private.predict(test.x, batch_size=1000, verbose=0)
+    return {
+        "experiment": "defaults",
+        "kind": "defaults",
+        "cell": run.cell,
+        **dataclasses.asdict(run),
+        "test_accuracy": round(float(100 * np.mean(logits.argmax(-1) == test.y)), 4),
+        "epsilon_target": run.epsilon,
+        "epsilon_spent": ledger.epsilon(),
+        "delta": DELTA,
+        "guarantee_holds": ledger.guarantee_holds,
+        "num_examples": len(train),
+        "expected_batch_size": plan.expected_batch_size,
+        "updates": ledger.updates,
+        "noise_multiplier": plan.noise_multiplier,
+        "learning_rate": private.suggestion.learning_rates[run.optimizer],
+        "views": private.suggestion.views.multiplicity,
+        "seconds": round(time.perf_counter() - started, 1),
+        **made_with({}),
+    }
+
+
+def defaults_text(records, tuned):
+    """Returns the table, in Markdown.
+
+    Args:
+        records: Records with `DEFAULTS_FIELDS`.
+        tuned: Records of the experiments of `TUNED`.
+    """
+    cells = sorted(
+        {(r["dataset"], r["norm"], r["optimizer"]) for r in records},
+        key=lambda c: (DATASETS.index(c[0]), NORMS.index(c[1]), c[2]),
+    )
+    rows = [
+        (dataset, norm, optimizer, *(_entry(records, tuned, *cell, e) for e in EPSILONS))
+        for cell in cells
+        for dataset, norm, optimizer in [cell]
+    ]
+    return (
+        f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
+        "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over runs "
+        "with `make_private(model, budget=..., num_examples=...)` and an optimizer by name; in "
+        "brackets the cell that a search had found, with its runs. Public-batch normalisation has "
+        "synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
+        + table(("data", "normalisation", "optimizer", *(f"epsilon {e:g}" for e in EPSILONS)), rows)
+    )
+
+
+def _entry(records, tuned, dataset, norm, optimizer, epsilon):
+    own = [
+        r["test_accuracy"]
+        for r in records
+        if (r["dataset"], r["norm"], r["optimizer"]) == (dataset, norm, optimizer)
+        and r["epsilon_target"] == epsilon
+    ]
+    experiment, prefix = TUNED.get(dataset, (None, ""))
+    network = _SYNTHETIC[dataset] if experiment and norm == "public_batch" else f"{prefix}{norm}"
+    theirs = [
+        r["test_accuracy"]
+        for r in tuned
+        if r["experiment"] == experiment
+        and (r["network"], r["epsilon_target"]) == (network, epsilon)
+    ]
+    if not own:
+        return ""
+    return _mean(own) + (f" [{_mean(theirs)}]" if theirs else "")
+
+
+def _mean(values):
+    text = f"{statistics.mean(values):.2f}"
+    if len(values) > 1:
+        text += f" +- {statistics.stdev(values):.2f}"
+    return f"{text} ({len(values)} run{'s' * (len(values) > 1)})"
