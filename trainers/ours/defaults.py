@@ -9,6 +9,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tfdpnorm import models
+from tfdpnorm.data import match_images
 from tfdpnorm.privacy import PrivacyBudget
 from trainers.records.made_with import made_with
 from trainers.report.markdown import table
@@ -58,14 +59,17 @@ def defaults_record(run, train, test):
     """
     started = time.perf_counter()
     keras.utils.set_random_seed(run.seed)
-    network = models.build("lenet5", run.norm, num_classes=10, input_shape=train.x.shape[1:])
+    # DIGITS at twice its size: LeNet-5 needs 12 pixels.
+    shape = tuple(max(size, 16) for size in train.x.shape[1:3]) + train.x.shape[3:]
+    x, test_x = (match_images(examples.x, shape) for examples in (train, test))
+    network = models.build("lenet5", run.norm, num_classes=10, input_shape=shape)
     budget = PrivacyBudget(run.epsilon, DELTA)
     private = tfdpnorm.make_private(network, budget=budget, num_examples=len(train))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     private.compile(run.optimizer, loss)
-    private.fit(train.x, train.y, verbose=0)
+    private.fit(x, train.y, verbose=0)
     ledger, plan = private.ledger, private.plan
-    logits = private.predict(test.x, batch_size=1000, verbose=0)
+    logits = private.predict(test_x, batch_size=1000, verbose=0)
     return {
         "experiment": "defaults",
         "kind": "defaults",
@@ -105,8 +109,8 @@ def defaults_text(records, tuned):
     ]
     return (
         f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
-        "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over runs "
-        "with `make_private(model, budget=..., num_examples=...)` and an optimizer by name; in "
+        "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over "
+        "runs with `make_private(model, budget=..., num_examples=...)` and an optimizer by name; in "
         "brackets the cell that a search had found, with its runs. Public-batch normalisation has "
         "synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
         + table(("data", "normalisation", "optimizer", *(f"epsilon {e:g}" for e in EPSILONS)), rows)
