@@ -85,7 +85,7 @@ def defaults_record(run, train, test):
         "updates": ledger.updates,
         "noise_multiplier": plan.noise_multiplier,
         "learning_rate": private.suggestion.learning_rates[run.optimizer],
-        "views": private.suggestion.views.multiplicity,
+        "views": 1 if private.suggestion.views is None else private.suggestion.views.multiplicity,
         "seconds": round(time.perf_counter() - started, 1),
         **made_with({}),
     }
@@ -110,9 +110,9 @@ def defaults_text(records, tuned):
     return (
         f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
         "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over "
-        "runs with `make_private(model, budget=..., num_examples=...)` and an optimizer by name; in "
-        "brackets the cell that a search had found, with its runs. Public-batch normalisation has "
-        "synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
+        "runs with `make_private(model, budget=..., num_examples=...)` and an optimizer by name. "
+        "In brackets: the cell that a search had found, with its runs. Public-batch normalisation "
+        "has synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
         + table(("data", "normalisation", "optimizer", *(f"epsilon {e:g}" for e in EPSILONS)), rows)
     )
 

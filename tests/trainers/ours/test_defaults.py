@@ -1,0 +1,58 @@
+"""Trainings with suggested settings alone: their records and table."""
+
+import numpy as np
+import pytest
+
+from tests.each import each
+from tfdpnorm.data import Examples
+from trainers.ours.defaults import DefaultsRun, defaults_record, defaults_text
+from trainers.records.fields import DEFAULTS_FIELDS
+
+
+@pytest.fixture
+def toy():
+    rng = np.random.default_rng(0)
+    return [
+        Examples(
+            "toy", s, rng.random((40, 8, 8, 1), np.float32), rng.integers(10, size=40), 10, True
+        )
+        for s in ("train", "test")
+    ]
+
+
+def test_nothing_is_chosen_but_model_budget_and_number(toy, monkeypatch):
+    monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._STEPS", 4)
+    monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._FEWEST_STEPS", 4)
+    record = defaults_record(DefaultsRun("digits", "public_batch", 3.0, "sgd", 0), *toy)
+    assert set(record) == set(DEFAULTS_FIELDS) and record["guarantee_holds"]
+    assert 2.9 < record["epsilon_spent"] <= 3.0
+    assert record["num_examples"] == 40 and record["learning_rate"] > 0
+    assert record["cell"] == "digits-public_batch-sgd/eps=3"
+
+
+def record(dataset, norm, epsilon, accuracy, **more):
+    given = {"dataset": dataset, "norm": norm, "optimizer": "sgd", "epsilon_target": epsilon}
+    return {**given, "test_accuracy": accuracy, **more}
+
+
+@each(
+    "dataset, experiment, network, other",
+    [
+        ("digits", "method_small_data", "digits-layer", "mnist-layer"),
+        ("mnist", "davody_table5", "layer", "none"),
+    ],
+)
+def test_the_searched_cell_of_the_same_budget_is_in_brackets(dataset, experiment, network, other):
+    own = [record(dataset, "layer", 3.0, accuracy) for accuracy in (90.0, 92.0)]
+    tuned = [
+        {"experiment": experiment, "network": n, "epsilon_target": e, "test_accuracy": accuracy}
+        for n, e, accuracy in ((network, 3.0, 93.0), (network, 1.0, 10.0), (other, 3.0, 20.0))
+    ]
+    row = defaults_text(own, tuned).splitlines()[-1]
+    expected = f"| {dataset} | layer | sgd |  | 91.00 +- 1.41 (2 runs) [93.00 (1 run)] |  |"
+    assert row == expected
+
+
+def test_data_that_nothing_was_derived_from_have_no_brackets():
+    text = defaults_text([record("kmnist", "none", 1.0, 50.0)], [])
+    assert text.splitlines()[-1] == "| kmnist | none | sgd | 50.00 (1 run) |  |  |"
