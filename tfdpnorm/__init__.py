@@ -17,6 +17,8 @@ _NAMES = {
     "Clipping": "tfdpnorm.gradients",
     "FrozenBatchNormalization": "tfdpnorm.layers",
     "PrivacyBudget": "tfdpnorm.privacy",
+    "PrivacyError": "tfdpnorm.errors",
+    "PrivacyWarning": "tfdpnorm.errors",
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
     "PublicBatch": "tfdpnorm.training",
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from tfdpnorm import tuning as tuning
     from tfdpnorm.convert import convert_model as convert_model
     from tfdpnorm.convert import fold_public_statistics as fold_public_statistics
+    from tfdpnorm.errors import PrivacyError as PrivacyError
+    from tfdpnorm.errors import PrivacyWarning as PrivacyWarning
     from tfdpnorm.gradients import Clipping as Clipping
     from tfdpnorm.layers import FrozenBatchNormalization as FrozenBatchNormalization
     from tfdpnorm.layers import PublicBatchNormalization as PublicBatchNormalization

@@ -20,6 +20,7 @@ from tensorflow import keras
 from tfdpnorm import arguments, files
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.privacy.metadata import origins_of
 
@@ -56,7 +57,9 @@ class FeatureExtractor:
         self._model, self._pixels, self._echo = model, pixels, echo
         self._views = VIEWS[:views]
         for known in origins_of(model.get_weights()):
-            warnings.warn(f"Features of model {model.name!r}: {known.sentence}", stacklevel=2)
+            warnings.warn(
+                f"Features of model {model.name!r}: {known.sentence}", PrivacyWarning, stacklevel=2
+            )
         self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
         self._forwards = {}  # By the shape of an image: to convert a model takes a while.
 

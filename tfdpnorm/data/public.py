@@ -12,6 +12,7 @@ from tfdpnorm import arguments
 from tfdpnorm.data import arrays
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.inputs import as_inputs
+from tfdpnorm.errors import PrivacyError
 
 # The variance over one row is 0 wherever a layer has one position per channel.
 _LEAST_ROWS = 2
@@ -169,7 +170,7 @@ def check_public_batch(public_x, private_x):
         _check_alike(public, private)
     overlap = arrays.shared_rows(publics, privates)
     if overlap:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected public rows that are not private, got {len(overlap)} of "
             f"{len(publics[0])} public row(s) that are also in private_x, first row(s) "
             f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.changed_state import changed_by
 from tfdpnorm.independence.verification.outputs import prove_outputs, traced_function
 
@@ -30,7 +31,7 @@ def rows_apart(function, x, batch_size):
         # A count of the calls, too: rows that stand in a fixed order may not read their number.
         kept = [*proof.state_faults, *_written(graph)]
         if kept:
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a model whose answer for one row depends on that row, got one that "
                 f"keeps something of the rows before: {kept[0]}. Remove that layer."
             )

@@ -5,6 +5,7 @@ import contextlib
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.exchange import exchanged_method
@@ -41,7 +42,7 @@ def check_known_layers(model, *, will_be_proved=False, conversion=None):
             that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
     """
     for _, message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
-        raise ValueError(message)
+        raise PrivacyError(message)
 
 
 def check_no_added_losses(model):
@@ -54,7 +55,7 @@ def check_no_added_losses(model):
         ValueError: naming the layers that called `add_loss`.
     """
     for _, message in _added_losses(model):
-        raise ValueError(message)
+        raise PrivacyError(message)
 
 
 def known_faults(model, *, will_be_proved=False, conversion=None):

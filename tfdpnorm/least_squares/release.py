@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.least_squares.products import SENSITIVITY, Coding, Products, row_weights
 from tfdpnorm.least_squares.ridge import solved
 from tfdpnorm.noise.gaussian import GaussianNoise
@@ -176,7 +177,7 @@ def private_least_squares(
             needs a ledger of its own, `after` that one.
 
     Warns:
-        UserWarning: if rows count as nothing. This is not private: it is for the data holder.
+        PrivacyWarning: if rows count as nothing. This is not private: it is for the data holder.
 
     Reference:
         Mehta, Krichene, Thakurta, Kurakin and Cutkosky (2023), "Differentially private image
@@ -203,7 +204,7 @@ def private_least_squares(
     products = Products(features.shape[1], coding, l2_norm_clip, gram_share)
     total, complete = products.total(features, labels, weights)
     if not complete:
-        warnings.warn(_INCOMPLETE, stacklevel=2)
+        warnings.warn(_INCOMPLETE, PrivacyWarning, stacklevel=2)
     ledger = _opened(ledger_file, plan, products, noise_generator, insecure_seed)
     noise = GaussianNoise(insecure_seed, noise_generator)
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.

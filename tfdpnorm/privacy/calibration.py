@@ -4,6 +4,7 @@ import functools
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,
@@ -91,7 +92,7 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
         return 0.0
     spent = composed_epsilon(earlier, budget.delta, accountant)
     if spent >= _AIM * budget.epsilon:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected a budget above what the earlier phases have spent, epsilon {spent:.6g} at "
             f"delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget is of all "
             "phases together: raise it."

@@ -21,13 +21,14 @@ import re
 import weakref
 
 from tfdpnorm import files
+from tfdpnorm.errors import PrivacyError
 
 NO_CHECKSUM = "0" * 32  # What the first line takes for the checksum of the line before.
 
 _LINE = re.compile(rb'(\{"line":[0-9]+,[^\n]*),"sum":"([0-9a-f]{32})"\}')
 
 
-class LedgerCorruptError(ValueError):
+class LedgerCorruptError(PrivacyError):
     """A ledger file is not what was written."""
 
 

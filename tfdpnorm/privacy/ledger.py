@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.state import BudgetExhaustedError, apply, first_state
+from tfdpnorm.privacy.state import apply, first_state
 
 _FORMAT, _VERSION = "tfdpnorm-ledger", 3
 _OF_A_RUNNING_PROCESS = (entries.Updates, entries.Query, entries.Answer)
@@ -99,7 +100,7 @@ class PrivacyLedger:
         if state is self._state:
             return
         if self._must_resume and isinstance(entry, _OF_A_RUNNING_PROCESS):
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected Resume(position) after reopen_ledger, got {entry}. Say first which "
                 "updates the weights have seen."
             )
@@ -234,7 +235,7 @@ def check_same_run(ledger, plan, settings=None):
             if before != after:
                 differences.append(f"{name} is {before} there and {after} here")
     if differences:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected the run of the ledger {ledger.file.path}, got another one: "
             f"{'; '.join(differences)}. Restore these settings to go on with it, or name another "
             "ledger; what this one has spent adds to what another run on the same data spends."
@@ -245,7 +246,7 @@ def _after_line(path, number, fields, state):
     """The state after line `number`, whose checksum is right."""
     try:
         after = apply(state, entries.from_json(fields))
-    except (ValueError, TypeError, LookupError, OverflowError, BudgetExhaustedError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         found = f"an entry that contradicts those before it ({error})"
         raise journal.corrupt(path, number, found) from error
     if after is state:

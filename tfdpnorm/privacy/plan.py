@@ -8,6 +8,7 @@ from functools import cached_property
 import dp_accounting
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, delta_for_pld, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
@@ -110,7 +111,7 @@ class PrivacyPlan:
             )
         others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
         if others:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected earlier phases that protect a {self.unit}, as this one does, got "
                 f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
                 "all phases with most_per_person, or none."
@@ -307,7 +308,7 @@ def make_plan(
             "pld" cannot compute so small a delta.
 
     Warns:
-        UserWarning: if delta >= 1 / num_examples.
+        PrivacyWarning: if delta >= 1 / num_examples.
     """
     if (budget is None) == (noise_multiplier is None):
         got = "neither" if budget is None else "both"
@@ -371,7 +372,7 @@ def make_plan(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "
             f"(num_examples={plan.num_examples}): such a guarantee allows publishing a whole "
             "example. Choose a delta well below 1 / num_examples.",
-            UserWarning,
+            PrivacyWarning,
             stacklevel=2,
         )
     return plan

@@ -9,13 +9,14 @@ for them, on top.)
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries
 from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.search import SearchPlan
 
 
-class BudgetExhaustedError(RuntimeError):
+class BudgetExhaustedError(PrivacyError):
     """An update was announced that the plan has no budget for."""
 
 
@@ -157,7 +158,7 @@ def _updates(state, entry):
 def _resume(state, entry):
     position = entry.position
     if position > state.updates:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected position to be at most {state.updates}, the updates announced, got "
             f"{position}. The checkpoint belongs to another ledger, or to a newer copy of this "
             "one: bring that back."
@@ -176,7 +177,7 @@ def check_queries_are_by_row(plan):
         ValueError: with the remedy.
     """
     if plan.unit != "row":
-        raise ValueError(
+        raise PrivacyError(
             f"Expected no PrivateValidation in a run that protects a {plan.unit}, got one: its "
             "noise hides one row of the validation examples. Use public validation examples, "
             "validation_data=... and validation_is_public=True."
@@ -218,7 +219,7 @@ def _search(state, entry):
     search, plan = entry.plan, state.plan
     if state.search is not None:
         if search != state.search:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the search that the run is of, {state.search}, got {search}. Restore "
                 "its settings, or name another folder."
             )
@@ -234,7 +235,7 @@ def _search(state, entry):
             "is known in terms of Renyi DP. Leave the accountant out."
         )
     if not search.covers(plan):
-        raise ValueError(
+        raise PrivacyError(
             "Expected a run that costs at most what a trial of the search may, one of (sampling "
             f"rate, noise multiplier, updates) {search.trials}, got "
             f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its batch among "

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.dtypes import widened
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.graphs import as_written, converted, users_code_converted
 from tfdpnorm.keras_compat.layers import keras_mask
 
@@ -224,7 +225,7 @@ def _check_rows_apart(loss, y, predictions):
         return  # Refused where its value is used.
     first, other, again = (values[0] for values in tried)
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
-        raise ValueError(
+        raise PrivacyError(
             "Expected a loss that takes each row by itself, got one that compares rows with other "
             f"rows, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
         )
@@ -252,7 +253,7 @@ def _name(loss):
 def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
-        raise ValueError(
+        raise PrivacyError(
             f"Expected the loss {_name(loss)!r} to give one value per example, shape [rows], got "
             f"shape {tuple(values.shape)} for predictions of shape {tuple(predictions.shape)}. A "
             "loss that is reduced over the batch cannot be clipped per example: remove the "

@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
 from tfdpnorm.gradients.contributions.sums_on_gpu import sums_on_gpu
@@ -353,7 +354,7 @@ def _check_is_trainable_here(model):
             f"{type(model).__name__} of the package {package}."
         )
     if any(isinstance(x, PrivateModel) for x in (model, *sublayers(model))):
-        raise ValueError(
+        raise PrivacyError(
             "Expected a Keras model, got one from make_private(), or one that holds such a model. "
             "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
         )
@@ -443,6 +444,7 @@ def _warn_of_tensor_float_32():
         warnings.warn(
             "TensorFloat-32 is switched off in this process: it would round the norms that "
             "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            PrivacyWarning,
             stacklevel=3,
         )
 

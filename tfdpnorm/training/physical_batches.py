@@ -7,6 +7,7 @@ the proof and the training.
 
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.independence.verification.book_keeping import prove_traced
 from tfdpnorm.independence.verification.outputs import prove_outputs, prove_state
@@ -115,4 +116,5 @@ def _check_other_size(function, specs, count):
             f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
             f"that no axis is taken for that of the examples, got: {str(error).rstrip('.')}",
             'Use engine="per_example", which runs each example by itself.',
+            kind=PrivacyError,
         ) from error

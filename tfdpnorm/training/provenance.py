@@ -6,6 +6,7 @@ import io
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.keras_compat.training import with_held_optimizers
 from tfdpnorm.keras_compat.variables import raw, weights
@@ -106,7 +107,7 @@ class Provenance:
         steps, (known, left) = _steps(optimizer), self._optimizer
         expected = left if optimizer is known else 0
         if steps != expected:
-            raise ValueError(
+            raise PrivacyError(
                 "Expected an optimizer that nothing but this private training uses, got "
                 f"{type(optimizer).__name__} after {steps} steps in place of {expected}. What it "
                 "keeps of their gradients may have no noise, and would be released by the next "

@@ -4,6 +4,7 @@ import contextlib
 import os
 import warnings
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.announced_updates import BatchesInUse
@@ -99,7 +100,7 @@ class Session:
         with self.batches.of_fit(), without_private_values():
             with without_op_callbacks() as were_any:
                 if were_any:
-                    warnings.warn(_NO_DEBUGGING, stacklevel=4)
+                    warnings.warn(_NO_DEBUGGING, PrivacyWarning, stacklevel=4)
                 yield
 
     def leave(self, optimizer):
@@ -135,6 +136,7 @@ class Session:
             warnings.warn(
                 f"No privacy guarantee holds: {reason.sentence}. Pass arrays, a source of examples "
                 "or tfdpnorm.data.poisson_batches(...) to fit().",
+                PrivacyWarning,
                 stacklevel=3,
             )
             self._ledger.record(reason)

@@ -13,6 +13,7 @@ from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.data.on_demand import ExamplesOnDemand
 from tfdpnorm.data.sources import is_source
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Search
@@ -186,7 +187,7 @@ class SearchFolder:
         exists = (self.path / LEDGER).exists()
         self._key = _read_key(self.path)
         if exists and self._key is None:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
                 "many trials were drawn is not known, and to draw again would be another search. "
                 "Bring it back, or name another folder; what was spent here adds to what another "
@@ -229,7 +230,7 @@ class SearchFolder:
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
         if ledger.state.search != self._search:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the search that the chief has opened, {ledger.state.search}, got "
                 f"{self._search}. Give all processes the same program."
             )
@@ -314,7 +315,7 @@ class SearchFolder:
         """Refuses rows that are not those that the search began with."""
         known = ledger.settings.get("rows")
         if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the rows that the search in {self.path} began with, got others: its "
                 "training or validation rows, their labels or their order differ, so that what "
                 "has scored one trial may train another. Give the same ones, with a seed for what "
@@ -331,7 +332,7 @@ class SearchFolder:
 
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected {LEDGER} beside the trials in {self.path}, got none: nobody knows what "
                 "was spent. Bring it back, or name another folder."
             )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import keras_tuner
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
@@ -209,13 +210,13 @@ def check_trial_callbacks(callbacks, *, is_composed):
     """
     for callback in callbacks:
         if isinstance(callback, PrivateValidation):
-            raise ValueError(
+            raise PrivacyError(
                 "Expected callbacks without PrivateValidation in a search, got one: its answers "
                 "would add to what a trial costs. Pass validation_data to search(), which scores "
                 "each trial once, at its end."
             )
         if isinstance(callback, _WRITERS) and not is_composed:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected callbacks that write nothing down, got {type(callback).__name__}: it "
                 "would leave losses or weights of the trials that lose outside of the folder of "
                 "the search, and nothing of these may be released. Leave it out."

@@ -11,6 +11,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Finish, Trial
@@ -188,7 +189,11 @@ class PrivateTuner(keras_tuner.Tuner):
             raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
             why = files.reason(error)
-            warnings.warn(f"A trial has failed, and counts (not for release): {why}", stacklevel=2)
+            warnings.warn(
+                f"A trial has failed, and counts (not for release): {why}",
+                PrivacyWarning,
+                stacklevel=2,
+            )
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):

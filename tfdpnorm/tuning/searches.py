@@ -4,6 +4,7 @@ import warnings
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
 
@@ -102,7 +103,7 @@ class PrivateRandomSearch(PrivateTuner):
             ValueError: for another trial, which is not for release.
         """
         if self._winner(1).trial_id != trial.trial_id:
-            raise ValueError(
+            raise PrivacyError(
                 "Expected the winner, got a trial that lost: the search is paid for as one that "
                 "releases nothing of it. Use ComposedSearch to have all."
             )
@@ -116,7 +117,7 @@ class PrivateRandomSearch(PrivateTuner):
         """Prints trials and scores: **not for release**, but for the winner's settings."""
         print(NOT_FOR_RELEASE)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # It is said above.
+            warnings.simplefilter("ignore", PrivacyWarning)  # It is said above.
             super().results_summary(num_trials)
 
     def _end(self):
@@ -128,13 +129,13 @@ class PrivateRandomSearch(PrivateTuner):
 
     def _winner(self, asked):
         if asked != 1:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
                 "for as one that releases nothing of the others. Use ComposedSearch to have all."
             )
         trials = self.get_best_trials()
         if not (self._folder.has_ended and self._folder.winner.exists()):
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a search that has ended with a winner, got one without: it goes on, or "
                 "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
                 "covers that there is none."

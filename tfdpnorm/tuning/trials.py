@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import arrays
 from tfdpnorm.data.inputs import is_inputs
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.validation_data import check_no_training_rows
@@ -45,7 +46,7 @@ class RandomTrials(keras_tuner.Oracle):
 
     def get_best_trials(self, num_trials=1):
         """Returns the best trials, with a warning that they are not for release."""
-        warnings.warn(NOT_FOR_RELEASE, stacklevel=2)
+        warnings.warn(NOT_FOR_RELEASE, PrivacyWarning, stacklevel=2)
         return super().get_best_trials(num_trials)
 
     def populate_space(self, trial_id):

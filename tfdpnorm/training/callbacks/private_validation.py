@@ -14,6 +14,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.data import arrays
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
@@ -195,7 +196,7 @@ class PrivateValidation(keras.callbacks.Callback):
             )
         if self.noise_multiplier == 0:
             if ledger.guarantee_holds:
-                raise ValueError(
+                raise PrivacyError(
                     "Expected noise_multiplier > 0 in a run that has a guarantee, got 0. Give a "
                     "noise_multiplier, or a finite budget and queries."
                 )
@@ -219,6 +220,7 @@ class PrivateValidation(keras.callbacks.Callback):
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
                     "epochs were repeated after a resumption. The remaining ones go without it.",
+                    PrivacyWarning,
                     stacklevel=2,
                 )
                 return
@@ -332,7 +334,7 @@ class PrivateValidation(keras.callbacks.Callback):
         for row, right in enumerate(together):
             one = slice(row, row + 1)
             if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
-                raise ValueError(
+                raise PrivacyError(
                     "Expected correct(y, predictions) to judge each row by itself, got another "
                     f"answer for row {row} together with other rows than alone: one example could "
                     "change the count by more than 1."

@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
@@ -123,7 +124,7 @@ def rows_of_sequence(sequence, count):
     counts = {len(part) for part in tf.nest.flatten(joined)}
     if counts != {count}:
         got = " or ".join(map(str, sorted(counts)))
-        raise ValueError(
+        raise PrivacyError(
             f"Expected {type(sequence).__name__} to give the {count} rows of the plan, got {got}. "
             "If it leaves out a last, smaller item, have it give that, too; or plan with the "
             "num_examples that it gives."
@@ -170,11 +171,11 @@ def check_person(x, person, plan):
     if is_given == (plan.most_per_person is not None):
         return
     if is_given:
-        raise ValueError(
+        raise PrivacyError(
             "Expected no person for a plan of rows, got one for each row. Plan with "
             "most_per_person=..., and with num_examples and expected_batch_size that count persons."
         )
-    raise ValueError(
+    raise PrivacyError(
         f"Expected person=..., whose each row is, for a plan with most_per_person="
         f"{plan.most_per_person}, got none. Pass it to fit() or to poisson_batches()."
     )
@@ -229,7 +230,7 @@ def one_physical_batch(data, plan):
         ValueError: for a plan of persons: whose the rows are is not known.
     """
     if plan.most_per_person is not None:
-        raise ValueError(
+        raise PrivacyError(
             "Expected rows whose persons are known, for a plan with most_per_person="
             f"{plan.most_per_person}, got batches of rows. Use fit(x, y, person=...), with arrays "
             "or a source."
@@ -288,5 +289,6 @@ def warn_of_other_scale(public, private):
             f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
             "mean square), as 0..255 are beside 0..1: bring both to one scale. This message "
             "depends on the private data; keep it with them.",
+            PrivacyWarning,
             stacklevel=6,
         )

@@ -6,6 +6,7 @@ import warnings
 
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
 
@@ -31,7 +32,7 @@ def warn_of_ineffective(model, plan, optimizer, stacklevel):
             "The guarantee holds, but these settings may train badly: "
             + " ".join(found)
             + " tfdpnorm.suggest(model, budget=..., num_examples=...) has others.",
-            UserWarning,
+            PrivacyWarning,
             stacklevel=stacklevel + 1,
         )
 

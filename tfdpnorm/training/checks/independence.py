@@ -10,6 +10,7 @@ import weakref
 
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
 from tfdpnorm.independence.examples import integer_bound, synthetic_examples
 from tfdpnorm.independence.randomized_check import Checked, randomized_check
@@ -109,7 +110,7 @@ class IndependenceChecks:
             layers=(private.model, *views.augmentations),
         )
         if checked.found:
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a model, a loss and an augmentation that compute from each example "
                 f"alone, got {'; '.join(checked.found)}. {_REMEDY}"
             )
@@ -189,13 +190,15 @@ class IndependenceChecks:
         ledger, reason = self._private.ledger, caveat("not_verified", why=why)
         if self._private.statistics == "lot" or reason in ledger.state.caveats:
             return
-        warnings.warn(f"No privacy guarantee holds: {reason.sentence}.", stacklevel=2)
+        warnings.warn(
+            f"No privacy guarantee holds: {reason.sentence}.", PrivacyWarning, stacklevel=2
+        )
         ledger.record(reason)
 
 
 def _check_keeps_nothing(function):
     if captures_symbols(function):
-        raise ValueError(_KEPT)
+        raise PrivacyError(_KEPT)
 
 
 @contextlib.contextmanager
@@ -231,14 +234,14 @@ def check_proof(proof, engine, validate):
 
 
 def _refusal_of(proof, engine):
-    """The ValueError for a `Proof` that does not hold and had to, with the remedy."""
+    """The PrivacyError for a `Proof` that does not hold and had to, with the remedy."""
     if proof.state_faults:
-        return ValueError(
+        return PrivacyError(
             f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
             f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
         )
     if engine.runs_rows_apart:
-        return ValueError(
+        return PrivacyError(
             "Expected an augmentation, or statistics of rows, whose per-example independence can "
             f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
             f"operations that keep the examples apart. {_PROBE_INSTEAD}"
@@ -253,4 +256,5 @@ def _refusal_of(proof, engine):
         what,
         'Use engine="per_example", which runs each example by itself, or write that part in '
         f"operations that keep the examples apart. {_PROBE_INSTEAD}",
+        kind=PrivacyError,
     )

@@ -7,6 +7,7 @@ import re
 import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.training import (
     chooses_by_a_function,
     is_of_tensorflow_privacy,
@@ -33,7 +34,7 @@ def check_optimizer(optimizer):
             "tensorflow-privacy clip."
         )
     if scales_losses(optimizer):
-        raise ValueError(
+        raise PrivacyError(
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
             "the constant make_private(..., clipping=Clipping(loss_scale=...))."
@@ -45,7 +46,7 @@ def check_optimizer(optimizer):
             "make_private(..., clipping=Clipping(loss_scale=...))."
         )
     if chooses_by_a_function(optimizer):
-        raise ValueError(
+        raise PrivacyError(
             "Expected optimizers that are known before training, got a MultiOptimizer that asks a "
             "function for them: they may have seen gradients without noise. Give it an "
             "OptimizerMap."
@@ -66,7 +67,7 @@ def check_no_strategy(model):
     )
     if found or spread:
         name = type(found[0]).__name__ if found else "variables of one"
-        raise ValueError(
+        raise PrivacyError(
             f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
             "part of a lot by itself, which the accounting does not know. Make, compile and fit "
             "the model outside of strategy.scope(), and pass make_private(..., strategy=strategy) "
@@ -211,7 +212,7 @@ def check_private_data(batches, plan, public_batch):
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
                 f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
                 "number only: make the two agree."

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from tfdpnorm import arguments, files
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Resume
@@ -88,7 +89,7 @@ class RunFolder:
             check_no_ledger(self.path)
         holds = (self.path / LEDGER).exists()
         if checkpoints.checkpoint_folders(self.path) and not holds:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected a {LEDGER} beside the checkpoints in {self.path}, got none: nobody "
                 "knows what was spent. Bring it back, or name another run_dir."
             )
@@ -161,7 +162,7 @@ class RunFolder:
             return state
         if self.ledger.updates == 0 and not damaged:
             return None  # The run died before its first checkpoint, hence before its first update.
-        raise ValueError(
+        raise PrivacyError(
             f"Expected a whole checkpoint in {self.path}, whose ledger counts "
             f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}), got "
             f"{', '.join(damaged) or 'none'}. Bring it back from a copy, or name another run_dir; "
@@ -224,7 +225,7 @@ def forget_place(folder):
 def check_no_ledger(path):
     """Raises ValueError if a folder holds a private run, before another one is begun there."""
     if (path / LEDGER).exists():
-        raise ValueError(
+        raise PrivacyError(
             f"Expected run_dir to hold no run yet, got {path}, which has a {LEDGER}. Pass "
             "RunDir(path, resume=True) (--resume) to go on, or name another folder; what it has "
             "spent adds to what another one on the same data spends."

@@ -1,0 +1,28 @@
+"""The classes of errors and warnings that concern privacy."""
+
+
+class PrivacyError(ValueError):
+    """The guarantee would not hold, or cannot be verified or accounted for.
+
+    For instance: examples of a model may change each other's gradients, no planned update is left,
+    or a ledger is another run's. Errors about a single argument, such as a negative epsilon, are
+    plain ValueErrors. Messages name no values of private examples.
+
+        try:
+            private = tfdpnorm.make_private(model, plan)
+        except tfdpnorm.PrivacyError as error:
+            print(error)
+    """
+
+    # AutoGraph raises an error of user code again in its own words if its class has this
+    # constructor, and otherwise one that is no ValueError.
+    __init__ = Exception.__init__
+
+
+class PrivacyWarning(UserWarning):
+    """Training continues, but without a guarantee, without full use of its budget, or badly.
+
+    To treat these warnings as errors:
+
+        warnings.simplefilter("error", tfdpnorm.PrivacyWarning)
+    """
