@@ -31,7 +31,7 @@ _NAMES = {
     "convert_model": "tfdpnorm.convert",
     "fold_public_statistics": "tfdpnorm.convert",
     "make_plan": "tfdpnorm.privacy",
-    "make_private": "tfdpnorm.training",
+    "make_private": "tfdpnorm.training.make_private",
     "private_least_squares": "tfdpnorm.least_squares",
     "suggest": "tfdpnorm.training",
     "suggested_optimizer": "tfdpnorm.training",
@@ -86,9 +86,9 @@ if TYPE_CHECKING:
     from tfdpnorm.training import RunDir as RunDir
     from tfdpnorm.training import Views as Views
     from tfdpnorm.training import WeightAverage as WeightAverage
-    from tfdpnorm.training import make_private as make_private
     from tfdpnorm.training import suggest as suggest
     from tfdpnorm.training import suggested_optimizer as suggested_optimizer
+    from tfdpnorm.training.make_private import make_private as make_private
 else:
     __getattr__, __dir__ = lazy.attributes(__name__, _NAMES, _PACKAGES)
 

@@ -1,5 +1,7 @@
 """The classes of errors and warnings that concern privacy."""
 
+from __future__ import annotations
+
 
 class PrivacyError(ValueError):
     """The guarantee would not hold, or cannot be verified or accounted for.

@@ -1,7 +1,9 @@
 """Keras models in files, by whatever Keras of version 2 wrote them."""
 
+from __future__ import annotations
+
 import pathlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,8 +24,15 @@ from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
 
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from typing import Any
 
-def load_model(model, custom_objects=None):
+
+def load_model(
+    model: keras.Model | str | os.PathLike, custom_objects: dict[str, Any] | None = None
+) -> keras.Model:
     """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
 
     A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
@@ -99,15 +108,15 @@ class ConvertedModel(NamedTuple):
 
 
 def convert_model(
-    model,
-    batch_norm="public_batch",
+    model: keras.Model | str | os.PathLike,
+    batch_norm: str = "public_batch",
     *,
-    scale_norm=False,
-    trainable=None,
-    groups=32,
-    public_rows=None,
-    custom_objects=None,
-):
+    scale_norm: bool = False,
+    trainable: str | Sequence[str] | None = None,
+    groups: int = 32,
+    public_rows: Any = None,
+    custom_objects: dict[str, Any] | None = None,
+) -> ConvertedModel:
     """Returns a copy of a Keras model that can be trained under differential privacy.
 
     Each batch normalisation gives way to a layer that treats each example by itself. What it

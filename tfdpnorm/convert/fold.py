@@ -1,5 +1,7 @@
 """Public-batch normalisation folded into stock Keras layers."""
 
+from __future__ import annotations
+
 import numpy as np
 from tensorflow import keras
 
@@ -16,7 +18,7 @@ from tfdpnorm.layers import (
 _EPSILON = 1e-3
 
 
-def fold_public_statistics(model):
+def fold_public_statistics(model: keras.Model) -> keras.Model:
     """Returns a stock Keras model that predicts as `model` does, without public rows.
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics

@@ -1,5 +1,7 @@
 """TFLite models: how a Keras model becomes one, and what it predicts."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import os
 import pathlib
@@ -48,7 +50,7 @@ def of_function(call, spec, owner, ranges=None):
         return converter.convert()
 
 
-def run_tflite(path, rows):
+def run_tflite(path: str | os.PathLike, rows: np.ndarray) -> np.ndarray:
     """Returns the outputs of a TFLite model, one row at a time.
 
     Args:

@@ -7,9 +7,12 @@ process. A batch needs about 8 bytes for each example that is *drawn* and 8 for 
 costs tens of microseconds, so that a faster generator seeded from the system would gain nothing.
 """
 
+from __future__ import annotations
+
 import collections
 import numbers
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +25,14 @@ from tfdpnorm.data.persons import Persons, lot_of_persons, rows_of_persons
 from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.privacy.slots import Slots, slots_for
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.data.shared_lots import SharedLots
+
 
 # --- which examples are drawn, and into which slots ---
 
@@ -133,8 +144,14 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
 
 
 def poisson_batches(
-    x, y=None, *, expected_batch_size, sample_weight=None, person=None, most_per_person=None
-):
+    x: Any,
+    y: Any = None,
+    *,
+    expected_batch_size: float,
+    sample_weight: Any = None,
+    person: ArrayLike | None = None,
+    most_per_person: int | None = None,
+) -> PoissonBatches:
     """Prepares a private data set for Poisson sampling.
 
     Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
@@ -210,41 +227,41 @@ class PoissonBatches:
 
     def __init__(
         self,
-        x,
-        y=None,
+        x: Any,
+        y: Any = None,
         *,
-        expected_batch_size,
-        sample_weight=None,
-        person=None,
-        most_per_person=None,
-    ):
+        expected_batch_size: float,
+        sample_weight: Any = None,
+        person: ArrayLike | None = None,
+        most_per_person: int | None = None,
+    ) -> None:
         self.examples = _examples(x, y, sample_weight)
         self.persons = _persons(person, most_per_person, self.examples.count)
         self._num_examples = (self.persons or self.examples).count
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
 
     @property
-    def num_examples(self):
+    def num_examples(self) -> int:
         """Number of private examples, N: of persons, or of rows."""
         return self._num_examples
 
     @property
-    def most_per_person(self):
+    def most_per_person(self) -> int | None:
         """The most rows of a person in a lot, R; None where each row is an example."""
         return self.persons and self.persons.most
 
     @property
-    def expected_batch_size(self):
+    def expected_batch_size(self) -> float:
         """Mean number of examples in a lot, q N."""
         return self._expected_batch_size
 
     @property
-    def sampling_rate(self):
+    def sampling_rate(self) -> float:
         """Probability q that an example is in a lot."""
         return self._expected_batch_size / self._num_examples
 
     @property
-    def x(self):
+    def x(self) -> Any:
         """The inputs as NumPy arrays [rows, ...], in their structure; not copied.
 
         Where they are read on demand, these are `UnreadArray`s, which have a shape and a type.
@@ -252,16 +269,23 @@ class PoissonBatches:
         return self.examples.parts[0]
 
     @property
-    def y(self):
+    def y(self) -> Any:
         """The targets, as `x`; None without any."""
         return self.examples.parts[1]
 
     @property
-    def sample_weight(self):
+    def sample_weight(self) -> Any:
         """The weights as `x`, float32 [rows, ...]; ones if none were given."""
         return self.examples.parts[2]
 
-    def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0, shared=None):
+    def as_dataset(
+        self,
+        slots: Slots | None = None,
+        *,
+        insecure_seed: int | None = None,
+        first_update: int = 0,
+        shared: SharedLots | None = None,
+    ) -> tf.data.Dataset:
         """Returns an infinite dataset of `Lot`s, one for each update.
 
         A lot has K physical batches of P rows, whatever it draws; K grows only for a lot that does

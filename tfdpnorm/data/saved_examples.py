@@ -1,15 +1,22 @@
 """Examples of a `tf.data.Dataset` in files, where each can be read by its number."""
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import files
 
+if TYPE_CHECKING:
+    import os
+    from typing import Any
 
-def save_examples(dataset, folder):
+
+def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
     """Writes the examples of a dataset to files, once, and returns them as arrays in these files.
 
     Lots cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from

@@ -1,13 +1,21 @@
 """Per-example independence of inference: what a private validation, or features, count on."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.changed_state import changed_by
 from tfdpnorm.independence.verification.outputs import prove_outputs, traced_function
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def rows_apart(function, x, batch_size):
+
+def rows_apart(function: Callable, x: Any, batch_size: int) -> int:
     """Returns how many rows may be run together so that none changes the outputs of another.
 
     Args:

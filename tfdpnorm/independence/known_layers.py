@@ -1,6 +1,9 @@
 """Layers that are known to break the guarantee, by name and with their remedies."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
@@ -22,12 +25,18 @@ from tfdpnorm.keras_compat.layers import (
 from tfdpnorm.keras_compat.models import specs_of_build, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
 
+if TYPE_CHECKING:
+    from tfdpnorm.convert.report import ConversionReport
+
+
 _EXAMPLES = 4
 _OF_FEATURE_SPACE = "_preprocessor"  # as Keras names the layers of its features
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
-def check_known_layers(model, *, will_be_proved=False, conversion=None):
+def check_known_layers(
+    model: keras.Model, *, will_be_proved: bool = False, conversion: ConversionReport | None = None
+) -> None:
     """Refuses layers that are known to break the guarantee.
 
     Args:
@@ -45,7 +54,7 @@ def check_known_layers(model, *, will_be_proved=False, conversion=None):
         raise PrivacyError(message)
 
 
-def check_no_added_losses(model):
+def check_no_added_losses(model: keras.Model) -> None:
     """Refuses losses that the last call of `model` added to the one of `compile`.
 
     Args:

@@ -1,8 +1,10 @@
 """Batch normalisation that is private: by frozen statistics, or by statistics with noise."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -12,6 +14,9 @@ from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
 from tfdpnorm.keras_compat.layers import axes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
@@ -37,11 +42,11 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
         Ioffe, Szegedy (2015), "Batch normalization", Algorithm 2, step 11.
     """
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         del training
         return super().call(inputs, training=False)
 
-    def normalized(self, inputs, training=None):
+    def normalized(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """The layer without gamma and beta, in float32 where it computes in less."""
         del training
         axes = [axis % inputs.shape.rank for axis in axes_of(self)]
@@ -113,8 +118,14 @@ class NoisedBatchNormalization(keras.layers.Layer):
     axis = -1
 
     def __init__(
-        self, activation_clip=2.0, momentum=0.99, epsilon=1e-3, center=True, scale=True, **kwargs
-    ):
+        self,
+        activation_clip: float = 2.0,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.activation_clip = within(
             "activation_clip",
@@ -133,7 +144,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         self.gamma = self.beta = None
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         if len(input_shape) < 2 or input_shape[-1] is None:
             raise ValueError(
                 f"Expected an input [rows, ..., channels] with a known number of channels, got "
@@ -160,11 +171,13 @@ class NoisedBatchNormalization(keras.layers.Layer):
         super().build(input_shape)
 
     @property
-    def moment_bounds(self):
+    def moment_bounds(self) -> tuple[float, float]:
         """(C', C'^2): bounds on the absolute value of a row's two moments, in each channel."""
         return self.activation_clip, self.activation_clip**2
 
-    def row_moments(self, inputs, mask=None):
+    def row_moments(
+        self, inputs: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Each row's mean of the truncated inputs and of their squares.
 
         Args:
@@ -199,7 +212,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         first, second = self.moment_bounds
         return mean(values, -first, first), mean(tf.square(values), 0.0, second)
 
-    def update_averages(self, mean, second_moment):
+    def update_averages(self, mean: tf.Tensor, second_moment: tf.Tensor) -> None:
         """Moves the running averages.
 
         Args:
@@ -216,7 +229,9 @@ class NoisedBatchNormalization(keras.layers.Layer):
             moved = self.momentum * average + (1.0 - self.momentum) * value
             average.assign(tf.clip_by_value(moved, least, most))
 
-    def call(self, inputs, training=None, mask=None):
+    def call(
+        self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         del training  # the same in both
         recorder = _current_recorder()
         if recorder is not None:
@@ -228,17 +243,17 @@ class NoisedBatchNormalization(keras.layers.Layer):
             outputs += tf.convert_to_tensor(self.beta)
         return tf.cast(outputs, self.compute_dtype)
 
-    def normalized(self, inputs):
+    def normalized(self, inputs: tf.Tensor) -> tf.Tensor:
         """The layer without gamma and beta, [rows, ..., channels], float32 at least."""
         mean = tf.convert_to_tensor(self.running_mean)
         second_moment = tf.convert_to_tensor(self.running_second_moment)
         variance = tf.maximum(second_moment - tf.square(mean), 0.0)
         return (self._truncated(inputs) - mean) * tf.math.rsqrt(variance + self.epsilon)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "activation_clip": self.activation_clip,

@@ -1,11 +1,20 @@
 """One more normalisation right after a residual addition."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 NORMALIZATIONS = ("group", "batch", "public_batch")
 
@@ -46,14 +55,14 @@ class ScaleNorm(keras.layers.Layer):
 
     def __init__(
         self,
-        normalization="group",
-        groups=32,
-        axis=-1,
-        epsilon=1e-3,
-        statistics="public",
-        statistics_gradient="full",
-        **kwargs,
-    ):
+        normalization: str = "group",
+        groups: int = 32,
+        axis: int = -1,
+        epsilon: float = 1e-3,
+        statistics: str = "public",
+        statistics_gradient: str = "full",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not isinstance(groups, int) or (groups < 1 and groups != -1):
             raise refusal("groups", "to be a positive int, or -1 (each channel)", groups)
@@ -80,7 +89,7 @@ class ScaleNorm(keras.layers.Layer):
                 **shared,
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         shapes = input_shape if _is_list_of_shapes(input_shape) else [input_shape]
         shapes = [tuple(shape) for shape in shapes]
         if len(set(shapes)) != 1:
@@ -110,7 +119,9 @@ class ScaleNorm(keras.layers.Layer):
         self._normalize.build(shapes[0])
         super().build(input_shape)
 
-    def call(self, inputs, training=None):
+    def call(
+        self, inputs: tf.Tensor | Sequence[tf.Tensor], training: bool | None = None
+    ) -> tf.Tensor:
         paths = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         total = tf.add_n([tf.convert_to_tensor(path) for path in paths])
         if self.normalization == "group":
@@ -120,10 +131,10 @@ class ScaleNorm(keras.layers.Layer):
     def _axis(self, shapes):
         return self.axis % len(shapes[0])
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         return input_shape[0] if _is_list_of_shapes(input_shape) else input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "normalization": self.normalization,

@@ -1,7 +1,10 @@
 """One noisy release of X'X and X'Y, and the linear head that follows from it."""
 
+from __future__ import annotations
+
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +27,15 @@ from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.training.provenance import Provenance
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+    from tfdpnorm.privacy.plan import PrivacyPlan
+
 
 GRAM_SHARE, RIDGE = 1 / 3, 1.0
 _GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
@@ -48,32 +60,39 @@ class LeastSquaresHead:
             times that.
     """
 
-    def __init__(self, model, ledger, gram, cross, gram_noise):
+    def __init__(
+        self,
+        model: keras.Model,
+        ledger: PrivacyLedger,
+        gram: np.ndarray,
+        cross: np.ndarray,
+        gram_noise: float,
+    ) -> None:
         self.model, self.ledger = model, ledger
         self.gram, self.cross, self.gram_noise = gram, cross, gram_noise
         self._provenance = Provenance(model, ledger)
         self._provenance.note()
 
     @property
-    def plan(self):
+    def plan(self) -> PrivacyPlan:
         """The `PrivacyPlan`: one update at sampling rate 1."""
         return self.ledger.plan
 
-    def epsilon(self):
+    def epsilon(self) -> float:
         """Returns the epsilon guaranteed at the plan's delta, a float; infinite without one."""
         return self.ledger.epsilon()
 
-    def privacy_statement(self):
+    def privacy_statement(self) -> str:
         """Returns what is guaranteed, for whom, and what is not covered, in plain English."""
         self._provenance.check()
         return privacy_statement(self._provenance.stated_ledger, self._provenance.digest())
 
-    def privacy_statement_json(self):
+    def privacy_statement_json(self) -> dict[str, Any]:
         """Returns the same as a dict that JSON can hold; see `tfdpnorm.privacy.statement_json`."""
         self._provenance.check()
         return statement_json(self._provenance.stated_ledger, self._provenance.digest())
 
-    def behind(self, front):
+    def behind(self, front: keras.Model) -> LeastSquaresHead:
         """Returns a head whose `model` begins with what computes the features.
 
         Args:
@@ -84,16 +103,16 @@ class LeastSquaresHead:
         whole = keras.Model(front.inputs[0], scores, name=front.name)
         return LeastSquaresHead(whole, self.ledger, self.gram, self.cross, self.gram_noise)
 
-    def servable(self):
+    def servable(self) -> keras.Model:
         """Returns `model`, as a `PrivateModel` does."""
         self._provenance.check()
         return self.model
 
-    def privacy_metadata(self, saved=None):
+    def privacy_metadata(self, saved: keras.Model | None = None) -> dict[str, Any]:
         """Returns what files of the model say of it; see `PrivateModel.privacy_metadata`."""
         return self._provenance.metadata(self.model if saved is None else saved)
 
-    def save(self, filepath, **options):
+    def save(self, filepath: str | os.PathLike, **options: Any) -> None:
         """Saves `model` as Keras does, with privacy metadata: what was spent on its weights."""
         self.servable().save(filepath, **options)
         if isinstance(filepath, (str, os.PathLike)):
@@ -101,25 +120,25 @@ class LeastSquaresHead:
 
 
 def private_least_squares(
-    features,
-    labels,
+    features: ArrayLike,
+    labels: ArrayLike,
     *,
-    budget=None,
-    noise_multiplier=None,
-    delta=None,
-    num_classes=None,
-    target_norm_clip=None,
-    l2_norm_clip=1.0,
-    gram_share=GRAM_SHARE,
-    ridge=RIDGE,
-    person=None,
-    most_per_person=None,
-    accountant="pld",
-    noise_generator="philox",
-    insecure_seed=None,
-    after=None,
-    ledger_file=None,
-):
+    budget: PrivacyBudget | None = None,
+    noise_multiplier: float | None = None,
+    delta: float | None = None,
+    num_classes: int | None = None,
+    target_norm_clip: float | None = None,
+    l2_norm_clip: float = 1.0,
+    gram_share: float = GRAM_SHARE,
+    ridge: float = RIDGE,
+    person: ArrayLike | None = None,
+    most_per_person: int | None = None,
+    accountant: str = "pld",
+    noise_generator: str = "philox",
+    insecure_seed: int | None = None,
+    after: PrivacyLedger | str | os.PathLike | None = None,
+    ledger_file: str | os.PathLike | None = None,
+) -> LeastSquaresHead:
     """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
 
     There is nothing to tune and nothing to train: one Gaussian mechanism, and an eigenvalue

@@ -1,5 +1,7 @@
 """The solution of noisy least squares: post-processing, with public numbers alone."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -29,7 +31,7 @@ def solved(gram, cross, gram_noise, ridge):
     return vectors @ (inverse[:, np.newaxis] * (vectors.T @ cross))
 
 
-def directions_for(num_examples, gram_noise):
+def directions_for(num_examples: int, gram_noise: float) -> int:
     """Returns how many whitened directions are worth their noise, an int >= 1.
 
     N rows of length 1 in d whitened directions have an X'X with a mean eigenvalue of N / d; the

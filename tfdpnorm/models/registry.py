@@ -1,6 +1,9 @@
 """The registry of network families, and what all families of this library share."""
 
+from __future__ import annotations
+
 import inspect
+from typing import TYPE_CHECKING
 
 from tensorflow import keras
 
@@ -8,12 +11,17 @@ from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers import with_weight_noise
 from tfdpnorm.models.normalization import Normalizer
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
 PARTS = ("whole", "features", "head")
 
 _BUILDERS = {}
 
 
-def register(name):
+def register(name: str) -> Callable[[Callable], Callable]:
     """Decorator that registers a function `(norm, num_classes, input_shape=..., ...) -> Model`.
 
     Args:
@@ -105,12 +113,12 @@ def check_image_shape(input_shape, smallest):
         )
 
 
-def names():
+def names() -> list[str]:
     """Returns the sorted names of the registered models."""
     return sorted(_BUILDERS)
 
 
-def options(name):
+def options(name: str) -> list[str]:
     """Returns the names of the options that a model takes besides `norm` and `num_classes`.
 
     Raises:
@@ -121,15 +129,15 @@ def options(name):
 
 
 def build(
-    name,
-    norm="none",
-    num_classes=10,
-    input_shape=None,
+    name: str,
+    norm: str = "none",
+    num_classes: int = 10,
+    input_shape: Sequence[int] | None = None,
     *,
-    weight_noise_stddev=0.0,
-    weight_noise_seed=None,
-    **model_options,
-):
+    weight_noise_stddev: float = 0.0,
+    weight_noise_seed: int | None = None,
+    **model_options: Any,
+) -> keras.Model:
     """Builds an untrained Keras model.
 
     Args:

@@ -4,6 +4,8 @@ Both give upper bounds on the true epsilon, for the relation add_or_remove_one a
 lots. PLD is the tighter one (by about a tenth at common settings), RDP the faster one.
 """
 
+from __future__ import annotations
+
 import functools
 import logging
 import math
@@ -33,7 +35,9 @@ _LOST_TO_ROUNDING = 64 * 2.0**-53
 COARSE_RDP_ORDERS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 14, 19, 25, 33, 45, 63, 128, 256, 512)
 
 
-def dp_sgd_event(sampling_rate, noise_multiplier, updates):
+def dp_sgd_event(
+    sampling_rate: float, noise_multiplier: float, updates: int
+) -> dp_accounting.DpEvent:
     """The event of `updates` noisy sums over Poisson-sampled lots (Abadi et al. 2016, Algorithm 1).
 
     Args:
@@ -63,7 +67,7 @@ def dp_sgd_event(sampling_rate, noise_multiplier, updates):
     return dp_accounting.SelfComposedDpEvent(event, updates)
 
 
-def epsilon_of(event, delta, accountant="rdp"):
+def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rdp") -> float:
     """The epsilon that `accountant` certifies for `event` at `delta`.
 
     Args:

@@ -1,5 +1,7 @@
 """The privacy budget: the (epsilon, delta) that a training run may spend."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from tfdpnorm import arguments

@@ -1,5 +1,7 @@
 """The smallest noise that keeps a training run within a privacy budget."""
 
+from __future__ import annotations
+
 import functools
 import math
 
@@ -23,7 +25,9 @@ _LARGEST_NOISE = 1e9
 _SMALLEST_NOISE = 1e-4
 
 
-def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp"):
+def calibrate_noise_multiplier(
+    budget: PrivacyBudget, sampling_rate: float, updates: int, accountant: str = "rdp"
+) -> float:
     """The noise multiplier with which `updates` updates spend just about `budget`.
 
     The epsilon of the result, as `epsilon_of` computes it, is 0.98 to 1 times the target, and

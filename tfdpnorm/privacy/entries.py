@@ -1,5 +1,7 @@
 """The entries of a ledger: frozen values, checked where they are made, that know their JSON."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Mapping
 

@@ -12,6 +12,8 @@ bytes after a power loss. What that line announces has then not happened. So it 
 is cut off when the file is opened for writing.
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import io

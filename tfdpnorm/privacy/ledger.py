@@ -1,10 +1,13 @@
 """The ledger: counts what a run spends of its privacy, before it is spent."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import os
 import uuid
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
@@ -12,6 +15,15 @@ from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.state import apply, first_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from tfdpnorm.privacy.caveats import Caveat
+    from tfdpnorm.privacy.journal import Journal
+    from tfdpnorm.privacy.state import LedgerState
+
 
 _FORMAT, _VERSION = "tfdpnorm-ledger", 3
 _OF_A_RUNNING_PROCESS = (entries.Updates, entries.Query, entries.Answer)
@@ -40,7 +52,7 @@ class PrivacyLedger:
         ValueError: if an argument is outside of its range.
     """
 
-    def __init__(self, plan, settings=None):
+    def __init__(self, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None) -> None:
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
         self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
@@ -49,46 +61,46 @@ class PrivacyLedger:
         self._must_resume = False
 
     @property
-    def plan(self):
+    def plan(self) -> PrivacyPlan:
         """The `PrivacyPlan` that is being followed."""
         return self._state.plan
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What else describes the run, as it was given: a dict."""
         return dict(self._settings)
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         """What is sampled and protected: "row", an example, or "person", with all of their rows."""
         return self.plan.unit
 
     @property
-    def most_rows_per_person(self):
+    def most_rows_per_person(self) -> int | None:
         """The most examples of a person that an epsilon is stated for as well; None for one."""
         return self._settings.get("most_rows_per_person")
 
     @property
-    def state(self):
+    def state(self) -> LedgerState:
         """The `tfdpnorm.privacy.state.LedgerState` after all entries so far."""
         return self._state
 
     @property
-    def stated_file(self):
+    def stated_file(self) -> Journal | None:
         """The `Journal` that a statement is checked by, also of a copy for a report; or None."""
         return self._stated_file or self.file
 
     @property
-    def updates(self):
+    def updates(self) -> int:
         """The updates that were announced, an int. All of them are spent."""
         return self._state.updates
 
     @property
-    def guarantee_holds(self):
+    def guarantee_holds(self) -> bool:
         """Whether nothing is known that would void the guarantee."""
         return self._state.guarantee_holds
 
-    def record(self, entry):
+    def record(self, entry: Any) -> None:
         """Records one of `tfdpnorm.privacy.entries`, unless it changes nothing.
 
         Raises:
@@ -110,19 +122,21 @@ class PrivacyLedger:
         if isinstance(entry, entries.Resume):
             self._must_resume = False
 
-    def epsilon(self, accountant=None, *, whole_plan=False):
+    def epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns the epsilon guaranteed to every training example; see `privacy.epsilons`."""
         return epsilons.epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def claimed_epsilon(self, accountant=None, *, whole_plan=False):
+    def claimed_epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns what the formula says of the updates so far. **A claim, not a guarantee.**"""
         return epsilons.claimed_epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def validation_epsilon(self, accountant=None, *, whole_plan=False):
+    def validation_epsilon(
+        self, accountant: str | None = None, *, whole_plan: bool = False
+    ) -> float:
         """Returns the epsilon guaranteed to every validation example; see `privacy.epsilons`."""
         return epsilons.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def person_epsilon(self, *, whole_plan=False):
+    def person_epsilon(self, *, whole_plan: bool = False) -> float:
         """Returns the epsilon of every person with up to `most_rows_per_person` examples.
 
         Raises:
@@ -131,13 +145,13 @@ class PrivacyLedger:
         rows = self.most_rows_per_person
         return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file, so that other processes may open it; nothing can be recorded then."""
         if self.file is not None:
             self.file.close()
             self._must_resume = False
 
-    def with_caveats(self, caveats):
+    def with_caveats(self, caveats: Iterable[Caveat]) -> PrivacyLedger:
         """Returns a ledger in memory with the same state and `caveats` besides, for a report."""
         copy = PrivacyLedger(self.plan, self._settings)
         copy._state, copy.run_id, copy.software = self._state, self.run_id, self.software
@@ -147,7 +161,9 @@ class PrivacyLedger:
         return copy
 
 
-def create_ledger(path, plan, settings=None):
+def create_ledger(
+    path: str | os.PathLike, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None
+) -> PrivacyLedger:
     """Starts the ledger file of a new run. It appears whole or not at all.
 
     Args:
@@ -169,7 +185,9 @@ def create_ledger(path, plan, settings=None):
     return ledger
 
 
-def reopen_ledger(path, plan, settings=None):
+def reopen_ledger(
+    path: str | os.PathLike, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None
+) -> PrivacyLedger:
     """Opens a ledger file to go on with its run, and cuts off a torn last line.
 
     Unless no update was announced yet, `Resume` has to come next. The file is locked against other
@@ -196,7 +214,7 @@ def reopen_ledger(path, plan, settings=None):
     return ledger
 
 
-def read_ledger(path):
+def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
     """Reads a ledger file, for reports; nothing can be recorded in the result.
 
     Args:

@@ -1,9 +1,12 @@
 """The plan of a private training run: the numbers that its accountant needs."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import dp_accounting
 
@@ -15,6 +18,13 @@ from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_besid
 from tfdpnorm.privacy.composition import run_epsilon
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 from tfdpnorm.privacy.phases import Phase, phases_after
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from tfdpnorm.privacy.ledger import PrivacyLedger
+
 
 SAMPLINGS = ("poisson", "shuffled", "fixed_size")
 NO_NOISE = "the noise multiplier is 0"
@@ -166,30 +176,32 @@ class PrivacyPlan:
             object.__setattr__(self, name, value)
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         """What is added or removed between neighbouring data sets: "row" or "person"."""
         return "row" if self.most_per_person is None else "person"
 
     @property
-    def sampling_rate(self):
+    def sampling_rate(self) -> float:
         """Probability q with which each example enters each lot, a float."""
         return self.expected_batch_size / self.num_examples
 
     @property
-    def gradient_noise_multiplier(self):
+    def gradient_noise_multiplier(self) -> float:
         """z_g: noise on the sum of clipped gradients over `l2_norm_clip`, a float."""
         share = self.statistics_budget_share if self.statistics_queries else 0.0
         return self.noise_multiplier / math.sqrt(1 - share)
 
     @property
-    def statistics_noise_multiplier(self):
+    def statistics_noise_multiplier(self) -> float:
         """z_s: noise on each statistics query over what one example adds to it; 0 without any."""
         if not self.statistics_queries:
             return 0.0
         share = self.statistics_budget_share / self.statistics_queries
         return self.noise_multiplier / math.sqrt(share)
 
-    def of_model(self, *, statistics_queries, default_share, no_guarantee_because):
+    def of_model(
+        self, *, statistics_queries: int, default_share: float, no_guarantee_because: Sequence[str]
+    ) -> PrivacyPlan:
         """Returns the plan with what only the model and its training can tell.
 
         Args:
@@ -206,23 +218,23 @@ class PrivacyPlan:
         )
 
     @property
-    def guarantee_holds(self):
+    def guarantee_holds(self) -> bool:
         """Whether nothing is known that would void the guarantee."""
         return not self.no_guarantee_because
 
     @property
-    def earlier_mechanisms(self):
+    def earlier_mechanisms(self) -> list:
         """What earlier phases released about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
     @cached_property
-    def curve(self):
+    def curve(self) -> EpsilonCurve:
         """The `EpsilonCurve` of the plan's own updates."""
         return EpsilonCurve(
             self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
         )
 
-    def event(self, updates):
+    def event(self, updates: int) -> dp_accounting.DpEvent:
         """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
 
         Without earlier phases.
@@ -233,7 +245,7 @@ class PrivacyPlan:
         event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
         return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
 
-    def epsilon_after(self, updates):
+    def epsilon_after(self, updates: int) -> float:
         """Epsilon guaranteed after `updates` >= 0 updates, a float; infinite without a guarantee.
 
         With the "pld" accountant the value is exact at `steps`. Before, it is that of a slightly
@@ -242,7 +254,7 @@ class PrivacyPlan:
         epsilon = self.claimed_epsilon_after(updates)
         return epsilon if self.guarantee_holds else math.inf
 
-    def claimed_epsilon_after(self, updates):
+    def claimed_epsilon_after(self, updates: int) -> float:
         """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
         **A claim, not a guarantee**: whoever prints it must say so. It serves to compare with
@@ -260,22 +272,22 @@ def updates_of_epochs(epochs, sampling_rate):
 
 def make_plan(
     *,
-    num_examples,
-    expected_batch_size,
-    l2_norm_clip,
-    steps=None,
-    epochs=None,
-    budget=None,
-    noise_multiplier=None,
-    delta=None,
-    accountant="rdp",
-    sampling="poisson",
-    no_guarantee_because=(),
-    statistics_queries=0,
-    statistics_budget_share=0.0,
-    after=None,
-    most_per_person=None,
-):
+    num_examples: int,
+    expected_batch_size: float,
+    l2_norm_clip: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    budget: PrivacyBudget | None = None,
+    noise_multiplier: float | None = None,
+    delta: float | None = None,
+    accountant: str = "rdp",
+    sampling: str = "poisson",
+    no_guarantee_because: Sequence[str] = (),
+    statistics_queries: int = 0,
+    statistics_budget_share: float = 0.0,
+    after: PrivacyLedger | str | os.PathLike | None = None,
+    most_per_person: int | None = None,
+) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
     Args:

@@ -6,6 +6,8 @@ updates are ever announced. (Validation queries that look at training examples c
 for them, on top.)
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 from tfdpnorm import arguments

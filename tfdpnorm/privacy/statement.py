@@ -5,6 +5,8 @@ Its first lines say the whole in plain words, the rest gives the details under f
 said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...` says it again.
 """
 
+from __future__ import annotations
+
 import datetime
 import math
 import os
@@ -20,7 +22,7 @@ NOT_GIVEN = "not given"
 _VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
-def privacy_statement(ledger, weights=None):
+def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
     """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:

@@ -1,8 +1,10 @@
 """The way from a Keras model to private training: check, plan, assemble."""
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow import keras
 
@@ -57,28 +59,37 @@ from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
 from tfdpnorm.training.workers import FollowsChief
 
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from typing import Any
+
+    import tensorflow as tf
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+
 
 def make_private(
-    model,
-    plan=None,
+    model: keras.Model | str | os.PathLike,
+    plan: PrivacyPlan | None = None,
     *,
-    budget=None,
-    num_examples=None,
-    epochs=None,
-    clipping=None,
-    public_batch=None,
-    views=None,
-    engine=None,
-    physical_batch_size=None,
-    noise_generator="philox",
-    insecure_seed=None,
-    run_dir=None,
-    validate=True,
-    convert=None,
-    strategy=None,
-    most_rows_per_person=None,
-    declaration=None,
-):
+    budget: PrivacyBudget | None = None,
+    num_examples: int | None = None,
+    epochs: float | None = None,
+    clipping: Clipping | None = None,
+    public_batch: Any = None,
+    views: Views | None = None,
+    engine: str | None = None,
+    physical_batch_size: int | str | None = None,
+    noise_generator: str = "philox",
+    insecure_seed: int | None = None,
+    run_dir: RunDir | str | os.PathLike | None = None,
+    validate: bool | str = True,
+    convert: str | Mapping[str, Any] | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    most_rows_per_person: int | None = None,
+    declaration: Declaration | None = None,
+) -> PrivateModel:
     """Makes a Keras model trainable under differential privacy.
 
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy

@@ -1,5 +1,7 @@
 """Where the weights and the optimizer of a run come from: the run itself, or elsewhere."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 
@@ -158,7 +160,7 @@ class Provenance:
         return [v.numpy() for v in weights(self._model)] if self._model.built else []
 
 
-def weights_digest(model):
+def weights_digest(model: keras.Model) -> str:
     """Returns what the weights of a Keras model are known by, a SHA-256 of 64 hexadecimal digits.
 
     Statements name it, and a model that `private.save()` wrote has it again when it is loaded.

@@ -1,5 +1,7 @@
 """Public rows in training: synthetic ones, and the two streams of a network that takes them."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 
@@ -58,16 +60,16 @@ class PublicBatch:
         object.__setattr__(self, "pull_back_weight", weight)
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: Any) -> PublicBatch | None:
         """Returns a `PublicBatch` as it is; rows in one; None for None."""
         return rows if rows is None or isinstance(rows, cls) else cls(rows)
 
     @property
-    def is_synthetic(self):
+    def is_synthetic(self) -> bool:
         """Whether the rows are to be made up for a model."""
         return isinstance(self.rows, (str, SyntheticRows))
 
-    def for_model(self, model):
+    def for_model(self, model: keras.Model) -> tuple[PublicBatch, str | None]:
         """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if made up).
 
         Args:

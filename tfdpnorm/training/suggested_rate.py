@@ -15,13 +15,20 @@ normalised gradients of one direction move the weights 0.8 S times as far as noi
 grows with S up to S = 200.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.variables import trainable_variables
+
+if TYPE_CHECKING:
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 MOMENTUM = 0.9
 _BY_NOISE = 2.0  # how far the noise moves the weights, in norms of the kernels
@@ -71,7 +78,7 @@ def suggested_rate(model, plan, optimizer="sgd"):
     return moved / (_RMS * math.sqrt(plan.steps * numbers))
 
 
-def suggested_optimizer(private, name="sgd"):
+def suggested_optimizer(private: PrivateModel, name: str = "sgd") -> keras.optimizers.Optimizer:
     """Makes an optimizer with the rate that suits the plan and the model.
 
         private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")

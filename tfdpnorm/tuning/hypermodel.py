@@ -1,8 +1,10 @@
 """The model of a search: what is built, trained privately, and restored, for given settings."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras_tuner
 from tensorflow import keras
@@ -18,6 +20,12 @@ from tfdpnorm.training import (
     RunDir,
     make_private,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 _OF_THE_SEARCH = (
     "accountant",
@@ -87,11 +95,11 @@ class PrivateHyperModel(keras_tuner.HyperModel):
     private data.
     """
 
-    def settings(self, hp):
+    def settings(self, hp: keras_tuner.HyperParameters) -> dict[str, Any]:
         """Returns a dict: what `make_plan` and `make_private` take and no search decides."""
         raise NotImplementedError
 
-    def lots(self):
+    def lots(self) -> list[tuple[float, int]]:
         """Returns all pairs (expected batch size, updates) that `settings` may give, a list.
 
         By default the one that the default hyperparameters have.
@@ -99,11 +107,11 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         given = self.settings(keras_tuner.HyperParameters())
         return [(given["expected_batch_size"], given["steps"])]
 
-    def declare_hyperparameters(self, hp):
+    def declare_hyperparameters(self, hp: keras_tuner.HyperParameters) -> None:
         """Builds the model of one trial; the settings have hyperparameters, too."""
         self.settings(hp)
 
-    def private_model(self, hp, trial):
+    def private_model(self, hp: keras_tuner.HyperParameters, trial: Any) -> PrivateModel:
         """Returns the compiled `PrivateModel` of a `SearchTrial`, whose ledger knows the search."""
         model = self.build(hp)
         settings = checked_settings(self.settings(hp))
@@ -122,7 +130,9 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         private.compile(**_compiled_with(model))
         return private
 
-    def train(self, hp, trial, x, y, **fit):
+    def train(
+        self, hp: keras_tuner.HyperParameters, trial: Any, x: Any, y: Any, **fit: Any
+    ) -> PrivateModel:
         """Trains a `SearchTrial`, from where it was; returns its `PrivateModel`.
 
         Args:
@@ -139,7 +149,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
                 private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
         return private
 
-    def restore(self, hp, trial):
+    def restore(self, hp: keras_tuner.HyperParameters, trial: Any) -> PrivateModel:
         """Returns the `PrivateModel` of a `SearchTrial` that has ended."""
         private = self.private_model(hp, trial)
         private.restore_run(trial.callbacks)

@@ -1,12 +1,26 @@
 """Searches for hyperparameters: at random with one epsilon, or by scores, all trials charged."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    import keras_tuner
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+    from tfdpnorm.training.private_model import PrivateModel
+    from tfdpnorm.tuning.hypermodel import PrivateHyperModel
 
 
 class PrivateRandomSearch(PrivateTuner):
@@ -61,18 +75,18 @@ class PrivateRandomSearch(PrivateTuner):
 
     def __init__(
         self,
-        hypermodel,
+        hypermodel: PrivateHyperModel | Callable,
         *,
-        budget,
-        expected_trials,
-        settings=None,
-        lots=None,
-        distribution="poisson",
-        validation_is_public=False,
-        max_consecutive_failed_trials=3,
-        directory=None,
-        project_name="private_search",
-    ):
+        budget: PrivacyBudget,
+        expected_trials: float,
+        settings: Mapping[str, Any] | Callable | None = None,
+        lots: Sequence[tuple[float, int]] | None = None,
+        distribution: str = "poisson",
+        validation_is_public: bool = False,
+        max_consecutive_failed_trials: int = 3,
+        directory: str | os.PathLike | None = None,
+        project_name: str = "private_search",
+    ) -> None:
         arguments.choice("distribution", distribution, tuple(SEARCH_DISTRIBUTIONS))
         super().__init__(
             hypermodel,
@@ -88,7 +102,7 @@ class PrivateRandomSearch(PrivateTuner):
         )
         self.oracle.folder = self._folder
 
-    def get_best_models(self, num_models=1):
+    def get_best_models(self, num_models: int = 1) -> list[PrivateModel]:
         """Returns the winner, a `PrivateModel`, in a list.
 
         Raises:
@@ -96,7 +110,7 @@ class PrivateRandomSearch(PrivateTuner):
         """
         return [self.load_model(self._winner(num_models))]
 
-    def load_model(self, trial):
+    def load_model(self, trial: Any) -> PrivateModel:
         """Returns the winner's `PrivateModel`.
 
         Raises:
@@ -109,11 +123,11 @@ class PrivateRandomSearch(PrivateTuner):
             )
         return super().load_model(trial)
 
-    def get_best_hyperparameters(self, num_trials=1):
+    def get_best_hyperparameters(self, num_trials: int = 1) -> list[keras_tuner.HyperParameters]:
         """Returns those of the winner, in a list; raises as `get_best_models`."""
         return [self._winner(num_trials).hyperparameters]
 
-    def results_summary(self, num_trials=10):
+    def results_summary(self, num_trials: int = 10) -> None:
         """Prints trials and scores: **not for release**, but for the winner's settings."""
         print(NOT_FOR_RELEASE)
         with warnings.catch_warnings():
@@ -168,17 +182,17 @@ class ComposedSearch(PrivateTuner):
 
     def __init__(
         self,
-        hypermodel,
+        hypermodel: PrivateHyperModel | Callable,
         *,
-        oracle,
-        budget,
-        trials,
-        settings=None,
-        lots=None,
-        validation_is_public=False,
-        directory=None,
-        project_name="composed_search",
-    ):
+        oracle: keras_tuner.Oracle,
+        budget: PrivacyBudget,
+        trials: int,
+        settings: Mapping[str, Any] | Callable | None = None,
+        lots: Sequence[tuple[float, int]] | None = None,
+        validation_is_public: bool = False,
+        directory: str | os.PathLike | None = None,
+        project_name: str = "composed_search",
+    ) -> None:
         if getattr(oracle.objective, "name", None) != SCORE or oracle.objective.direction != "max":
             raise ValueError(
                 f'Expected an oracle with objective=keras_tuner.Objective("{SCORE}", "max"), got '

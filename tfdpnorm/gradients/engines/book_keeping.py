@@ -1,6 +1,8 @@
 """The clipped gradient sum by book-keeping: one forward and one backward pass for all rows."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -9,6 +11,11 @@ from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.taps import Taps
 from tfdpnorm.keras_compat.variables import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from tensorflow import keras
 
 
 class BookKept(NamedTuple):
@@ -30,17 +37,17 @@ class BookKept(NamedTuple):
 
 
 def book_keeping(
-    model,
-    loss_fn,
-    rows,
-    variables,
-    clipping,
+    model: keras.Model,
+    loss_fn: Callable,
+    rows: tuple,
+    variables: Sequence[tf.Variable],
+    clipping: Clipping | float,
     *,
-    rows_per_example=1,
-    broadcast=(),
-    observe=None,
-    unreached=None,
-):
+    rows_per_example: int = 1,
+    broadcast: Collection = (),
+    observe: Callable[[BookKept], None] | None = None,
+    unreached: list | None = None,
+) -> ClippedSum:
     """The clipped sum, from the inputs of each layer and the gradients of its outputs.
 
     No row changes the gradient of another, so that the gradient of the *sum* of the losses by a

@@ -1,13 +1,28 @@
 """Per-example gradients by vectorising the gradient of one example over the batch."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype, clipped_sum
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.keras_compat.variables import raw
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached=None):
+
+def per_example(
+    loss_fn: Callable,
+    rows: tuple,
+    variables: Sequence[tf.Variable],
+    clipping: Clipping | float,
+    *,
+    rows_mix: bool = False,
+    unreached: list | None = None,
+) -> ClippedSum:
     """The clipped sum, from one explicit gradient per row.
 
     Takes rows x parameters numbers of memory: choose the physical batch accordingly. An op that

@@ -8,9 +8,11 @@ That a rule computes row i of its contributions from row i of these tensors is t
 part, and is not proved here.
 """
 
+from __future__ import annotations
+
 import types
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -31,6 +33,13 @@ from tfdpnorm.independence.verification.outputs import (
 )
 from tfdpnorm.independence.verification.verdicts import FREE
 from tfdpnorm.keras_compat.variables import raw, trainable_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tfdpnorm.independence.verification.outputs import Proof
+
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
@@ -55,7 +64,15 @@ class Traced(NamedTuple):
     tap: object = None
 
 
-def prove_training(model, loss, x, y, *, make_forward=None, **options):
+def prove_training(
+    model: keras.Model,
+    loss: Any,
+    x: Any,
+    y: Any,
+    *,
+    make_forward: Callable | None = None,
+    **options: Any,
+) -> Proof:
     """Proves per-example independence of a model's training by book-keeping.
 
     Args:

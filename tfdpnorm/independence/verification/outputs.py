@@ -1,7 +1,9 @@
 """Proof that each output of a function keeps the examples apart."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
@@ -10,6 +12,10 @@ from tfdpnorm.independence.verification.in_place import in_place
 from tfdpnorm.independence.verification.verdicts import FREE, Mixed, Rows
 from tfdpnorm.independence.verification.walk import Walk
 from tfdpnorm.keras_compat.graphs import traced
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 del rules  # imported to register the rules
 
@@ -68,29 +74,29 @@ class Proof:
     broadcast_layers: tuple = ()
 
     @property
-    def holds(self):
+    def holds(self) -> bool:
         """Whether all claims are proved, and no state depends on examples."""
         return all(claim.holds for claim in self.claims) and not self.state_faults
 
     @property
-    def failed(self):
+    def failed(self) -> tuple:
         """Tuple of the claims that are not proved."""
         return tuple(claim for claim in self.claims if not claim.holds)
 
     @property
-    def obstacle(self):
+    def obstacle(self) -> str | None:
         """What stopped the proof first, in words; None if nothing did."""
         for claim in self.failed:
             return str(claim)
         return next(map(str, self.state_faults), None)
 
     @property
-    def couples(self):
+    def couples(self) -> bool:
         """Whether examples are known to meet where the proof stopped first."""
         return self.culprit is not None and self.culprit.is_meeting
 
     @property
-    def culprit(self):
+    def culprit(self) -> Any:
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
         return next(iter([*mixed, *self.state_faults]), None)

@@ -1,5 +1,7 @@
 """Noisy looks at private validation data, each of them paid for in the ledger."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import io
@@ -7,6 +9,7 @@ import math
 import random
 import warnings
 import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +28,15 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Answer, Query
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.validation_data import check_no_training_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 NAME_PREFIX = "private_val_"
 _NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
@@ -96,19 +108,19 @@ class PrivateValidation(keras.callbacks.Callback):
 
     def __init__(
         self,
-        x,
-        y,
+        x: Any,
+        y: ArrayLike,
         *,
-        noise_multiplier=None,
-        budget=None,
-        queries=None,
-        every=1,
-        correct=None,
-        from_logits=None,
-        disjoint=True,
-        batch_size=256,
-        name=NAME_PREFIX + "accuracy",
-    ):
+        noise_multiplier: float | None = None,
+        budget: PrivacyBudget | None = None,
+        queries: int | None = None,
+        every: int = 1,
+        correct: Callable | None = None,
+        from_logits: bool | None = None,
+        disjoint: bool = True,
+        batch_size: int = 256,
+        name: str = NAME_PREFIX + "accuracy",
+    ) -> None:
         super().__init__()
         # Copies: what the caller writes to the arrays later is not what was checked.
         self.x = arrays.map_leaves(lambda *a: arrays.numeric_array(*a).copy(), x, "x")
@@ -138,7 +150,7 @@ class PrivateValidation(keras.callbacks.Callback):
         self._first_ledger = None  # weak reference to the first one that was charged, its file
         self._digest_of_rows = _digest((self.x, self.y))
 
-    def check_training_data(self, x):
+    def check_training_data(self, x: Any) -> None:
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
 
         See `tfdpnorm.training.validation_data.check_no_training_rows`.
@@ -154,7 +166,7 @@ class PrivateValidation(keras.callbacks.Callback):
             return
         check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
-    def measure(self, private):
+    def measure(self, private: PrivateModel) -> float:
         """Asks once, outside of `fit`, and returns the noised accuracy, a float.
 
         What the ledger holds an answer to for the present weights is not asked again.
@@ -182,7 +194,7 @@ class PrivateValidation(keras.callbacks.Callback):
             answer = self._ask(ledger)
         return answer / self.examples
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         ledger = getattr(self.model, "ledger", None)
         if not isinstance(ledger, PrivacyLedger):
             raise ValueError(
@@ -205,11 +217,11 @@ class PrivateValidation(keras.callbacks.Callback):
         self._try_correct()
         self._planned = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._planned is None:
             self._planned = self._plan(epoch)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if (epoch + 1) % self.every:
             return
         ledger = self.model.ledger

@@ -1,5 +1,7 @@
 """The folder of a run that can be resumed: its ledger and its checkpoints."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
@@ -46,7 +48,7 @@ class RunDir:
             )
 
     @classmethod
-    def of(cls, path):
+    def of(cls, path: RunDir | str | os.PathLike | None) -> RunDir | None:
         """Returns a `RunDir` as it is; a path in one; None for None."""
         return path if path is None or isinstance(path, cls) else cls(path)
 
