@@ -10,8 +10,11 @@ class PrivacyError(ValueError):
     or a ledger is another run's. Errors about a single argument, such as a negative epsilon, are
     plain ValueErrors. Messages name no values of private examples.
 
+    Example::
+
+        mixing = keras.Sequential([keras.Input([4]), keras.layers.BatchNormalization()])
         try:
-            private = tfdpnorm.make_private(model, plan)
+            private = tfdpnorm.make_private(mixing, plan)
         except tfdpnorm.PrivacyError as error:
             print(error)
     """
@@ -24,7 +27,9 @@ class PrivacyError(ValueError):
 class PrivacyWarning(UserWarning):
     """Training continues, but without a guarantee, without full use of its budget, or badly.
 
-    To treat these warnings as errors:
+    Example::
 
-        warnings.simplefilter("error", tfdpnorm.PrivacyWarning)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", tfdpnorm.PrivacyWarning)  # raise it
+            private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """

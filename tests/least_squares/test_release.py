@@ -169,7 +169,7 @@ def test_the_statement_says_what_was_released(data):
         "every example is in every batch",
         "T = 1 done of 1",
         "C = 1.0",
-        "What computed the features",
+        "The computation of the features",
         "z C (1 + ",
     ):
         assert part in text, part
@@ -213,7 +213,7 @@ def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
     private = tfdpnorm.make_private(loaded, plan)
     assert head.ledger.run_id in private.privacy_statement()
     head.model.set_weights([np.ones((D, CLASSES))])
-    assert "Weights that come from elsewhere" in head.privacy_statement()
+    assert "Weights of unknown provenance" in head.privacy_statement()
 
 
 def test_rows_that_count_as_nothing_are_warned_of(data):

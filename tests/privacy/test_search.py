@@ -305,12 +305,12 @@ def test_the_statement_says_what_was_searched():
     for part in (
         "with the search that it is part of",
         "8 expected trials, Poisson distribution",
-        "not how many there were",
+        "their number",
         "Any other search",
-        "noisy scores of the trials and the choice by them",
+        "noisy scores of the trials and the choice based on them",
     ):
         assert part in text
-    assert "Hyperparameter search:" not in text and "state the epsilon of the whole" not in text
+    assert "Hyperparameter search:" not in text and "state the epsilon of the full" not in text
     composed = privacy_statement(trial(SearchPlan(8, None, (FULL,))))
     assert "at most 8 trials" in composed and "may be released" in composed
     assert "Scores: of public examples" in composed

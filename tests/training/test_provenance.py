@@ -10,7 +10,7 @@ from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 
-ELSEWHERE = "Weights that come from elsewhere"
+ELSEWHERE = "Weights of unknown provenance"
 
 
 def statement(private):

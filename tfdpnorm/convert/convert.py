@@ -45,6 +45,9 @@ def load_model(
         custom_objects: Dict from names to the classes and functions of the file that are not
             Keras' own and not registered.
 
+    Returns:
+        The Keras model; one from a file is not compiled.
+
     Raises:
         ValueError: if it is neither, or the file does not hold a Keras model.
         FileNotFoundError: if there is no such file.
@@ -155,6 +158,14 @@ def convert_model(
         ValueError: for settings out of range, a file without a model, a model that is not built,
             one that cannot be copied, and one that runs in no graph.
         FileNotFoundError: if there is no such file.
+
+    Example::
+
+        imported = keras.Sequential(
+            [keras.Input([4]), keras.layers.Dense(8), keras.layers.BatchNormalization()]
+        )
+        model, report = tfdpnorm.convert_model(imported, "group", groups=4)
+        print(report)
     """
     check_runs_eagerly()
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)

@@ -60,6 +60,9 @@ def register_converter(*layer_types: type) -> Callable[[Callable], Callable]:
     Args:
         *layer_types: Keras layer classes.
 
+    Returns:
+        A decorator that returns the function unchanged.
+
     Example:
         A normalisation of somebody's own that tracks averages of the batch::
 

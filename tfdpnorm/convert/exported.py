@@ -194,7 +194,7 @@ def write_card(
     record: Mapping[str, Any] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> tuple[Path, Path]:
-    """Writes a model card as Markdown and as JSON, and returns the two paths.
+    """Writes a model card as Markdown and as JSON.
 
     Args:
         folder: Folder of the model's files.
@@ -204,6 +204,9 @@ def write_card(
         privacy: The same as JSON, `private.privacy_statement_json()`; None for none.
         record: Record of the run, a dict; None for none.
         about: Dict from headings to what is said there: data, intended use, licence, preprocessing.
+
+    Returns:
+        Pair of the paths, of the Markdown file and of the JSON file.
 
     Raises:
         OSError: if they cannot be written.

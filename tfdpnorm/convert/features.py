@@ -143,7 +143,16 @@ class FeatureExtractor:
 
 
 def image_features(model: keras.Model, images: np.ndarray, **settings: Any) -> np.ndarray:
-    """Returns the features of images, float32 [N, ...]; arguments as of `FeatureExtractor`."""
+    """Computes the features of images, by a `FeatureExtractor` that is used once.
+
+    Args:
+        model: See `FeatureExtractor`.
+        images: [N, height, width, channels], float in [0, 1].
+        **settings: Further arguments of `FeatureExtractor`.
+
+    Returns:
+        float32 [N, ...].
+    """
     return FeatureExtractor(model, **settings)(images)
 
 

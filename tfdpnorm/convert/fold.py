@@ -36,6 +36,13 @@ def fold_public_statistics(model: keras.Model) -> keras.Model:
     Raises:
         ValueError: for another statistics mode, a subclassed model, layers that hold no moments
             yet, or layers inside of which a conversion has exchanged others.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.refresh_public_statistics()  # fit() does it, too
+        served = tfdpnorm.fold_public_statistics(private)
+        scores = served.predict(x, verbose=0)
     """
     if hasattr(model, "servable"):
         model = model.servable()

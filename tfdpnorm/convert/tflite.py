@@ -56,6 +56,9 @@ def run_tflite(path: str | os.PathLike, rows: np.ndarray) -> np.ndarray:
     Args:
         path: The file; its model has one input and one output.
         rows: [N, ...].
+
+    Returns:
+        [N, ...], float32.
     """
     return TFLiteModel(pathlib.Path(path).read_bytes(), workers=1)(rows)
 

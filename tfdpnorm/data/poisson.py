@@ -207,7 +207,9 @@ def poisson_batches(
 
 
 class PoissonBatches:
-    """A private data set, sampled afresh for every update; see `poisson_batches`.
+    """A private data set that is sampled again for every update.
+
+    `poisson_batches` makes it and explains the arguments.
 
     Guarantee: each example is in each lot with probability q = `sampling_rate`, independently of
     every other example and every other lot, and a lot is never cut short. This is the sampling
@@ -219,6 +221,14 @@ class PoissonBatches:
     what it gives for a number depends on one example alone, whatever else was read.
 
     Arrays in memory are copied once into memory of the host, and are not changed.
+
+    Args:
+        x: Inputs, see `poisson_batches`, as for all arguments.
+        y: Targets.
+        expected_batch_size: Mean number of examples in a batch.
+        sample_weight: Weights.
+        person: Owner of each row.
+        most_per_person: The most rows of a person in an update.
 
     Attributes:
         examples: `ExamplesInMemory` or `ExamplesOnDemand`, of rows.

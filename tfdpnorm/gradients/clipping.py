@@ -58,6 +58,11 @@ class Clipping:
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        clipping = tfdpnorm.Clipping(grouping="per_layer")
+        private = tfdpnorm.make_private(model, plan, clipping=clipping, public_batch=public_rows)
     """
 
     l2_norm_clip: float | None = None

@@ -38,6 +38,13 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
         inputs: [rows, ..., channels, ...], of the channels of `axis`.
         training: Without effect.
 
+    Raises:
+        ValueError: as `keras.layers.BatchNormalization`.
+
+    Example::
+
+        outputs = tfdpnorm.FrozenBatchNormalization()(x, training=True)  # by moving averages
+
     Reference:
         Ioffe, Szegedy (2015), "Batch normalization", Algorithm 2, step 11.
     """

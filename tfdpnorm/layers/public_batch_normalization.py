@@ -237,7 +237,23 @@ class PublicBatchNormalization(PublicMomentsLayer):
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point. Moments are taken in
             float32 where the layer computes in less.
-        training: Only used to refuse training outside of a private model.
+        training: Only used to reject training outside of a private model.
+
+    Raises:
+        ValueError: for a value out of its range; and when it is called, for an input without such
+            an axis.
+
+    Example::
+
+        model = keras.Sequential(
+            [
+                keras.Input([4]),
+                keras.layers.Dense(8, use_bias=False),
+                tfdpnorm.PublicBatchNormalization(),
+                keras.layers.Dense(3),
+            ]
+        )
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
 
     Reference:
         Davody, Adelani, Kleinbauer, Klakow (2020), "On the effect of normalization layers on
@@ -325,7 +341,23 @@ class PublicCentering(PublicMomentsLayer):
 
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point.
-        training: Only used to refuse training outside of a private model.
+        training: Only used to reject training outside of a private model.
+
+    Raises:
+        ValueError: as `PublicBatchNormalization`.
+
+    Example::
+
+        model = keras.Sequential(
+            [
+                keras.Input([4]),
+                tfdpnorm.PublicCentering(),
+                keras.layers.Dense(8),
+                tfdpnorm.PublicBatchNormalization(),
+                keras.layers.Dense(3),
+            ]
+        )
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
 
     def build(self, input_shape: Sequence[int | None]) -> None:

@@ -126,12 +126,27 @@ def _entered(forward_pass):
 def record_pass(
     statistics: PublicStatistics, row_weights: tf.Tensor | None = None
 ) -> AbstractContextManager[None]:
-    """Context of ONE forward pass whose rows are all public: record moments in `statistics`."""
+    """Context of ONE forward pass whose rows are all public: record moments in `statistics`.
+
+    Args:
+        statistics: `PublicStatistics` that the moments are written to.
+        row_weights: [rows], what each row counts in the moments; None for 1.
+
+    Returns:
+        A context manager.
+    """
     return _entered(Pass("record", statistics, row_weights))
 
 
 def use_pass(statistics: PublicStatistics) -> AbstractContextManager[None]:
-    """Context of ONE forward pass of private rows, normalised with recorded `statistics`."""
+    """Context of ONE forward pass of private rows, normalised with recorded `statistics`.
+
+    Args:
+        statistics: `PublicStatistics` of the public pass.
+
+    Returns:
+        A context manager.
+    """
     return _entered(Pass("use", statistics))
 
 
@@ -140,6 +155,12 @@ def joint_pass(row_weights: tf.Tensor | None = None) -> AbstractContextManager[N
 
     Private only if at most one private row is among them (mode `example`); with several (mode
     `lot`) one row moves the gradients of all the others.
+
+    Args:
+        row_weights: [rows], what each row counts in the moments; None for 1.
+
+    Returns:
+        A context manager.
     """
     return _entered(Pass("joint", row_weights=row_weights))
 

@@ -48,6 +48,16 @@ class ScaleNorm(keras.layers.Layer):
     Call arguments:
         inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.
 
+    Raises:
+        ValueError: for a value out of its range; and when it is called, for paths of different
+            shapes, or groups that do not divide the channels.
+
+    Example::
+
+        inputs = keras.Input([8, 8, 4])
+        path = keras.layers.Conv2D(4, 3, padding="same")(inputs)
+        outputs = tfdpnorm.ScaleNorm("group", groups=2)([path, inputs])
+
     Reference:
         Klause, Ziller, Rueckert, Hammernik, Kaissis (2022), "Differentially private training of
         residual networks with scale normalisation", Section 3.

@@ -47,7 +47,7 @@ _INCOMPLETE = (
 
 
 class LeastSquaresHead:
-    """What one release has made: a Keras model, and what is known of its privacy.
+    """The result of `private_least_squares`: a Keras model and its ledger.
 
     Attributes:
         model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer and no
@@ -145,12 +145,6 @@ def private_least_squares(
     decomposition of what it gives. Where the budget is small, that is better than DP-SGD
     (docs/one_release.md has figures).
 
-        head = tfdpnorm.private_least_squares(
-            features, y, num_classes=10, budget=tfdpnorm.PrivacyBudget(epsilon=0.1, delta=1e-5)
-        )
-        scores = head.model.predict(test_features)
-        print(head.privacy_statement())
-
     Each row of features is scaled down to `l2_norm_clip`, so that an example moves the released
     vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The noise of standard
     deviation z lies on a grid and pays for the rounding of the sum. The number of examples is
@@ -197,6 +191,12 @@ def private_least_squares(
 
     Warns:
         PrivacyWarning: if rows count as nothing. This is not private: it is for the data holder.
+
+    Example::
+
+        head = tfdpnorm.private_least_squares(features, y, num_classes=3, budget=budget)
+        scores = head.model.predict(features, verbose=0)
+        print(head.privacy_statement())
 
     Reference:
         Mehta, Krichene, Thakurta, Kurakin and Cutkosky (2023), "Differentially private image

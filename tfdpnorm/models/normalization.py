@@ -37,6 +37,9 @@ def check_groups(groups: int) -> None:
 
     Numbers of channels mostly are powers of two, or multiples of one. What divides none of them
     would be a single group, without a word.
+
+    Args:
+        groups: The number of groups.
     """
     whole = isinstance(groups, numbers.Integral) and not isinstance(groups, bool)
     if not whole or (groups != -1 and (groups < 1 or groups & (groups - 1))):
@@ -85,6 +88,9 @@ def normalization_layer(
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
+
+    Returns:
+        A Keras layer that is not built, or None.
 
     Raises:
         ValueError: for an unknown norm or number of groups, or if "layer" or "group" would

@@ -26,6 +26,9 @@ def register(name: str) -> Callable[[Callable], Callable]:
 
     Args:
         name: Name for `build`.
+
+    Returns:
+        A decorator that returns the function unchanged.
     """
 
     def add(builder):
@@ -114,12 +117,22 @@ def check_image_shape(input_shape, smallest):
 
 
 def names() -> list[str]:
-    """Returns the sorted names of the registered models."""
+    """Lists the registered models.
+
+    Returns:
+        Their names, sorted.
+    """
     return sorted(_BUILDERS)
 
 
 def options(name: str) -> list[str]:
-    """Returns the names of the options that a model takes besides `norm` and `num_classes`.
+    """Lists the options that a model takes in addition to `norm` and `num_classes`.
+
+    Args:
+        name: One of `names()`.
+
+    Returns:
+        The names of the options.
 
     Raises:
         ValueError: for an unknown name.

@@ -20,6 +20,10 @@ class PrivacyBudget:
         delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below 1 /
             num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
 
+    Example::
+
+        budget = tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-5)
+
     Raises:
         ValueError: if `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
     """

@@ -313,14 +313,28 @@ def make_plan(
         most_per_person: As in `PrivacyPlan`; with it `num_examples` and `expected_batch_size` are
             numbers of persons.
 
+    Returns:
+        The `PrivacyPlan`, with the calibrated noise multiplier.
+
     Raises:
         ValueError: if both or neither of `budget` and `noise_multiplier` are given, or of `steps`
-            and `epochs`, `delta` is
-            missing or superfluous, a value is outside of its range, the budget cannot be met, or
-            "pld" cannot compute so small a delta.
+            and `epochs`, `delta` is missing or superfluous, a value is outside of its range, the
+            budget cannot be met, or "pld" cannot compute so small a delta.
+        PrivacyError: if the phases before this one have spent the budget, or protect another unit.
 
     Warns:
         PrivacyWarning: if delta >= 1 / num_examples.
+
+    Example::
+
+        plan = tfdpnorm.make_plan(
+            num_examples=60_000,
+            expected_batch_size=1024,
+            steps=1_000,
+            l2_norm_clip=1.0,
+            budget=tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-6),
+        )
+        print(plan.noise_multiplier, plan.epsilon_after(500))
     """
     if (budget is None) == (noise_multiplier is None):
         got = "neither" if budget is None else "both"

@@ -95,23 +95,8 @@ def make_private(
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
     is.
 
-        budget = tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5)
-        private = tfdpnorm.make_private(model, budget=budget, num_examples=len(x))
-        private.compile("adam", "sparse_categorical_crossentropy")
-        private.fit(x, y)
-        print(private.privacy_statement())
-
     Without a plan, all settings that are not given follow from rules, see `tfdpnorm.suggest`; the
-    `suggestion` of what is returned has them, with reasons. With a plan they are yours:
-
-        plan = tfdpnorm.make_plan(
-            num_examples=60_000,
-            expected_batch_size=1024,
-            steps=1_000,
-            l2_norm_clip=1.0,
-            budget=tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5),
-        )
-        private = tfdpnorm.make_private(model, plan)
+    attribute `suggestion` of the result has them, with reasons. With a plan, you choose them.
 
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
@@ -172,6 +157,23 @@ def make_private(
             model, for one with a `train_step` or the like of its own, for one in the scope of a
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
+        PrivacyError: if per-example independence cannot be verified, or the run of `run_dir` is
+            another one.
+
+    Warns:
+        PrivacyWarning: where training continues, but no guarantee holds or little is learnt.
+
+    Example::
+
+        private = tfdpnorm.make_private(
+            model, budget=budget, num_examples=len(x), public_batch="synthetic"
+        )
+        private.compile("adam", "sparse_categorical_crossentropy")
+        private.fit(x, y, epochs=1, verbose=0)
+        print(private.privacy_statement())
+
+        # With settings of your own:
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
     _check_one_of(plan, budget=budget, num_examples=num_examples, epochs=epochs)
     _check_settings(

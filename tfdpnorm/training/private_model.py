@@ -94,6 +94,14 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         session: The `Session`: whose weights, optimizer and data these are.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        history = private.fit(x, y, verbose=0)
+        print(history.history["epsilon"], private.privacy_statement())
+        private.save("model.keras")
     """
 
     how_to_save = (

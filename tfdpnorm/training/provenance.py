@@ -171,6 +171,9 @@ def weights_digest(model: keras.Model) -> str:
 
     Args:
         model: A Keras model.
+
+    Returns:
+        64 hexadecimal digits.
     """
     layers = [x for x in (model, *sublayers(model)) if isinstance(x, PublicMomentsLayer)]
     left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}

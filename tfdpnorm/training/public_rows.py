@@ -48,6 +48,11 @@ class PublicBatch:
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        public_batch = tfdpnorm.PublicBatch(public_rows, pull_back="shrunk")
+        private = tfdpnorm.make_private(model, plan, public_batch=public_batch)
     """
 
     rows: Any

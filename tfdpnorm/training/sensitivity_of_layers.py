@@ -24,6 +24,9 @@ def total_l2_norm_clip(model: keras.Model, clip_of_each_layer: float) -> float:
         model: A built Keras model.
         clip_of_each_layer: C > 0.
 
+    Returns:
+        C sqrt(K), a float.
+
     Raises:
         ValueError: for a C that is not positive, and a model without trainable variables.
 

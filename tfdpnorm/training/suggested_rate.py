@@ -81,8 +81,6 @@ def suggested_rate(model, plan, optimizer="sgd"):
 def suggested_optimizer(private: PrivateModel, name: str = "sgd") -> keras.optimizers.Optimizer:
     """Makes an optimizer with the rate that suits the plan and the model.
 
-        private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")
-
     Args:
         private: A `PrivateModel` whose model is built.
         name: "sgd", with momentum 0.9; or "adam", "adamw" or "rmsprop".
@@ -92,6 +90,11 @@ def suggested_optimizer(private: PrivateModel, name: str = "sgd") -> keras.optim
 
     Raises:
         ValueError: as `suggested_rate` does.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")
     """
     return optimizer_at(suggested_rate(private.model, private.plan, name), private.plan.steps, name)
 

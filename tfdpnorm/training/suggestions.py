@@ -124,7 +124,7 @@ def suggest(
         model: A built Keras model.
         budget: `PrivacyBudget`.
         num_examples: N, the number of private examples; of persons, with `most_per_person`.
-        epochs: How often an example is drawn in the mean; None for as often as pays.
+        epochs: How often an example is drawn on average; None for a number by rule.
         steps: Number of updates; None for a suggested one.
         expected_batch_size: Expected lot size; None for a suggested one.
         most_per_person: See `make_plan`.
@@ -134,6 +134,12 @@ def suggest(
 
     Raises:
         ValueError: for a model that is not built or has no kernels, and as `make_plan` does.
+
+    Example::
+
+        suggestion = tfdpnorm.suggest(model, budget=budget, num_examples=len(x))
+        print(suggestion)
+        private = tfdpnorm.make_private(model, **suggestion.arguments)
     """
     complete_build(model)
     if not model.built:

@@ -24,8 +24,6 @@ class Views:
     The gradient of an example is that of the mean loss of its views, and is clipped as one: views
     take K times the time and memory, and the guarantee is the same.
 
-        views=Views(keras.layers.RandomFlip("horizontal"), multiplicity=4)
-
     Args:
         augmentation: None, or a Keras layer or a function from inputs [rows, ...] to as many, that
             makes a view of each row *by itself*: if one row changes the view of another, no
@@ -40,6 +38,11 @@ class Views:
 
     Raises:
         ValueError: for anything else.
+
+    Example::
+
+        views = tfdpnorm.Views(keras.layers.GaussianNoise(0.1), multiplicity=4)
+        private = tfdpnorm.make_private(model, plan, views=views, public_batch=public_rows)
 
     Reference:
         De et al. (2022), "Unlocking high-accuracy differentially private image classification

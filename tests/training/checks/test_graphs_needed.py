@@ -99,7 +99,7 @@ def test_ids_are_checked_as_ids(words):
     private.fit(ids, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
     assert private.independence_checks._checked == ([], None)
     statement = private.privacy_statement()
-    assert "proved from the graph" in " ".join(statement.split())
+    assert "verified from the graph" in " ".join(statement.split())
 
 
 def test_rows_of_ids_that_meet_are_still_seen():

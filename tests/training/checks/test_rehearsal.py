@@ -259,7 +259,7 @@ def test_layers_of_keras_that_draw_once_for_a_batch_are_proved(name):
     x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
     private.fit(x, np.zeros((40, 3), np.float32), epochs=1, steps_per_epoch=1, verbose=0)
     assert private.engine == "book_keeping" and private.ledger.guarantee_holds
-    assert "proved from the graph" in " ".join(private.privacy_statement().split())
+    assert "verified from the graph" in " ".join(private.privacy_statement().split())
 
 
 RESIZING = [layers.RandomHeight, layers.RandomWidth]
@@ -282,7 +282,7 @@ def test_layers_that_draw_one_size_for_a_batch_are_proved(layer):
     private.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
     private.fit(x, np.zeros((40, 3), np.float32), epochs=1, steps_per_epoch=1, verbose=0)
-    assert "proved from the graph" in " ".join(private.privacy_statement().split())
+    assert "verified from the graph" in " ".join(private.privacy_statement().split())
 
 
 class Late(keras.Model):

@@ -155,12 +155,12 @@ def statement_of(private, data, loss, **options):
 class TestTheOneJudge:
     """Each way on which a run comes to its first update, and what the statement then says."""
 
-    NOTHING = "per-example independence, which clipping rests on, was not verified: "
+    NOTHING = "per-example independence, which clipping requires, was not verified: "
 
     def test_what_is_verified_needs_no_randomized_check(self, private, data, cross_entropy):
         for validate in (True, "probe"):
             said = statement_of(private(Choosy(), validate=validate), data, cross_entropy)
-            assert "proved from the graph" in said and "NO GUARANTEE" not in said
+            assert "verified from the graph" in said and "NO GUARANTEE" not in said
 
     def test_without_the_checks_there_is_no_guarantee(self, private, build, data, cross_entropy):
         for model in (model_with(Centred()), build("subclassed"), build("functional")):
@@ -188,13 +188,13 @@ class TestTheOneJudge:
     def test_physical_batches_of_one_example_are_checked_too(self, private, data, cross_entropy):
         checked = private(Rooted(), validate="probe", engine="book_keeping", physical_batch_size=1)
         said = statement_of(checked, data, cross_entropy)
-        assert "on which this guarantee rests" in said or "proved from the graph" in said
+        assert "This guarantee relies on that check" in said or "verified from the graph" in said
 
     def test_one_that_ran_and_found_nothing_is_named(self, private, data, cross_entropy):
         private = private(Rooted(), validate="probe", engine="book_keeping")
         said = statement_of(private, data, cross_entropy)
-        assert "on which this guarantee rests: the verification stopped at" in said
-        assert "NO GUARANTEE" not in said and "proved from" not in said
+        assert "This guarantee relies on that check: the verification stopped at" in said
+        assert "NO GUARANTEE" not in said and "verified from" not in said
 
     def test_another_loss_is_checked_again(self, private, data, cross_entropy):
         private = private(Rooted(), validate="probe", engine="book_keeping")

@@ -87,6 +87,9 @@ def register_rule(*layer_types: type) -> Callable[[type[Rule]], type[Rule]]:
     Args:
         *layer_types: Keras layer classes.
 
+    Returns:
+        A decorator that returns the class unchanged.
+
     Example:
         A layer that scales and shifts each feature, at each of its positions::
 

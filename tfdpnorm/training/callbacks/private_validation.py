@@ -104,6 +104,16 @@ class PrivateValidation(keras.callbacks.Callback):
         TypeError: if an array holds anything but booleans, integers and floats.
         ValueError: with what was expected, for empty or non-finite data, lengths that differ,
             targets that the default `correct` cannot judge, or settings out of range.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        accuracy = tfdpnorm.PrivateValidation(
+            other_x, other_y, budget=tfdpnorm.PrivacyBudget(1.0, plan.delta), queries=2
+        )
+        history = private.fit(x, y, epochs=2, verbose=0, callbacks=[accuracy])
+        print(history.history["private_val_accuracy"])
     """
 
     def __init__(

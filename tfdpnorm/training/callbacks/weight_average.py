@@ -29,6 +29,18 @@ class WeightAverage(keras.callbacks.Callback):
     Args:
         decay: Between 0 and 1.
 
+    Raises:
+        ValueError: for a decay that is not in [0, 1).
+
+    Example::
+
+        average = tfdpnorm.WeightAverage(decay=0.99)
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        private.fit(x, y, verbose=0, callbacks=[average])
+        with average.applied():
+            scores = private.predict(x, verbose=0)
+
     Reference:
         Polyak and Juditsky (1992); De et al. (2022), Section 3.2, for DP-SGD.
     """

@@ -35,6 +35,11 @@ class RunDir:
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        run_dir = tfdpnorm.RunDir("run", resume=True)
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows, run_dir=run_dir)
     """
 
     path: str | os.PathLike
