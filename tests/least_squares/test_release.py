@@ -167,7 +167,7 @@ def test_the_statement_says_what_was_released(data):
         "one noisy sum, and no gradients",
         "12 features",
         "every example is in every batch",
-        "T = 1 done of 1",
+        "T = 1 made, of 1",
         "C = 1.0",
         "The computation of the features",
         "z C (1 + ",

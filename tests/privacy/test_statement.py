@@ -67,7 +67,7 @@ def test_a_finished_run(accountant):
         "the duration of training",
         "q = 0.01 (600 of 60000 examples expected)",
         "Poisson",
-        "T = 4000 done of 4000 planned",
+        "T = 4000 made, of 4000 planned",
         "z = 2.684",
         "C = 1.25",
         accountant.upper(),
@@ -138,7 +138,7 @@ def test_what_the_data_holder_declares():
     ledger.record(Declaration("Jane  Doe\n", "jane@example.org", "the best of 20 runs"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Jane Doe. Contact: jane@example.org."
-    assert 'the data holder says: "the best of 20 runs"' in lines[5]
+    assert 'the data holder states: "the best of 20 runs"' in lines[5]
     ledger.record(Declaration("Joe"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Joe. Contact: not given."
@@ -167,7 +167,7 @@ def test_the_ledger_is_named_by_its_digest(tmp_path):
     with open(path, "ab") as file:
         file.write(b'{"line":4,"ki')
     assert summary(privacy_statement(read_ledger(path)))[7] == said
-    assert "in memory alone" in summary(privacy_statement(ledger_of(3)))[7]
+    assert "in memory only" in summary(privacy_statement(ledger_of(3)))[7]
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +210,8 @@ def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
     for code, fields in codes.items():
         ledger.record(caveat(code, **fields))
     (line,) = [x for x in summary(privacy_statement(ledger)) if x.startswith("What it relies on")]
-    assert ("no other one, which was verified;" in line) == verified
-    assert ("no other one, as far as it was checked;" in line) != verified
+    assert ("(verified);" in line) == verified
+    assert ("(not fully verified);" in line) != verified
 
 
 def test_nothing_refers_to_pages_that_come_with_the_code(examples):
@@ -298,7 +298,7 @@ def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
     assert so_far != whole
     assert f"epsilon = {so_far} (rounded up)" in text
     assert f"full plan instead: {whole} (rounded up)" in text
-    assert "T = 1000 done of 4000 planned" in text
+    assert "T = 1000 made, of 4000 planned" in text
 
 
 def test_before_the_first_update():
@@ -330,9 +330,9 @@ def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorde
 
 def test_a_run_that_was_ended_says_so():
     ledger = ledger_of(10)
-    assert "was ended" not in privacy_statement(ledger)
+    assert "run has ended" not in privacy_statement(ledger)
     ledger.record(Finish())
-    assert "- The run was ended: no further update can be made." in privacy_statement(ledger)
+    assert "- The run has ended: no further update is possible." in privacy_statement(ledger)
 
 
 def test_full_batches_are_not_called_sampled():
@@ -384,7 +384,7 @@ def resumed():
 def test_a_resumed_run():
     ledger = resumed()
     text = privacy_statement(ledger)
-    assert "T = 11 spent, of 4000 planned; the present weights have seen 9." in text
+    assert "T = 11 spent, of 4000 planned; the present weights are the result of 9." in text
     assert "resumed once; 2 updates were lost and are charged. Each resumption drew new" in text
     assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(11))} (rounded up)" in text
     ledger.record(Resume(9))
@@ -397,7 +397,7 @@ def test_a_resumed_run_that_lost_nothing():
     ledger.record(Updates(10))
     ledger.record(Resume(10))
     text = privacy_statement(ledger)
-    assert "T = 10 done of 4000 planned." in text and "once; 0 updates were lost" in text
+    assert "T = 10 made, of 4000 planned." in text and "once; 0 updates were lost" in text
 
 
 @pytest.mark.parametrize("noise", [15.0, 20.0, 25.0, 30.0, 35.0])
@@ -476,10 +476,10 @@ def test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan():
     for _ in range(40):
         whole.record(Query("accuracy", noise_multiplier=20.0, examples=5000))
     epsilon = ceil_text(whole.validation_epsilon())
-    assert "40 answers were planned. If the answers decided when to stop asking, " in said
+    assert "40 answers were planned. If the answers decided when to stop, " in said
     assert f"state the epsilon of all of them instead: {epsilon} (rounded up)." in said
     ledger.record(caveat("held_to_plan", sentence="EarlyStopping looks at the answers"))
-    assert "It is the epsilon of all 40 answers that were planned." in privacy_statement(ledger)
+    assert "It is the epsilon of all 40 planned answers." in privacy_statement(ledger)
     assert f"based on the answers, with epsilon = {epsilon} (rounded" in privacy_statement(ledger)
 
     ledger, whole = ledger_of(4000), ledger_of(4000)
@@ -513,7 +513,7 @@ def test_a_run_that_is_held_to_its_plan(updates):
     ledger.record(caveat("held_to_plan", sentence="training stops when the noisy accuracy falls"))
     text = privacy_statement(ledger)
     assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(4000))} (rounded up)" in text
-    assert "whole plan of 4000 updates" in text and "No update has been made" not in text
+    assert "full plan of 4000 updates" in text and "No update has been made" not in text
     assert "because: training stops when the noisy accuracy falls." in text
     assert "If the decision to stop" not in text
 

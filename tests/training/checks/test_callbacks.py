@@ -166,7 +166,7 @@ class TestRecorded:
         statement = privacy_statement(ledger)
         assert "whose val_loss EarlyStopping acted on without noise" in statement
         assert "whose val_accuracy ReduceLROnPlateau acted on without noise" in statement
-        assert "whole plan of 50 updates" in statement
+        assert "full plan of 50 updates" in statement
 
     @pytest.mark.parametrize("given", [True, False])
     @pytest.mark.parametrize(
