@@ -147,7 +147,7 @@ def updates(name, value, *, at_least):
     """Returns `value` as an int in [at_least, 2**53]: floats count no further."""
     number = whole(name, value, at_least=at_least)
     if number > 2**53:
-        raise refusal(name, "<= 2**53", value, "Nobody makes that many updates.")
+        raise refusal(name, "<= 2**53", value, "Choose a smaller number.")
     return number
 
 

@@ -137,7 +137,7 @@ class TestLedger:
         assert exact_epsilon(together) == pytest.approx(2, rel=0.01)
         assert second.epsilon() == pytest.approx(2, rel=0.01)
         assert f"run {first.ledger.run_id}" in second.privacy_statement()
-        with pytest.raises(ValueError, match="above what the earlier phases have spent"):
+        with pytest.raises(ValueError, match="larger than that spent in the earlier phases"):
             released(data, after=path)
 
     def test_a_training_after_a_release_composes(self, data):

@@ -358,7 +358,7 @@ class TestAtTheStart:
         first = trained()
         outer = keras.Sequential([first])
         for model in (first, outer):
-            with pytest.raises(ValueError, match="Pass private.model, and add the epsilon of both"):
+            with pytest.raises(ValueError, match="Pass private.model, and add the epsilons"):
                 made(model)
 
 

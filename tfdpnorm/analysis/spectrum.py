@@ -163,8 +163,8 @@ def extreme_eigenvalues(
             )
         except ArpackNoConvergence as error:
             raise RuntimeError(
-                f"Expected {count} eigenvalues within {max_products} products, got "
-                f"{len(error.eigenvalues)}. Allow more, or a larger tolerance."
+                f"Only {len(error.eigenvalues)} of {count} eigenvalues converged within "
+                f"{max_products} products. Increase max_products or tolerance."
             ) from error
         found.append(np.sort(values)[:: -1 if which == "LA" else 1])
     return tuple(found)

@@ -75,7 +75,7 @@ def load_model(
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
         check_keras_of_file(path)
         raise ValueError(
-            f"Expected a whole Keras model in {path}, got what cannot be loaded as one "
+            f"Expected a whole Keras model in {path}, got a file that cannot be loaded as one "
             f"({files.reason(error)}). Files of weights hold no model: build it, and load them "
             "into it. Layers that are not Keras' own go into custom_objects."
         ) from error

@@ -97,9 +97,9 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
     spent = composed_epsilon(earlier, budget.delta, accountant)
     if spent >= _AIM * budget.epsilon:
         raise PrivacyError(
-            f"Expected a budget above what the earlier phases have spent, epsilon {spent:.6g} at "
-            f"delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget is of all "
-            "phases together: raise it."
+            f"Expected a budget larger than that spent in the earlier phases, epsilon {spent:.6g} "
+            f"at delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget covers all "
+            "phases together: increase it."
         )
 
     def reached(noise_multiplier):

@@ -113,8 +113,8 @@ class PrivacyLedger:
             return
         if self._must_resume and isinstance(entry, _OF_A_RUNNING_PROCESS):
             raise PrivacyError(
-                f"Expected Resume(position) after reopen_ledger, got {entry}. Say first which "
-                "updates the weights have seen."
+                "The ledger was reopened, and its first entry must be Resume(position), not "
+                f"{entry}. Record first how many updates the weights include."
             )
         if self.file is not None:
             self.file.append(entries.to_json(entry))
@@ -254,9 +254,9 @@ def check_same_run(ledger, plan, settings=None):
                 differences.append(f"{name} is {before} there and {after} here")
     if differences:
         raise PrivacyError(
-            f"Expected the run of the ledger {ledger.file.path}, got another one: "
-            f"{'; '.join(differences)}. Restore these settings to go on with it, or name another "
-            "ledger; what this one has spent adds to what another run on the same data spends."
+            f"The ledger {ledger.file.path} belongs to another run: "
+            f"{'; '.join(differences)}. Restore these settings to continue that run, or name "
+            "another ledger; the epsilons of several runs on the same data add up."
         )
 
 
@@ -290,8 +290,8 @@ def _ledger_of_header(path, header):
     if header.get("version") != _VERSION:
         raise journal.LedgerCorruptError(
             f"Expected {path} to have version {_VERSION} of the format, got "
-            f"{header.get('version')!r}. Read it, and resume its run, with the release that wrote "
-            "it."
+            f"{header.get('version')!r}. Use the release that wrote it to read it or to resume its "
+            "run."
         )
     try:
         fields = {n: math.inf if v == "inf" else v for n, v in header["plan"].items()}

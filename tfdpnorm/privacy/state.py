@@ -144,15 +144,15 @@ def _updates(state, entry):
     count, left = entry.count, state.remaining_updates
     if state.is_finished:
         raise BudgetExhaustedError(
-            f"The run was ended after {state.updates} updates. Evaluate or save the model; a new "
-            "plan on the same data adds to what this one has cost."
+            f"The run has ended after {state.updates} updates. Evaluate or save the model; the "
+            "cost of a new plan on the same data adds to the epsilon of this run."
         )
     if count > left:
         lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
         raise BudgetExhaustedError(
             f"Expected at most {left} more updates, got {count}: {state.updates} of the "
             f"{state.plan.steps} planned are spent{lost}. Stop training here, or start again with "
-            "a plan of more steps, whose noise is calibrated to them."
+            "a plan of more steps, whose noise is calibrated for them."
         )
     return {"updates": state.updates + count, "position": state.position + count}
 
@@ -163,7 +163,7 @@ def _resume(state, entry):
         raise PrivacyError(
             f"Expected position to be at most {state.updates}, the updates announced, got "
             f"{position}. The checkpoint belongs to another ledger, or to a newer copy of this "
-            "one: bring that back."
+            "one. Restore that copy."
         )
     # The process that asked what has no answer has ended; answers about lost weights are those
     # after the position.
@@ -180,8 +180,8 @@ def check_queries_are_by_row(plan):
     """
     if plan.unit != "row":
         raise PrivacyError(
-            f"Expected no PrivateValidation in a run that protects a {plan.unit}, got one: its "
-            "noise hides one row of the validation examples. Use public validation examples, "
+            f"PrivateValidation is not supported in a run that protects a {plan.unit}: its noise "
+            "protects single rows of the validation examples. Use public validation examples, "
             "validation_data=... and validation_is_public=True."
         )
 
@@ -200,8 +200,7 @@ def _query(state, entry):
 def _answer(state, entry):
     if entry.name not in state.unanswered:
         raise ValueError(
-            f"Expected a query named {entry.name!r} without answer, got none. Record a Query "
-            "before each answer."
+            f"There is no open query named {entry.name!r}. Record a Query before each answer."
         )
     left = dict(state.unanswered)
     position = left.pop(entry.name)
@@ -228,8 +227,8 @@ def _search(state, entry):
         return {}
     if plan.earlier:
         raise ValueError(
-            "Expected runs without earlier phases in a search, got one: what a choice costs does "
-            "not compose as updates do. Search the settings of each phase by itself."
+            "Runs with earlier phases are not supported in a search: the cost of a selection does "
+            "not compose as updates do. Search the settings of each phase separately."
         )
     if plan.accountant != "rdp":
         raise ValueError(
@@ -253,8 +252,8 @@ def _trial(state, entry):
         return {}
     if state.search.is_composed and len(state.trials) >= state.search.expected_trials:
         raise BudgetExhaustedError(
-            f"Expected at most {state.search.in_words}, got another one: the budget is spent. "
-            "Release the best of those that were made."
+            f"The budget of the search is spent: at most {state.search.in_words}. Release the best "
+            "of the trials that were made."
         )
     return {"trials": (*state.trials, entry.number)}
 

@@ -36,10 +36,7 @@ class BatchesInUse:
     def check_free(self):
         """Raises ValueError while `fit` is running, in a callback or in another thread."""
         if self.is_training:
-            raise ValueError(
-                "Expected one fit() at a time, got another one while fit() runs. Call it when that "
-                "has returned."
-            )
+            raise ValueError("fit() is already running. Wait until it returns.")
 
     @contextlib.contextmanager
     def of_fit(self):

@@ -226,8 +226,8 @@ def _check_rows_apart(loss, y, predictions):
     first, other, again = (values[0] for values in tried)
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
         raise PrivacyError(
-            "Expected a loss that takes each row by itself, got one that compares rows with other "
-            f"rows, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
+            "Expected a loss that treats each example separately, got one that compares examples "
+            f"with each other, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
         )
 
 

@@ -299,7 +299,7 @@ def _check_one_of(plan, **instead):
     )
     if plan.sampling != "poisson":
         raise ValueError(
-            f'Expected a plan with sampling="poisson", as lots are sampled here, got '
+            f'Expected a plan with sampling="poisson", as batches are sampled here, got '
             f"{plan.sampling!r}. Leave it out."
         )
 
@@ -368,8 +368,8 @@ def _check_is_trainable_here(model):
         )
     if any(isinstance(x, PrivateModel) for x in (model, *sublayers(model))):
         raise PrivacyError(
-            "Expected a Keras model, got one from make_private(), or one that holds such a model. "
-            "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
+            "The model comes from make_private(), or holds such a model. Pass private.model, and "
+            "add the epsilons of both: each ledger records only its own updates."
         )
     check_no_own_steps(model)
     check_no_dynamic_layers(model)

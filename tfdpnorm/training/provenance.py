@@ -110,10 +110,10 @@ class Provenance:
         expected = left if optimizer is known else 0
         if steps != expected:
             raise PrivacyError(
-                "Expected an optimizer that nothing but this private training uses, got "
-                f"{type(optimizer).__name__} after {steps} steps in place of {expected}. What it "
-                "keeps of their gradients may have no noise, and would be released by the next "
-                "update. Compile again, with a new optimizer."
+                "Expected an optimizer that only this private training uses, got "
+                f"{type(optimizer).__name__} after {steps} steps instead of {expected}. Its state "
+                "may come from gradients without noise, and the next update would release it. "
+                "Compile again with a new optimizer."
             )
 
     def metadata(self, saved):

@@ -135,8 +135,8 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
     if shared:
         shared.sort()
         raise PrivacyError(
-            f"Expected validation rows that are no training rows, got {len(shared)} of {count} "
-            f"that are, the first of them rows {shared[:5]}. Take them out. {remedy}"
+            f"Validation examples must not be training examples, but {len(shared)} of {count} are, "
+            f"the first of them rows {shared[:5]}. Take them out. {remedy}"
         )
 
 

@@ -190,8 +190,8 @@ class SearchFolder:
             raise PrivacyError(
                 f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
                 "many trials were drawn is not known, and to draw again would be another search. "
-                "Bring it back, or name another folder; what was spent here adds to what another "
-                "search on the same data spends."
+                "Restore it, or name another folder; the epsilons of several searches on the same "
+                "data add up."
             )
         if not exists:
             self._check_no_trials()
@@ -333,8 +333,8 @@ class SearchFolder:
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
             raise PrivacyError(
-                f"Expected {LEDGER} beside the trials in {self.path}, got none: nobody knows what "
-                "was spent. Bring it back, or name another folder."
+                f"Expected {LEDGER} beside the trials in {self.path}, got none: the budget spent "
+                "is unknown. Restore it, or name another folder."
             )
 
     def _derived(self, *names):

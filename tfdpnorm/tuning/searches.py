@@ -118,8 +118,8 @@ class PrivateRandomSearch(PrivateTuner):
         """
         if self._winner(1).trial_id != trial.trial_id:
             raise PrivacyError(
-                "Expected the winner, got a trial that lost: the search is paid for as one that "
-                "releases nothing of it. Use ComposedSearch to have all."
+                "Expected the selected trial, got another one: the epsilon of the search covers "
+                "the release of the selected trial only. Use ComposedSearch to release all."
             )
         return super().load_model(trial)
 
@@ -144,8 +144,8 @@ class PrivateRandomSearch(PrivateTuner):
     def _winner(self, asked):
         if asked != 1:
             raise PrivacyError(
-                f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
-                "for as one that releases nothing of the others. Use ComposedSearch to have all."
+                f"Expected the best trial alone to be asked for, got {asked}: the epsilon of the "
+                "search covers the release of that trial only. Use ComposedSearch to release all."
             )
         trials = self.get_best_trials()
         if not (self._folder.has_ended and self._folder.winner.exists()):

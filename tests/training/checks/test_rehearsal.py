@@ -143,7 +143,7 @@ def test_asked_for_by_name_it_is_refused_at_once_in_one_line(name):
 
 @pytest.mark.parametrize("engine", [None, "book_keeping", "per_example"])
 def test_what_no_engine_makes_sound_is_refused_by_all(engine):
-    with pytest.raises(ValueError, match="^Expected state that no example changes.*keeping") as got:
+    with pytest.raises(ValueError, match="^Examples change state of the model.*keeping") as got:
         made(model_of(Keeping()), engine=engine)
     assert "\n" not in str(got.value)
 

@@ -157,8 +157,8 @@ def traced_function(function, specs):
     """
     if not tf.executing_eagerly():
         raise RuntimeError(
-            "Expected a proof to be made eagerly, got a call inside a graph. Make it before the "
-            "function that is traced."
+            "The verification was called inside a graph. Call it eagerly, before the function is "
+            "traced."
         )
     return traced(function, specs)
 

@@ -90,7 +90,7 @@ class WeightAverage(keras.callbacks.Callback):
     def applied(self) -> Iterator[None]:
         """Context in which the model's weights are the averages."""
         if self._averages is None:
-            raise RuntimeError("Expected a model that was trained with this callback.")
+            raise RuntimeError("There is no average yet. Train a model with this callback first.")
         private = self.model if hasattr(self.model, "check_weights") else None
         if private is not None:
             private.check_weights()  # The averages vouch for none but those that they replace.

@@ -111,7 +111,7 @@ def _refuse(callback, free, validation_data_given):
     name = type(callback).__name__
     for cls, reason in _REFUSED.items():
         if isinstance(callback, cls):
-            raise PrivacyError(f"Expected no {name} in private training, got one: {reason}.")
+            raise PrivacyError(f"{name} is not supported in private training: {reason}.")
     if getattr(callback, "load_weights_on_restart", False):
         raise PrivacyError(
             f"Expected no load_weights_on_restart, got one in {name}: "

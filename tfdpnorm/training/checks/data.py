@@ -218,7 +218,7 @@ def refuse_fit_arguments(arguments):
     """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
     if arguments.get("validation_split"):
         raise ValueError(
-            "Expected no validation_split for Poisson-sampled lots, got "
+            "validation_split is not supported with Poisson-sampled batches, got "
             f"{arguments['validation_split']!r}: pass validation_data."
         )
 

@@ -32,10 +32,10 @@ _KEPT = (
     "graph of that call. A model is called in several graphs: set the attribute again in each call."
 )
 _REMEDY = (
-    "Have every layer compute from each example alone: no moments, sorting, softmax, shifts or "
-    "sizes over axis 0, and no state that it updates."
+    "Let every layer treat each example separately: no moments, sorting, softmax, shifts or sizes "
+    "over axis 0, and no state updates."
 )
-_PER_EXAMPLE = 'Or pass engine="per_example", which runs each example by itself.'
+_PER_EXAMPLE = 'Or pass engine="per_example", which runs each example separately.'
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
     "then says so."
@@ -111,8 +111,8 @@ class IndependenceChecks:
         )
         if checked.found:
             raise PrivacyError(
-                "Expected a model, a loss and an augmentation that compute from each example "
-                f"alone, got {'; '.join(checked.found)}. {_REMEDY}"
+                "Expected a model, a loss and an augmentation without interaction between "
+                f"examples, got {'; '.join(checked.found)}. {_REMEDY}"
             )
         self._checked = checked
 
@@ -237,18 +237,18 @@ def _refusal_of(proof, engine):
     """The PrivacyError for a `Proof` that does not hold and had to, with the remedy."""
     if proof.state_faults:
         return PrivacyError(
-            f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
-            f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
+            f"Examples change state of the model: {proof.state_faults[0]}. It would be released "
+            f"without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
         )
     if engine.runs_rows_apart:
         return PrivacyError(
-            "Expected an augmentation, or statistics of rows, whose per-example independence can "
-            f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
+            "Per-example independence of the augmentation, or of the statistics of rows, which see "
+            f"the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
             f"operations that keep the examples apart. {_PROBE_INSTEAD}"
         )
     what = (
-        "Expected a model, a loss and an augmentation whose per-example independence can be "
-        f"proved, with engine={engine.name!r}, got {proof.obstacle}"
+        "Per-example independence of the model, the loss and the augmentation cannot be verified "
+        f"with engine={engine.name!r}: {proof.obstacle}"
     )
     if proof.couples:
         return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE} {_PROBE_INSTEAD}")

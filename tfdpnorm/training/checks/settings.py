@@ -29,7 +29,7 @@ def check_optimizer(optimizer):
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
             "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
-            f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
+            f"{type(optimizer).__name__}, which would clip and add noise a second time. Pass the "
             'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
             "tensorflow-privacy clip."
         )
@@ -68,10 +68,10 @@ def check_no_strategy(model):
     if found or spread:
         name = type(found[0]).__name__ if found else "variables of one"
         raise PrivacyError(
-            f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
-            "part of a lot by itself, which the accounting does not know. Make, compile and fit "
-            "the model outside of strategy.scope(), and pass make_private(..., strategy=strategy) "
-            "to train it on several devices."
+            f"Expected no tf.distribute strategy, got {name}: each replica would clip and add "
+            "noise to a part of a batch separately, which is not accounted for. Make, compile and "
+            "fit the model outside of strategy.scope(), and pass make_private(..., "
+            "strategy=strategy) to train it on several devices."
         )
 
 
@@ -124,8 +124,8 @@ def check_no_auto_clustering():
     found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
     if found:
         raise ValueError(
-            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: which parts of a "
-            "private step XLA compiles then is not known. Remove it from the environment, and pass "
+            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: it is then unknown "
+            "which parts of a private step XLA compiles. Remove it from the environment, and pass "
             "jit_compile=True to compile() instead."
         )
 
@@ -176,8 +176,9 @@ def check_budget_share(share, layers, mode):
         return
     if mode in ("example", "lot"):
         raise ValueError(
-            f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
-            f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
+            f"NoisedBatchNormalization is not supported together with statistics={mode!r}, which "
+            f"runs public rows among the private ones (layer {layers[0].name!r}). Use one kind of "
+            "normalisation."
         )
 
 
@@ -214,7 +215,7 @@ def check_private_data(batches, plan, public_batch):
         if getattr(batches, name) != getattr(plan, name):
             raise PrivacyError(
                 f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
-                f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
+                f"got {getattr(batches, name)}. The privacy accounting is valid for the planned "
                 "number only: make the two agree."
             )
     if public_batch is not None:

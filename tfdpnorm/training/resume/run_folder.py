@@ -97,8 +97,8 @@ class RunFolder:
         holds = (self.path / LEDGER).exists()
         if checkpoints.checkpoint_folders(self.path) and not holds:
             raise PrivacyError(
-                f"Expected a {LEDGER} beside the checkpoints in {self.path}, got none: nobody "
-                "knows what was spent. Bring it back, or name another run_dir."
+                f"The {LEDGER} that belongs to the checkpoints in {self.path} is missing: the "
+                "budget spent is unknown. Restore it, or name another run_dir."
             )
         files.make_folder(self.path, "run_dir")
         if holds:
@@ -156,9 +156,8 @@ class RunFolder:
         for old, new in zip(*([*lines, "nothing"] for lines in both), strict=False):
             if old != new:
                 raise ValueError(
-                    f"Expected a model that the weights in {self.path} fit, got another one: "
-                    f"there is {old} there where this one has {new}. Build the same model, or name "
-                    "another run_dir."
+                    f"The weights in {self.path} do not fit this model: there is {old} there where "
+                    f"this one has {new}. Build the same model, or name another run_dir."
                 )
         checkpoints.restore_weights(self.path, self.checkpoint, model)
 
@@ -172,8 +171,8 @@ class RunFolder:
         raise PrivacyError(
             f"Expected a whole checkpoint in {self.path}, whose ledger counts "
             f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}), got "
-            f"{', '.join(damaged) or 'none'}. Bring it back from a copy, or name another run_dir; "
-            "what was spent here adds to what another run on the same data spends."
+            f"{', '.join(damaged) or 'none'}. Restore it from a copy, or name another run_dir; the "
+            "epsilons of several runs on the same data add up."
         )
 
     def _has_ended(self):
@@ -233,9 +232,9 @@ def check_no_ledger(path):
     """Raises ValueError if a folder holds a private run, before another one is begun there."""
     if (path / LEDGER).exists():
         raise PrivacyError(
-            f"Expected run_dir to hold no run yet, got {path}, which has a {LEDGER}. Pass "
-            "RunDir(path, resume=True) (--resume) to go on, or name another folder; what it has "
-            "spent adds to what another one on the same data spends."
+            f"The run_dir {path} holds a run already (it has a {LEDGER}). Pass RunDir(path, "
+            "resume=True) (--resume) to continue it, or name another folder; the epsilons of "
+            "several runs on the same data add up."
         )
 
 
