@@ -36,7 +36,7 @@ def define_flags():
         "check",
         "epsilon",
         ("epsilon", "sensitivity", *_CANARIES),
-        "epsilon: one update on neighbouring lots; sensitivity: how far one example moves the "
+        "epsilon: one update on neighbouring batches; sensitivity: how far one example moves the "
         "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
         "gradient_canaries: the same, with canaries of which each has a number of the model to "
         "itself.",
@@ -50,7 +50,7 @@ def define_flags():
         help={
             "statistics": "Whose moments public-batch normalisation takes; lot is NOT private. "
             "Default: all, one after the other; with canaries: public.",
-            "expected_batch_size": "Lot size; default: 64, with canaries half of the data.",
+            "expected_batch_size": "Batch size; default: 64, with canaries half of the data.",
         },
     )
     flags.DEFINE_integer(

@@ -197,7 +197,7 @@ def test_the_search_costs_the_budget(shape, lots):
 
 @pytest.mark.parametrize("lots", [[], [(101, 10)], [(0, 10)]])
 def test_lots_that_cannot_be(lots):
-    with pytest.raises(ValueError, match="Expected lots"):
+    with pytest.raises(ValueError, match="Expected batches"):
         calibrate_search(PrivacyBudget(3.0, DELTA), num_examples=100, lots=lots, expected_trials=4)
 
 

@@ -129,7 +129,7 @@ def test_errors_of_reading_are_of_our_words(fails):
     source.fails = fails
     with pytest.raises(ValueError, match="^Expected every example of the source") as error:
         fitted(source)
-    assert "secret" not in str(error.value).replace("lots are secret", "")
+    assert "secret" not in str(error.value).replace("batches are secret", "")
     assert error.value.__suppress_context__ and "\n" not in str(error.value)
 
 

@@ -332,7 +332,7 @@ def test_lots_that_are_not_named_are_refused_before_the_search(tuner):
     def build(hp):
         return None
 
-    with pytest.raises(ValueError, match="Name all lots in `lots`"):
+    with pytest.raises(ValueError, match="Name all batches in `lots`"):
         tuner(build, settings=settings)
     assert len(tuner(build, settings=settings, lots=[(50, 9), (100, 9)]).search_plan.trials) == 2
 

@@ -1,4 +1,4 @@
-"""Poisson-sampled lots as a `tf.data.Dataset` of static physical batches.
+"""Poisson-sampled batches as a `tf.data.Dataset` of static physical batches.
 
 Amplification by sampling assumes that the members of a batch are secret, and so are their slots. A
 seed reveals both. The default source is therefore the operating system's cryptographic generator,
@@ -136,7 +136,7 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
         sample_weight: float32 [K, P], or [K, P, ...] for weights of steps; ones if none were given,
             0 in padding rows. Of a person with r rows, times R / r for these, and 0 for the other
             R - r, which repeat one of them.
-        mask: float32 [K, P]; 1 for an example of the lot, 0 for padding, which may be in any slot
+        mask: float32 [K, P]; 1 for an example of the batch, 0 for padding, which may be in any slot
             and holds zeros in every array.
     """
 
@@ -155,7 +155,7 @@ def poisson_batches(
     """Prepares a private data set for Poisson sampling.
 
     Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
-    files (`np.memmap`, HDF5), only the examples of a lot are read, ahead of its use: memory does
+    files (`np.memmap`, HDF5), only the examples of a batch are read, ahead of its use: memory does
     not depend on N.
 
     With `person`, persons are sampled in place of rows: q, N and `expected_batch_size` count
@@ -175,8 +175,8 @@ def poisson_batches(
             `__getitems__` (of a list of them), whose examples are (x, y) or (x, y, sample_weight),
             all of one shape. For other examples, see `MappedSource`; for images, `image_folder`.
         y: as x, or None. A source has it in its examples.
-        expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
-            necessarily whole. Divide by this public number, never by the size of a lot.
+        expected_batch_size: mean number of examples in a batch, 0 < expected_batch_size <= N, not
+            necessarily whole. Divide by this public number, never by the size of a batch.
         sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
             for each step (word, pixel) that the loss gives a value for.
         person: vector of integers or texts, whose each row is; None if each row is an example.
@@ -211,12 +211,12 @@ class PoissonBatches:
 
     `poisson_batches` makes it and explains the arguments.
 
-    Guarantee: each example is in each lot with probability q = `sampling_rate`, independently of
-    every other example and every other lot, and a lot is never cut short. This is the sampling
+    Guarantee: each example is in each batch with probability q = `sampling_rate`, independently of
+    every other example and every other batch, and a lot is never cut short. This is the sampling
     that the accountants assume; read q and N from here, so that they cannot disagree. The examples
-    of a lot are in distinct slots, drawn uniformly at random for each lot (docs/guarantee.md).
+    of a batch are in distinct slots, drawn uniformly at random for each batch (docs/guarantee.md).
 
-    The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
+    The guarantee ends where the dataset is changed afterwards: `cache()` replays batches, `shuffle`
     and `batch` are of no use, `filter` and `shard` change q. Of a source it rests on this, too:
     what it gives for a number depends on one example alone, whatever else was read.
 
@@ -257,17 +257,17 @@ class PoissonBatches:
 
     @property
     def most_per_person(self) -> int | None:
-        """The most rows of a person in a lot, R; None where each row is an example."""
+        """The most rows of a person in a batch, R; None where each row is an example."""
         return self.persons and self.persons.most
 
     @property
     def expected_batch_size(self) -> float:
-        """Mean number of examples in a lot, q N."""
+        """Mean number of examples in a batch, q N."""
         return self._expected_batch_size
 
     @property
     def sampling_rate(self) -> float:
-        """Probability q that an example is in a lot."""
+        """Probability q that an example is in a batch."""
         return self._expected_batch_size / self._num_examples
 
     @property
@@ -298,20 +298,22 @@ class PoissonBatches:
     ) -> tf.data.Dataset:
         """Returns an infinite dataset of `Lot`s, one for each update.
 
-        A lot has K physical batches of P rows, whatever it draws; K grows only for a lot that does
-        not fit, to as many as it needs. Every new iteration draws new lots.
+        A batch has K physical batches of P rows, whatever it draws; K grows only for a batch that
+        does not fit, to as many as it needs. Every new iteration draws new batches.
 
         Args:
             slots: `tfdpnorm.privacy.slots.Slots`, K and P. They have to depend on public numbers
-                only, as those of `slots_for` do. None for one physical batch that a million lots
+                only, as those of `slots_for` do. None for one physical batch that a million batches
                 fit into but for a probability of 1e-9.
-            insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
-                number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no longer
-                secret, so that no privacy guarantee holds. Its members do not depend on `slots`.
-            first_update: number of the first lot, which matters with `insecure_seed` and `shared`
+            insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes
+                batch number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no
+                longer secret, so that no privacy guarantee holds. Its members do not depend on
+                `slots`.
+            first_update: number of the first batch, which matters with `insecure_seed` and `shared`
                 only.
-            shared: `tfdpnorm.data.shared_lots.SharedLots`, for the same lots in several processes,
-                of which this one gets its share of the physical batches; None for one process.
+            shared: `tfdpnorm.data.shared_lots.SharedLots`, for the same batches in several
+                processes, of which this one gets its share of the physical batches; None for one
+                process.
 
         Returns:
             A `tf.data.Dataset` with elements `Lot`.
@@ -377,7 +379,7 @@ class PoissonBatches:
 
 
 def _examples(x, y, sample_weight):
-    """What lots are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
+    """What batches are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(_NO_DATASET.format(type(x).__name__))
     if is_source(x):
@@ -424,6 +426,6 @@ def _checked_batch_size(value, num_examples):
         raise ValueError(
             f"Expected 0 < expected_batch_size <= the number of examples, got "
             f"expected_batch_size={value} and {num_examples} examples. "
-            f"Choose a smaller lot, or pass all examples."
+            f"Choose a smaller batch, or pass all examples."
         )
     return int(value) if isinstance(value, numbers.Integral) else float(value)

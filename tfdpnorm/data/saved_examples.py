@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
     """Writes the examples of a dataset to files, once, and returns them as arrays in these files.
 
-    Lots cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from
+    Batches cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from
     these:
 
         x, y = save_examples(dataset.unbatch(), "folder")

@@ -270,7 +270,7 @@ def clipped_sum(
 
     Args:
         per_example_gradients: List of [rows, *variable.shape].
-        mask: [rows], 1.0 for a row of the lot, 0.0 for padding.
+        mask: [rows], 1.0 for a row of the batch, 0.0 for padding.
         clipping: `Clipping`, or C for the flat one. Its weights are applied here; its loss scale
             is the caller's to undo.
 

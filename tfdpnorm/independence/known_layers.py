@@ -82,7 +82,7 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
             message = (
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
-                "a lot, so that clipping bounds nothing, and its moving averages are released "
+                "a batch, so that clipping bounds nothing, and its moving averages are released "
                 f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
                 "(layer.trainable = False), or always call it with training=False (for Keras 3 in "
                 "the call() of a layer or model: a functional model passes on the mode of fit)."
@@ -91,14 +91,14 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
             message = (
                 "Expected layers with per-example independence, got the stateful recurrent layer "
-                f"{layer.name!r}, which carries its state from one lot to the next. Use "
+                f"{layer.name!r}, which carries its state from one batch to the next. Use "
                 "stateful=False."
             )
             yield layer.name, message
         if getattr(layer, "activity_regularizer", None) is not None:
             message = (
                 f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
-                "taken over the whole lot and cannot be clipped per example. Use a weight "
+                "taken over the whole batch and cannot be clipped per example. Use a weight "
                 "regularizer, or add the term to the loss of each example."
             )
             yield layer.name, message
@@ -131,7 +131,7 @@ def _added_losses(model):
     if added:
         message = (
             f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
-            "such a loss is taken over the whole lot and cannot be clipped per example. Make the "
+            "such a loss is taken over the whole batch and cannot be clipped per example. Make the "
             "term of each example an output of the model, [rows, 1], with a loss that returns it, "
             "or a part of the loss."
         )

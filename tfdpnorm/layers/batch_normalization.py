@@ -79,9 +79,9 @@ class NoisedBatchNormalization(keras.layers.Layer):
     by moments of the batch. A private model (`tfdpnorm.make_private`) moves them once after each
     update,
 
-        m <- momentum m + (1 - momentum) (sum of the lot's rows + noise) / L
+        m <- momentum m + (1 - momentum) (sum of the batch's rows + noise) / L
 
-    with L the *expected* lot size, and keeps them in the range that truncation allows. What a row
+    with L the *expected* batch size, and keeps them in the range that truncation allows. What a row
     adds are its own means over positions, [channels]. Nothing moves the averages in an ordinary
     `fit`, nor those of a frozen layer (`trainable = False`). This is the alternative that Davody et
     al. (2020) compare with their public statistics; gradients treat the averages as constants.
@@ -89,11 +89,11 @@ class NoisedBatchNormalization(keras.layers.Layer):
     How far one row moves what is noised: per channel a row adds a = mean z, |a| <= C', and
     b = mean z^2, 0 <= b <= C'^2, *whatever the other rows are*. So adding or removing it moves
     sum a / L by at most sqrt(channels) C' / L in l2 and sum b / L by sqrt(channels) C'^2 / L, in
-    lots of any size. The paper's S_mu = C' / L is the first one per channel. Its
+    batches of any size. The paper's S_mu = C' / L is the first one per channel. Its
     S_var = C'^2 (3 / L - 3 / L^2 + 1 / L^3) is for the variance itself as the query,
     V = sum b / L - m^2 with m = sum a / L: a row x moves V by x^2 / L - 2 m x / L - x^2 / L^2, at
-    most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in lots of at most L rows. A
-    Poisson-sampled lot may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
+    most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in batches of at most L rows. A
+    Poisson-sampled batch may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
     Noising sum b instead, and subtracting m1^2 from what was released, costs less than either:
     the variance's error is then, to first order, noise on sum b and 2 |m| times that on sum a, at
     most sqrt(1 + 4) = 2.24 < 3 times C'^2 / L in units of the noise multiplier, and averaging over
@@ -223,7 +223,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         """Moves the running averages.
 
         Args:
-            mean: [channels], the released mean of a lot.
+            mean: [channels], the released mean of a batch.
             second_moment: [channels], the released mean of squares. **Both must be noised
                 already**: they are released with the weights.
         """

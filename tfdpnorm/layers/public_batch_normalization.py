@@ -206,7 +206,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
       alone. It bounds the normalised value of a dense layer by sqrt(M).
     * `"example"`: exactly the rows {x_i} and all public rows, run once for each example: the test
       phase of Davody et al. (2020), Algorithm 1. 1 + M times the work; a reference.
-    * `"lot"`: all private and public rows of a lot together: the training phase of Davody et al.
+    * `"lot"`: all private and public rows of a batch together: the training phase of Davody et al.
       (2020), Algorithm 1, as printed. NOT private.
 
     `statistics_gradient="full"` includes the gradient through the public moments (see

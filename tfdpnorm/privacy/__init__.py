@@ -2,7 +2,7 @@
 
 Importing this package loads no TensorFlow; the names below, most of which load SciPy, are imported
 when they are first used. Everything here is for the neighbouring relation add_or_remove_one and for
-Poisson-sampled lots; a run that departs from them has no guarantee and says so.
+Poisson-sampled batches; a run that departs from them has no guarantee and says so.
 """
 
 from typing import TYPE_CHECKING

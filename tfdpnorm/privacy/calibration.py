@@ -36,7 +36,7 @@ def calibrate_noise_multiplier(
 
     Args:
         budget: The target, a `PrivacyBudget`.
-        sampling_rate: Probability of each example to be in a lot, in (0, 1].
+        sampling_rate: Probability of each example to be in a batch, in (0, 1].
         updates: Number of optimizer updates, >= 1.
         accountant: "rdp" (a fraction of a second) or "pld" (up to a few seconds).
 

@@ -94,8 +94,8 @@ def _make_parser(of_ledger, suggests):
     )
     parser.add_argument("--num_examples", type=int, help="private training examples")
     lot = parser.add_mutually_exclusive_group(required=needed)
-    lot.add_argument("--expected_batch_size", type=float, help="expected lot size")
-    lot.add_argument("--sampling_rate", type=float, help="lot size over number of examples")
+    lot.add_argument("--expected_batch_size", type=float, help="expected batch size")
+    lot.add_argument("--sampling_rate", type=float, help="batch size over number of examples")
     length = parser.add_mutually_exclusive_group(required=needed)
     length.add_argument("--steps", type=int, help="optimizer updates")
     length.add_argument("--epochs", type=float, help="steps = ceil(epochs / sampling_rate)")
@@ -120,7 +120,7 @@ def _make_parser(of_ledger, suggests):
     parser.add_argument(
         "--suggest",
         action="store_true",
-        help="prints lot size, updates and noise by rule for --epsilon, --delta and "
+        help="prints batch size, updates and noise by rule for --epsilon, --delta and "
         "--num_examples; --epochs, --steps and --expected_batch_size are kept if given",
     )
     parser.add_argument(
@@ -380,7 +380,8 @@ def _of_settings(flags, program):
     if compares:
         return [*_table(records), *map(_lack, lacking)]
     last = (
-        "Holds for Poisson-sampled lots. Neighbours: add or remove one example (add_or_remove_one)."
+        "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
+        "(add_or_remove_one)."
     )
     return [*map(_sentence, records), *map(_lack, lacking), last]
 
@@ -526,7 +527,7 @@ def _table(records):
         f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
         f"{first['delta']!r}{aim}; epsilon rounded up",
         *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
-        "What holds does so for Poisson-sampled lots. Neighbours: add or remove one example "
+        "What holds does so for Poisson-sampled batches. Neighbours: add or remove one example "
         "(add_or_remove_one), or replace one by another (replace_one).",
     ]
 

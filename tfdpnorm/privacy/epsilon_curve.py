@@ -33,7 +33,7 @@ class EpsilonCurve:
     last update. Beyond the plan every value is computed exactly.
 
     Args:
-        sampling_rate: Probability of each example to be in a lot, in (0, 1].
+        sampling_rate: Probability of each example to be in a batch, in (0, 1].
         noise_multiplier: Noise on the sum of gradients over the clipping norm, >= 0. Zero gives an
             infinite epsilon from the first update on.
         planned_updates: The number of updates planned, >= 1.

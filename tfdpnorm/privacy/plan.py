@@ -37,14 +37,14 @@ class PrivacyPlan:
 
     Epsilon here is for the neighbouring relation add_or_remove_one: add or remove one example, with
     N, the sampling rate and the expected batch size as public constants. It assumes what no plan
-    can check: lots are really Poisson-sampled, each example's gradient is clipped and depends on no
-    other private example, and the noisy sum is divided by `expected_batch_size`, not by the size
-    that the lot happened to have.
+    can check: batches are really Poisson-sampled, each example's gradient is clipped and depends on
+    no other private example, and the noisy sum is divided by `expected_batch_size`, not by the size
+    that the batch happened to have.
 
     Attributes:
         num_examples: Number N of private training examples, >= 1; treated as public. Of persons,
             with `most_per_person`.
-        expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
+        expected_batch_size: Expected batch size, 0 < expected_batch_size <= N.
         steps: Number of optimizer updates planned, >= 1.
         noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
             statistics queries, that of one Gaussian mechanism that costs as much as all that an
@@ -57,12 +57,12 @@ class PrivacyPlan:
         no_guarantee_because: Why no guarantee holds, a tuple of sentences; empty if one does. A
             noise multiplier of 0 and any sampling but Poisson's add their own reason.
         statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
-            the same lot: moments of activations, for the running averages of normalisation layers.
-            `make_private` sets it to those of the model.
+            the same batch: moments of activations, for the running averages of normalisation
+            layers. `make_private` sets it to those of the model.
         statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1, and 0
             for none, or in `make_private` for its default; without queries it has no effect.
-            Gaussian mechanisms on the same lot compose to one. In units of what one example changes
-            each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
+            Gaussian mechanisms on the same batch compose to one. In units of what one example
+            changes each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
             1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
         earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
@@ -141,7 +141,7 @@ class PrivacyPlan:
                 "Expected expected_batch_size <= num_examples, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
-                "num_examples it makes every lot the whole data set."
+                "num_examples it makes every batch the whole data set."
             )
         if values["expected_batch_size"] / values["num_examples"] < 1e-300:
             raise ValueError(
@@ -160,8 +160,8 @@ class PrivacyPlan:
         own = [NO_NOISE] if values["noise_multiplier"] == 0 else []
         if values["sampling"] != "poisson":
             own.append(
-                f"the sampling of lots is {self.sampling!r}, and epsilon is computed for Poisson "
-                "sampling"
+                f"the sampling of batches is {self.sampling!r}, and epsilon is computed for "
+                "Poisson sampling"
             )
         given = arguments.sentences(
             "no_guarantee_because",
@@ -182,7 +182,7 @@ class PrivacyPlan:
 
     @property
     def sampling_rate(self) -> float:
-        """Probability q with which each example enters each lot, a float."""
+        """Probability q with which each example enters each batch, a float."""
         return self.expected_batch_size / self.num_examples
 
     @property
@@ -292,7 +292,7 @@ def make_plan(
 
     Args:
         num_examples: Number of private training examples, >= 1.
-        expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
+        expected_batch_size: Expected batch size, > 0 and at most `num_examples`.
         l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
         steps: Number of optimizer updates, >= 1.
         epochs: How often an example is drawn in the mean, > 0, in the place of steps, which is

@@ -26,7 +26,7 @@ def gaussian_epsilon(noise_ratio, delta):
 
 
 def amplified(epsilon, sampling_rate):
-    """log(1 + q (exp(epsilon) - 1)): epsilon of a mechanism on a Poisson-sampled lot.
+    """log(1 + q (exp(epsilon) - 1)): epsilon of a mechanism on a Poisson-sampled batch.
 
     Li, Qardaji & Su (2012), Theorem 1, for adding or removing an example; delta becomes q delta.
     It holds for replacing one, too, where epsilon and delta hold for both adjacencies: by Balle,

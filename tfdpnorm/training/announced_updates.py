@@ -10,10 +10,11 @@ from tfdpnorm.privacy.entries import Updates
 
 
 class BatchesInUse:
-    """Follows which lots the updates of a `PrivateModel` are made on, and voids for others.
+    """Follows which batches the updates of a `PrivateModel` are made on, and voids for others.
 
-    The accountant counts updates on Poisson-sampled lots, each used once. That is known of the lots
-    that `fit` prepares, read by the one iterator that Keras makes for them. Of anything else it is
+    The accountant counts updates on Poisson-sampled batches, each used once. That is known of the
+    batches that `fit` prepares, read by the one iterator that Keras makes for them. Of anything
+    else it is
     not: a training function or a training step that is called by hand, on whatever it is given.
 
     Args:
@@ -40,7 +41,7 @@ class BatchesInUse:
 
     @contextlib.contextmanager
     def of_fit(self):
-        """Context of the training in `fit`, which voids by itself for lots that are not ours."""
+        """Context of the training in `fit`, which voids by itself for batches that are not ours."""
         self._iterator, self.is_training = None, True
         try:
             yield
@@ -58,7 +59,7 @@ class BatchesInUse:
 
     @contextlib.contextmanager
     def execution(self, iterator):
-        """Context of an execution of the training function, which reads lots from an iterator."""
+        """Context of an execution of the training function, which reads batches."""
         if self.is_training and self._iterator is None and not self._are_given:
             self._iterator = iterator
         if self._are_given or self._iterator is not iterator:

@@ -34,7 +34,7 @@ def epochs_to_train(
         epochs: As in `fit`.
         steps_per_epoch: As in `fit`.
         initial_epoch: As in Keras; None if it was not given.
-        sampled_here: Whether the lots are drawn by this library, so that an epoch has a length.
+        sampled_here: Whether the batches are drawn by this library, so that an epoch has a length.
     """
     first_step, left = 0, ledger.state.remaining_updates
     if sampled_here:

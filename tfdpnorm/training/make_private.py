@@ -118,15 +118,15 @@ def make_private(
             it costs, where book-keeping has no rule or per-example independence is not proved for
             it. The shapes of the model's inputs have to be known then: call a subclassed model on
             a batch before, or `build(shape)`.
-        physical_batch_size: Rows that go through the model at once; smaller than a lot saves
-            memory and changes nothing else. None for a whole lot at once; "auto" for as many as
+        physical_batch_size: Rows that go through the model at once; smaller than a batch saves
+            memory and changes nothing else. None for a whole batch at once; "auto" for as many as
             there is memory for, found by trials on synthetic rows, and said in a line.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
             "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
             can tell from the bits of a single update which of them it was, whatever epsilon says.
-        insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
+        insecure_seed: For tests: makes noise and sampled batches repeatable. No guarantee holds.
         run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
             that it holds. None keeps both in memory.
         validate: How per-example independence is made sure of. True: before the first update it is
@@ -444,11 +444,11 @@ def _no_guarantee_because(streams, insecure_seed):
     reasons = []
     if streams.mode == "lot":
         reasons.append(
-            'statistics="lot" lets every example of a lot move the gradients of all the others, so '
-            "that clipping does not bound what one example changes"
+            'statistics="lot" lets every example of a batch change the gradients of all others, so '
+            "that clipping does not bound the effect of one example"
         )
     if insecure_seed is not None:
-        reasons.append("the noise and the lots come from a seed that is not secret")
+        reasons.append("the noise and the batches come from a seed that is not secret")
     return tuple(reasons)
 
 

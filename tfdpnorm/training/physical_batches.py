@@ -15,7 +15,7 @@ from tfdpnorm.keras_compat.graphs import as_written, traced
 
 
 class PhysicalBatches:
-    """Makes the functions of a physical batch that a step calls for each of a lot.
+    """Makes the functions of a physical batch that a step calls for each of a batch.
 
     Args:
         judge: Called with the `tfdpnorm.independence.Proof` of each function before
@@ -96,7 +96,7 @@ class PhysicalBatches:
 
 
 def _specs(lot):
-    """The specs of a physical batch of a lot, and P; None for P if a shape is not known."""
+    """The specs of a physical batch, and P; None for P if a shape is not known."""
     specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
     known = all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(specs))
     return specs, specs[-1].shape[0] if known else None

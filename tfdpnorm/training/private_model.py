@@ -77,8 +77,8 @@ if TYPE_CHECKING:
 class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
-    One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
-    `l2_norm_clip`, their sum noised once, divided by the *expected* lot size, and handed to the
+    One training step is one update: a Poisson-sampled batch, per-example gradients clipped to
+    `l2_norm_clip`, their sum noised once, divided by the *expected* batch size, and handed to the
     optimizer (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras optimizer, `fit` any
     callback; `evaluate`, `predict` and `save` are those of the wrapped model.
 
@@ -240,7 +240,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return self.get_metrics_result()
 
     def clipped_sum(self, lot: Lot) -> list[tf.Tensor]:
-        """The sum of clipped gradients over a lot, before any noise.
+        """The sum of clipped gradients over a batch, before any noise.
 
         **Not private**: for audits, which ask how far one example can move it. Updates nothing.
 
@@ -302,7 +302,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 sampled, too. Any other data that Keras can iterate over trains as well, and voids
                 the guarantee: how it samples is not known.
             y: Targets [N, ...] for arrays.
-            batch_size: None, or the expected lot size of the plan.
+            batch_size: None, or the expected batch size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
             verbose: As in Keras.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
@@ -321,9 +321,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         Raises:
             BudgetExhaustedError: if the planned updates are used up.
-            ValueError: if the data's N or expected lot size are not the plan's, the public batch
+            ValueError: if the data's N or expected batch size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
-                Poisson-sampled lots, or for a callback that acts on private numbers.
+                Poisson-sampled batches, or for a callback that acts on private numbers.
         """
         check_no_strategy(self.model)
         self.session.batches.check_free()

@@ -37,7 +37,7 @@ class PublicBatch:
             "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are made
             up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1], token
             ids, or numbers of mean 0 and variance 1.
-        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
+        pull_back: "whole", or "shrunk": the noisy gradients by gamma and beta are shrunk before
             they are pulled back through the public statistics, each layer's by its own ratio of
             signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where batches
             are small or the noise is large.

@@ -77,7 +77,8 @@ class OneDevice:
         Args:
             add_up: Function of a function and a `Lot`.
             function: Of a physical batch, traced or not.
-            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are it.
+            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are
+                it.
         """
         return [add_up(function, lot)]
 

@@ -9,7 +9,7 @@ when they are initialised. docs/settings.md has the figures that this comes from
 Without noise no distance is too far; then gradients limit the rate. With the ratio of signal to
 noise of the whole training
 
-    S = sqrt(T) B / (z sqrt(d)),    B the expected lot size, d the number of trained weights,
+    S = sqrt(T) B / (z sqrt(d)),    B the expected batch size, d the number of trained weights,
 
 normalised gradients of one direction move the weights 0.8 S times as far as noise does. The rate
 grows with S up to S = 200.

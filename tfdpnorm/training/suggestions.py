@@ -126,7 +126,7 @@ def suggest(
         num_examples: N, the number of private examples; of persons, with `most_per_person`.
         epochs: How often an example is drawn on average; None for a number by rule.
         steps: Number of updates; None for a suggested one.
-        expected_batch_size: Expected lot size; None for a suggested one.
+        expected_batch_size: Expected batch size; None for a suggested one.
         most_per_person: See `make_plan`.
 
     Returns:

@@ -65,7 +65,7 @@ class SearchTrial(NamedTuple):
     caveats: tuple = ()
 
     def noise_multiplier(self, settings):
-        """The noise multiplier for the lots in `settings`, arguments of `make_plan`."""
+        """The noise multiplier for the batches in `settings`, arguments of `make_plan`."""
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 

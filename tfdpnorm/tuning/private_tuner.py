@@ -267,7 +267,7 @@ class PrivateTuner(keras_tuner.Tuner):
                 check_validation_rows(self._score, (), public.rows)
 
     def _check_lots(self, hp):
-        """Refuses lots that were not planned for, in a sample of the settings."""
+        """Refuses batches that were not planned for, in a sample of the settings."""
         for number in range(_SAMPLED_SETTINGS):
             hp.values = random_values(hp.space, lambda name, n=number: f"{n} {name}")
             given = checked_settings(self.hypermodel.settings(hp))

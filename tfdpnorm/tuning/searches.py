@@ -43,7 +43,7 @@ class PrivateRandomSearch(PrivateTuner):
 
     Privacy:
         The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noised scores protect. It presumes that nobody learns how many trials
+        example, which the noisy scores protect. It presumes that nobody learns how many trials
         there were, or anything of those that lost: what is in the folder besides `winner/` is not
         for release. A trial that fails counts as one that ends with the lowest score. If no trial
         was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
@@ -161,7 +161,7 @@ class ComposedSearch(PrivateTuner):
     """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
 
     For those that choose settings by the scores so far, such as Bayesian optimisation and
-    Hyperband. All trials, their weights and their noised scores may be released. This is
+    Hyperband. All trials, their weights and their noisy scores may be released. This is
     expensive: a trial's noise grows with about the square root of their number.
 
         oracle = keras_tuner.oracles.BayesianOptimizationOracle(

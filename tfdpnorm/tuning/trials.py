@@ -110,7 +110,7 @@ def score_of(x, y, search, from_logits=None):
     """Returns what scores the trials of a `SearchPlan`; `measure(private)` is called once a trial.
 
     Privacy:
-        A private score is the noised number of right answers: one Gaussian mechanism, charged to
+        A private score is the noisy number of right answers: one Gaussian mechanism, charged to
         the validation examples in the ledger of the trial.
     """
     noise = search.score_noise_multiplier

@@ -60,7 +60,7 @@ class TrainingSpec:
         help="Name of the training set (`trainers.data.sources.load_examples`).", flag=False
     )
     seed: int = option(
-        0, "Seeds initial weights and public rows; never lots or the noise of privacy.", at_least=0
+        0, "Seeds initial weights and public rows; never batches or the privacy noise.", at_least=0
     )
     max_examples: int | None = option(None, "Use only the first training examples.", at_least=1)
     vocabulary: str = option(

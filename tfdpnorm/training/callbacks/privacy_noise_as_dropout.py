@@ -25,8 +25,8 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
     """Gives the layers of variational dropout the noise that each update puts into the weights.
 
     With plain SGD, update t of a private model is phi <- phi - eta_t (S + N(0, (z C)^2)) / L, for
-    the clipped sum S and the expected lot size L. So it moves each weight by noise of the standard
-    deviation
+    the clipped sum S and the expected batch size L. So it moves each weight by noise of the
+    standard deviation
 
         zeta_t = eta_t z C / L,
 

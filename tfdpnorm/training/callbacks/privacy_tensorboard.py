@@ -22,7 +22,7 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
 
     | group | what is in it |
     |---|---|
-    | covered | epsilon, the learning rate, and the noised accuracies of `PrivateValidation` |
+    | covered | epsilon, the learning rate, and the noisy accuracies of `PrivateValidation` |
     | validation | `val_...`, of validation data: theirs is the privacy to think of |
     | not covered by the guarantee | loss and metrics of the training examples |
 

@@ -177,7 +177,7 @@ class PrivateValidation(keras.callbacks.Callback):
         check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
     def measure(self, private: PrivateModel) -> float:
-        """Asks once, outside of `fit`, and returns the noised accuracy, a float.
+        """Asks once, outside of `fit`, and returns the noisy accuracy, a float.
 
         What the ledger holds an answer to for the present weights is not asked again.
 

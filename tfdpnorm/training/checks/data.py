@@ -82,7 +82,7 @@ def check_sample_weight(sample_weight):
 
 
 def check_batch_size(batch_size, plan):
-    """Refuses a batch size that is not the expected lot size of the plan.
+    """Refuses a batch size that is not the expected batch size of the plan.
 
     Raises:
         ValueError: naming both.
@@ -215,7 +215,7 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
 
 
 def refuse_fit_arguments(arguments):
-    """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
+    """Refuses arguments of `fit` that have no meaning for Poisson-sampled batches."""
     if arguments.get("validation_split"):
         raise ValueError(
             "validation_split is not supported with Poisson-sampled batches, got "
@@ -249,7 +249,7 @@ def row_specs(lots):
     """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
 
     Raises:
-        ValueError: if the lots have no targets.
+        ValueError: if the batches have no targets.
     """
     targets = tf.nest.flatten(lots.element_spec.y)
     if not all(isinstance(spec, tf.TensorSpec) for spec in targets):

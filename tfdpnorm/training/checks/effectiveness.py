@@ -41,7 +41,7 @@ def _of_lots(plan):
     if plan.noise_multiplier >= _LEAST_NOISE or plan.epsilon_target is None:
         return None
     return (
-        f"Lots of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
+        f"Batches of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
         f"{plan.noise_multiplier:.2g}, and twice as large ones little more, for half the noise "
         "in the mean."
     )

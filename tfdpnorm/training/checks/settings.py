@@ -208,7 +208,7 @@ def check_private_data(batches, plan, public_batch):
     """Checks Poisson batches against the plan and against the public batch.
 
     Raises:
-        ValueError: if N or the expected lot size differ from the plan's, or the public batch does
+        ValueError: if N or the expected batch size differ from the plan's, or the public batch does
             not fit the data or shares rows with it.
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):

@@ -36,7 +36,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
             JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
             and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
-        physical_batch_size: The rows of a physical batch, None for a whole lot at once.
+        physical_batch_size: The rows of a physical batch, None for a whole batch at once.
 
     Returns:
         The state of the checkpoint: a dict that JSON can hold.
