@@ -81,8 +81,9 @@ def noise_through_statistics(
 ) -> dict[str, float]:
     """How much noise the pull-back adds to that of the clipped sum.
 
-    Standard normal noise on the gradients by gamma and beta is pulled back to the kernels, which
-    have standard normal noise of their own. A `pull_back_weight` w divides the result by w.
+    Standard normal noise on the gradients with respect to gamma and beta is pulled back to the
+    kernels, which have standard normal noise of their own. A `pull_back_weight` w divides the
+    result by w.
 
     Args:
         model: Keras model with `PublicBatchNormalization` layers.

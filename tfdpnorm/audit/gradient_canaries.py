@@ -1,7 +1,7 @@
 """Canaries in the space of gradients: examples of which each moves one number, by C.
 
 Mislabelled images share their gradients' directions with all other rows. These canaries share them
-with nobody: the model under audit gets a table with one number for each canary, which changes no
+with no one: the model under audit gets a table with one number for each canary, which changes no
 prediction, but whose gradient is so large that a canary's clipped gradient is C times the unit
 vector of its own number, to some millionths. So the m numbers of the table are m attacks at full
 strength on the very sampling, clipping, noise and division that train the rest of the model.

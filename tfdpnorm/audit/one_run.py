@@ -41,7 +41,7 @@ def curve_allows(curve, canaries, guesses, correct, *, probability):
         probability: Of v or more correct guesses, from 0 to 1.
 
     Returns:
-        A bool. That v guesses in place of "v or more" hold all of the probability is the least
+        A bool. That v guesses instead of "v or more" hold all of the probability is the least
         that the curve has to allow.
     """
     check_count("guesses", guesses, canaries)

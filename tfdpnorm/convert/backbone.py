@@ -26,7 +26,7 @@ def freeze(model: keras.Model, trainable: str | Sequence[str]) -> list[str]:
     """Freezes all layers of a model but some, which are trained.
 
     Frozen layers keep their weights, and frozen batch normalisation normalises by its moving
-    averages. Layers without weights, such as Dropout, go on as they are.
+    averages. Layers without weights, such as Dropout, stay as they are.
 
     Args:
         model: A Keras model, built; it is changed.
@@ -73,7 +73,7 @@ def checked_trainable(trainable):
 
 
 def check_last(number, there):
-    """Refuses more last layers than there are.
+    """Rejects more last layers than there are.
 
     Args:
         number: N of "last:N".

@@ -1,8 +1,9 @@
 """What a model that is not trained gives for images: computed once, and kept in a file.
 
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
-together where that is proved of the graph. If private data have not touched the model, a guarantee
-for the features is one for the images. The file is as private as these. A model that is known to
+together where that is verified for the graph. If private data have not touched the model, a
+guarantee for the features is one for the images. The file is as private as these. A model that is
+known to
 have learnt from private data is warned of: what is trained on features knows nothing of it.
 """
 

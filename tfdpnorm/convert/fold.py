@@ -78,7 +78,7 @@ def _check(model):
 
 
 def _stock(layer):
-    """The stock layer in the place of `layer`; None where it is one."""
+    """The stock layer that replaces `layer`; None where it is one."""
     if isinstance(layer, (FrozenBatchNormalization, PublicBatchNormalization)):
         return _frozen(layer, epsilon=layer.epsilon, center=layer.center, scale=layer.scale)
     if isinstance(layer, PublicCentering):

@@ -24,7 +24,7 @@ class Examples:
         is_complete: whether N is the official size of the split. An epsilon is computed from the N
             that is here, whether it is or not.
         origin: in words, what it was made from, should that not be the official source; "" if it is
-            that, or nobody knows.
+            that, or no one knows.
         class_names: names of the classes by label, a tuple of strings; () if they are not known.
         persons: whose each example is, integers [N]; None where each is of another person.
 

@@ -158,7 +158,7 @@ def poisson_batches(
     files (`np.memmap`, HDF5), only the examples of a batch are read, ahead of its use: memory does
     not depend on N.
 
-    With `person`, persons are sampled in place of rows: q, N and `expected_batch_size` count
+    With `person`, persons are sampled instead of rows: q, N and `expected_batch_size` count
     persons, and what an update reads of a drawn person is the mean over up to `most_per_person` of
     their rows, chosen at random for each update.
 

@@ -73,7 +73,7 @@ def split_public(examples: Examples, size: int, seed: int) -> tuple[Examples, Ex
     """Splits public rows off a set that has no public counterpart.
 
     A row's number and the seed alone decide in which part it is. Where examples have persons, these
-    are split, with all of their rows: nobody is in both parts. A split that looked at an image or
+    are split, with all of their rows: no one is in both parts. A split that looked at an image or
     a label (the best ones, or so many of each class) would release something of the private rows.
     The people behind the public rows get no privacy at all: this simulates public data on a
     benchmark. N shrinks: compute epsilon from the length of the private part.

@@ -23,7 +23,7 @@ _REMEDY = (
 
 
 class UnreadArray:
-    """Stands for an array [N, ...] that nobody has in memory: its shape and type are known.
+    """Stands for an array [N, ...] that no one has in memory: its shape and type are known.
 
     Attributes:
         shape: Tuple (N, ...).

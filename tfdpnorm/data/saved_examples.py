@@ -34,7 +34,7 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
         folder: Folder to make; it must be empty or absent.
 
     Returns:
-        The structure of the dataset, with a `np.memmap` [N, ...] in place of each tensor.
+        The structure of the dataset, with a `np.memmap` [N, ...] for each tensor.
 
     Raises:
         TypeError: for what is no `tf.data.Dataset`, and for texts.

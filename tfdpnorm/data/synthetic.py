@@ -1,4 +1,4 @@
-"""Public rows that are nobody's data: made from the shape of an input, its range, and a seed."""
+"""Public rows that are no one's data: made from the shape of an input, its range, and a seed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def rows_apart(function: Callable, x: Any, batch_size: int) -> int:
         batch_size: How many are wanted.
 
     Returns:
-        `batch_size` if that is proved of the graph for so many rows; otherwise 1.
+        `batch_size` if that is verified for the graph for so many rows; otherwise 1.
 
     Raises:
         ValueError: if the function keeps something of the rows before.

@@ -37,13 +37,13 @@ _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 def check_known_layers(
     model: keras.Model, *, will_be_proved: bool = False, conversion: ConversionReport | None = None
 ) -> None:
-    """Refuses layers that are known to break the guarantee.
+    """Rejects layers that are known to break the guarantee.
 
     Args:
         model: A Keras model.
         conversion: `tfdpnorm.convert.ConversionReport` of the model; None if it was not converted.
-        will_be_proved: Whether the model is only trained if per-example independence is proved of
-            its training. Then batch normalisation is let pass that has trainable weights and is
+        will_be_proved: Whether the model is only trained if per-example independence is verified
+            for its training. Then batch normalisation is let pass that has trainable weights and is
             always called with `training=False`: it reads its averages and leaves them alone.
 
     Raises:
@@ -55,7 +55,7 @@ def check_known_layers(
 
 
 def check_no_added_losses(model: keras.Model) -> None:
-    """Refuses losses that the last call of `model` added to the one of `compile`.
+    """Rejects losses that the last call of `model` added to the one of `compile`.
 
     Args:
         model: A Keras model.
@@ -68,7 +68,7 @@ def check_no_added_losses(model: keras.Model) -> None:
 
 
 def known_faults(model, *, will_be_proved=False, conversion=None):
-    """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
+    """Yields (name of a layer, message) for all that `check_known_layers` rejects."""
     normalizing = [
         x
         for x in sublayers(model)
@@ -209,7 +209,7 @@ def always_in_inference(model, layers):
     """Returns those of some layers that every call of the model runs with `training=False`.
 
     A trace of the model in training is looked at. It is no proof: Python may do something else in
-    the next trace. What trains is proved of its own.
+    the next trace. What trains is verified for its own.
 
     Args:
         model: A Keras model.

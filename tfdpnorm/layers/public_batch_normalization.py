@@ -322,9 +322,9 @@ class PublicCentering(PublicMomentsLayer):
 
     The network computes the same as without it: normalisation subtracts W mean anyway, so that the
     mean can be held constant without an error in the gradient. What changes is each example's
-    gradient by W as the clip sees it, b x^T: without centring much of it lies along the mean. The
-    pull-back through the public statistics removes that part again, but only after it has used up
-    a share of the clipping norm.
+    gradient with respect to W as the clip sees it, b x^T: without centring much of it lies along
+    the mean. The pull-back through the public statistics removes that part again, but only after it
+    has used up a share of the clipping norm.
 
     Use it only on the input of a layer that is linear (its bias does not matter) and directly
     followed by `PublicBatchNormalization` with the same `statistics`. Exact before dense

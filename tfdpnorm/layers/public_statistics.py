@@ -177,7 +177,7 @@ def pull_back(
 
         dl/dmu = -gamma / sqrt(v + eps) * dl/dbeta       dl/dv = -gamma / (2 (v + eps)) * dl/dgamma
 
-    so that sums over examples of the right-hand gradients, *already clipped and noised*, give the
+    so that sums over examples of the right-hand gradients, *already clipped and noisy*, give the
     sums of the left-hand ones, and one vector-Jacobian product of the public pass gives the missing
     term. Everything else in it is public: the result is post-processing of released numbers.
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class RandomCropAndFlip(keras.layers.Layer):
     """Pads images with mirror images, cuts a window of the old size out, and flips half of them.
 
-    Where the window lies, and whether it is flipped left to right, is drawn anew for each image and
-    each call. Without `training=True` images stay as they are.
+    Where the window lies, and whether it is flipped left to right, is drawn again for each image
+    and each call. Without `training=True` images stay as they are.
 
     Privacy:
         Per-example: a view depends on its own image and on numbers drawn for its position.

@@ -25,7 +25,7 @@ class RandomPatchFeatures(keras.layers.Layer):
     For patches p and p' of the same length, the inner product of their features divided by
     filters / 2 comes near to |p|^2 exp(-|u - u'|^2 / (2 s^2)), where u and u' are the patches at
     length 1. Weights and phases are drawn once and never trained. Patches shorter than 0.3 are
-    divided by 0.3 in place of their length.
+    divided by 0.3 instead of their length.
 
     Privacy:
         Per-example, and the weights do not depend on the data. They are not trained, and so neither

@@ -30,8 +30,8 @@ class ScaleNorm(keras.layers.Layer):
     Privacy:
         `normalization="group"` is per-example. `"public_batch"` is per-example in its modes
         "public", "blend" and "example" (see `PublicBatchNormalization`). With `"batch"`
-        each example changes the outputs of others and the moving averages: not private, and refused
-        by `tfdpnorm.make_private`.
+        each example changes the outputs of others and the moving averages: not private, and
+        rejected by `tfdpnorm.make_private`.
 
     Args:
         normalization: "group", "batch" or "public_batch".

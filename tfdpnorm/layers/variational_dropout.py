@@ -231,8 +231,8 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
 
         Privacy:
             Post-processing of the released weights: it costs nothing. The statement of a private
-            model cannot tell pruned weights from those that come from elsewhere, and says so; prune
-            the model that its `save` wrote.
+            model cannot tell pruned weights from those that are of unknown provenance, and says so;
+            prune the model that its `save` wrote.
 
         Returns:
             The share of weights whose mean is 0 now.
@@ -278,7 +278,7 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
     Privacy:
         Per-example: what a row gets depends on that row, the weights and chance. The noise gives no
         guarantee of its own: only the noise on the clipped sum does. What is learnt of it, log
-        alpha or log zeta^2, is clipped and noised with the other weights. The divergence is a
+        alpha or log zeta^2, is clipped and gets noise with the other weights. The divergence is a
         function of weights and of the public number N; `make_private` adds its gradient after the
         noise, exactly and at no cost, with N = `num_examples` of the plan or any other number that
         was chosen without the data.

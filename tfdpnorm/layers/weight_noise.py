@@ -251,7 +251,7 @@ def _check_layer(layer):
 
 
 def _checked_stddev(stddev):
-    """Returns `stddev` as a float; refuses what float32, in which noise is drawn, does not hold."""
+    """Returns `stddev` as a float; rejects what float32, in which noise is drawn, does not hold."""
     expected, remedy = "to be a finite float32 number >= 0", "Pass 0.0 for none."
     number = real("stddev", stddev, expected, remedy)
     with np.errstate(over="ignore"):

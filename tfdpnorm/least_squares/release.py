@@ -147,7 +147,7 @@ def private_least_squares(
 
     Each row of features is scaled down to `l2_norm_clip`, so that an example moves the released
     vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The noise of standard
-    deviation z lies on a grid and pays for the rounding of the sum. The number of examples is
+    deviation z lies on a grid and accounts for the rounding of the sum. The number of examples is
     public, as everywhere in this library.
 
     A row with a number that is not finite, or with a label out of range, counts as nothing.

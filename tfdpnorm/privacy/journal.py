@@ -67,7 +67,7 @@ class Journal:
         return self._whole_lines.hexdigest()
 
     def check_reaches(self, tail):
-        """Makes sure that the file goes on from where it once had the `tail` given, a pair.
+        """Makes sure that the file continues from where it once had the `tail` given, a pair.
 
         Raises:
             ValueError: if `tail` is no such pair.

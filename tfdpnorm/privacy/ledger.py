@@ -97,7 +97,7 @@ class PrivacyLedger:
 
     @property
     def guarantee_holds(self) -> bool:
-        """Whether nothing is known that would void the guarantee."""
+        """Whether nothing is known that would invalidate the guarantee."""
         return self._state.guarantee_holds
 
     def record(self, entry: Any) -> None:
@@ -188,7 +188,7 @@ def create_ledger(
 def reopen_ledger(
     path: str | os.PathLike, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None
 ) -> PrivacyLedger:
-    """Opens a ledger file to go on with its run, and cuts off a torn last line.
+    """Opens a ledger file to continue its run, and cuts off a torn last line.
 
     Unless no update was announced yet, `Resume` has to come next. The file is locked against other
     processes, where the operating system can, until the ledger is closed or forgotten.

@@ -219,7 +219,7 @@ class PrivacyPlan:
 
     @property
     def guarantee_holds(self) -> bool:
-        """Whether nothing is known that would void the guarantee."""
+        """Whether nothing is known that would invalidate the guarantee."""
         return not self.no_guarantee_because
 
     @property
@@ -257,14 +257,14 @@ class PrivacyPlan:
     def claimed_epsilon_after(self, updates: int) -> float:
         """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
-        **A claim, not a guarantee**: whoever prints it must say so. It serves to compare with
+        **A claim, not a guarantee**: anyone who prints it must say so. It serves to compare with
         papers whose scheme does not keep its promise.
         """
         return run_epsilon(self, updates, ())
 
 
 def updates_of_epochs(epochs, sampling_rate):
-    """How many updates draw each example `epochs` > 0 times in the mean, rounded up."""
+    """How many updates draw each example `epochs` > 0 times on average, rounded up."""
     steps = arguments.positive("epochs", epochs) / sampling_rate
     # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
     return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
@@ -295,7 +295,7 @@ def make_plan(
         expected_batch_size: Expected batch size, > 0 and at most `num_examples`.
         l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
         steps: Number of optimizer updates, >= 1.
-        epochs: How often an example is drawn in the mean, > 0, in the place of steps, which is
+        epochs: How often an example is drawn on average, > 0, instead of steps, which is
             epochs * num_examples / expected_batch_size, rounded up.
         budget: A `PrivacyBudget`; the noise is calibrated to it. An infinite epsilon means no
             noise.

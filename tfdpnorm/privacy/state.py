@@ -67,7 +67,7 @@ class LedgerState:
 
     @property
     def guarantee_holds(self):
-        """Whether nothing is known that would void the guarantee."""
+        """Whether nothing is known that would invalidate the guarantee."""
         return not self.has("no_guarantee")
 
     @property
@@ -173,7 +173,7 @@ def _resume(state, entry):
 
 
 def check_queries_are_by_row(plan):
-    """Refuses noisy answers in a run that protects persons, who may have many validation rows.
+    """Rejects noisy answers in a run that protects persons, who may have many validation rows.
 
     Raises:
         ValueError: with the remedy.

@@ -10,8 +10,8 @@ import math
 def gaussian_noise(epsilon, delta):
     """The noise ratio of the classical Gaussian theorem (Dwork & Roth 2014, Theorem A.1).
 
-    The theorem is proved for epsilon < 1 only. Well beyond, it asks for too little: at epsilon = 10
-    the mechanism has up to four times the delta, at epsilon = 20 up to 150 times.
+    The theorem is verified for epsilon < 1 only. Well beyond, it asks for too little: at epsilon =
+    10 the mechanism has up to four times the delta, at epsilon = 20 up to 150 times.
 
     Args:
         epsilon: > 0.

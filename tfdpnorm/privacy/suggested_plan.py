@@ -61,7 +61,7 @@ def suggest_plan(
     Args:
         budget: `PrivacyBudget`.
         num_examples: N >= 1; persons, with `most_per_person`.
-        epochs: How often an example is drawn in the mean, > 0; not beside both others.
+        epochs: How often an example is drawn on average, > 0; not beside both others.
         steps: Number of updates >= 1.
         expected_batch_size: Expected batch size, > 0 and at most N.
         l2_norm_clip: C, a number > 0.

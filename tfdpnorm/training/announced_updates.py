@@ -71,13 +71,13 @@ class BatchesInUse:
             self.executes = before
 
     def check_counted(self, made, counted):
-        """Voids the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger was told of."""
         if made > counted:
             self._void(self.BY_HAND)
 
     @as_written
     def check_step(self):
-        """Voids the guarantee unless the step that runs, or is traced, is part of an execution."""
+        """Invalidates the guarantee unless the present step is part of an execution."""
         if not self.executes:
             self._void(self.BY_HAND)
 

@@ -38,7 +38,7 @@ def checked_batches(private, streams, x, y, arguments):
         arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
 
     Raises:
-        ValueError: for data, arguments or layers that private training refuses.
+        ValueError: for data, arguments or layers that private training rejects.
     """
     plan, weights = private.plan, arguments.get("sample_weight")
     check_sample_weight(weights)
@@ -76,7 +76,7 @@ def checked_batches(private, streams, x, y, arguments):
 
 
 def _blank(array):
-    """A row [1, ...] that is nobody's."""
+    """A row [1, ...] that is no one's."""
     shape = (1, *array.shape[1:])
     return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
 

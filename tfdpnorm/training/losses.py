@@ -163,7 +163,7 @@ def _without_ignored(loss, y, predictions):
 def _completed(structure, names, value=None):
     """A dict with a value for each of the model's outputs that it has none for; as Keras reads it.
 
-    What goes by another name is left in it, to be refused.
+    What goes by another name is left in it, to be rejected.
     """
     if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
         return structure
@@ -192,7 +192,7 @@ def _function(loss):
 
 
 def _check_rows_apart(loss, y, predictions):
-    """Refuses a loss that broadcasts targets across rows.
+    """Rejects a loss that broadcasts targets across rows.
 
     Targets [rows] beside predictions [rows, outputs] are an error of TensorFlow's, but for as many
     outputs as rows: then each row's loss would be taken against all rows' targets. It is tried with

@@ -106,7 +106,7 @@ def make_private(
             have it made by rule from the next three.
         budget: `tfdpnorm.PrivacyBudget`, without a plan.
         num_examples: N, the number of training examples, without a plan.
-        epochs: How often an example is drawn in the mean, without a plan; None for a usual number.
+        epochs: How often an example is drawn on average, without a plan; None for a usual number.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm: as one vector unless told.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
@@ -115,7 +115,7 @@ def make_private(
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
             with statistics "example", with "lot" and its full gradient, and, with a warning of what
-            it costs, where book-keeping has no rule or per-example independence is not proved for
+            it costs, where book-keeping has no rule or per-example independence is not verified for
             it. The shapes of the model's inputs have to be known then: call a subclassed model on
             a batch before, or `build(shape)`.
         physical_batch_size: Rows that go through the model at once; smaller than a batch saves
@@ -124,12 +124,13 @@ def make_private(
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
-            "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
-            can tell from the bits of a single update which of them it was, whatever epsilon says.
+            "fast" saves some 3 ms for each million weights; an attacker who
+            knows two candidate sums can tell from the bits of a single update which of them it was,
+            whatever epsilon says.
         insecure_seed: For tests: makes noise and sampled batches repeatable. No guarantee holds.
         run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
             that it holds. None keeps both in memory.
-        validate: How per-example independence is made sure of. True: before the first update it is
+        validate: How per-example independence is ensured. True: before the first update it is
             verified from the graph of the step, for engine "book_keeping", or holds by
             construction, for "per_example". Models that cannot be verified are rejected. "probe":
             before the first update the model, its loss and its augmentation are run on a few
@@ -279,7 +280,7 @@ def make_private(
 
 
 def _check_one_of(plan, **instead):
-    """Refuses a plan beside what makes one, and neither of them."""
+    """Rejects a plan beside what makes one, and neither of them."""
     given = [name for name, value in instead.items() if value is not None]
     if plan is None:
         if instead["budget"] is None or instead["num_examples"] is None:
@@ -307,7 +308,7 @@ def _check_one_of(plan, **instead):
 def _check_settings(
     noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
 ):
-    """Refuses values that no model could be trained with."""
+    """Rejects values that no model could be trained with."""
     check_runs_eagerly()
     arguments.choice("noise_generator", noise_generator, GENERATORS)
     number = None if _is_auto(physical_batch_size) else physical_batch_size
@@ -397,7 +398,7 @@ class _Parts(NamedTuple):
 
 
 def _parts_of(model, plan, *, conversion, clipping, public, views, engine, validate):
-    """Returns the `_Parts` for a model; refuses what does not fit together."""
+    """Returns the `_Parts` for a model; rejects what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     synthetic_rows = None

@@ -1,6 +1,7 @@
-"""Functions of one physical batch, which are proved as they are trained.
+"""Functions of one physical batch, which are verified as they are trained.
 
-In a step that is traced, such a function is traced by itself. Its graph is what is proved, and its
+In a step that is traced, such a function is traced by itself. Its graph is what is verified, and
+its
 graph is what the step calls: nothing that Python does differently the next time can come between
 the proof and the training.
 """
@@ -41,7 +42,7 @@ class PhysicalBatches:
             public: Tensors of the graph so far that `function` may read: they depend on no example.
             variables: Those that it differentiates by.
             can_be_proved: Whether the engine can be. Otherwise only its state is looked at.
-            reads_rows: Whether all layers are known to read rows of examples, and nobody waits for
+            reads_rows: Whether all layers are known to read rows of examples, and no one waits for
                 a proof: then an eager call needs no trace.
 
         Returns:

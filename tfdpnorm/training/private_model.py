@@ -85,12 +85,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     Privacy:
         The weights after `fit`, and everything computed from them, are (epsilon, delta)-DP as
         `privacy_statement()` says, which also names what is left out: the loss and the metrics
-        that `fit` prints on the training data are not noised.
+        that `fit` prints on the training data have no noise.
 
     Attributes:
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
-        ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
+        ledger: The `tfdpnorm.privacy.PrivacyLedger`: the budget spent.
         session: The `Session`: whose weights, optimizer and data these are.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
@@ -306,11 +306,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             epochs: Number of epochs; by default, enough for all planned updates.
             verbose: As in Keras.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
-            callbacks: As in Keras. Those that act on a private quantity are refused, or named in
+            callbacks: As in Keras. Those that act on a private quantity are rejected, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
             person: For a plan with `most_per_person`: whose each row is, a vector of integers or
                 texts.
-            validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
+            validation_is_public: Whether `validation_data` is public, so that callbacks
                 may act on it.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
                 compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.
@@ -377,13 +377,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return history
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
+        """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
         if self.session.batches.is_training and not is_validation_of_fit(kwargs):
             self.session.rows.check_evaluated(x, kwargs.get("steps"))
         return super().evaluate(x, y, *args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
+        """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
         self._check_ready_for_training()
         self._replicas.check_fit(None, ())
         self.session.provenance.check()
@@ -419,7 +419,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def export(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """Exports the trained model as a SavedModel for inference; as in Keras.
 
-        It holds the present public moments in the place of the public rows. Only in the statistics
+        It holds the present public moments instead of the public rows. Only in the statistics
         modes "example" and "lot" it holds the rows, which inference needs: see `servable`.
         """
         self.check_weights()
@@ -438,7 +438,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def load_weights(self, filepath: str | os.PathLike, **kwargs: Any) -> Any:
         """Loads weights that `save_weights` wrote.
 
-        If they are not known to be of this run, the statement says that they come from elsewhere.
+        If they are not known to be of this run, the statement says that they are of unknown
+        provenance.
         """
         status = self.model.load_weights(filepath, **kwargs)
         self.session.provenance.check(replaced=True)
@@ -581,7 +582,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             batch_size: How many are wanted.
 
         Returns:
-            `batch_size`, if it is proved of the graph of inference for so many rows, and for the
+            `batch_size`, if it is verified for the graph of inference for so many rows, and for the
             rest of them; otherwise 1.
 
         Raises:

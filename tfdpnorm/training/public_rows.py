@@ -34,17 +34,17 @@ class PublicBatch:
     Attributes:
         rows: [M, ...] rows that are not private, a structure like the model's inputs. They must be
             chosen without looking at the private data, and not be part of it. Or "synthetic",
-            "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are made
-            up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1], token
-            ids, or numbers of mean 0 and variance 1.
-        pull_back: "whole", or "shrunk": the noisy gradients by gamma and beta are shrunk before
-            they are pulled back through the public statistics, each layer's by its own ratio of
-            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where batches
-            are small or the noise is large.
-        pull_back_weight: Factor > 0 on the gradients by gamma and beta of public-batch layers
-            before clipping, undone after the noise. They are small beside the kernels' and the
-            pull-back multiplies their noise: a factor above 1 gives them less noise for a share of
-            the clipping norm.
+            "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are
+            generated for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1],
+            token ids, or numbers of mean 0 and variance 1.
+        pull_back: "whole", or "shrunk": the noisy gradients with respect to gamma and beta are
+            shrunk before they are pulled back through the public statistics, each layer's by its
+            own ratio of signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps
+            where batches are small or the noise is large.
+        pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
+            layers before clipping, undone after the noise. They are small beside the kernels' and
+            the pull-back multiplies their noise: a factor above 1 gives them less noise for a share
+            of the clipping norm.
 
     Raises:
         ValueError: for a value out of its range.
@@ -71,11 +71,11 @@ class PublicBatch:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the rows are to be made up for a model."""
+        """Whether the rows are to be generated for a model."""
         return isinstance(self.rows, (str, SyntheticRows))
 
     def for_model(self, model: keras.Model) -> tuple[PublicBatch, str | None]:
-        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if made up).
+        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if generated).
 
         Args:
             model: The Keras model whose inputs they are.
@@ -113,7 +113,7 @@ def _arrays(rows, model):
 
 
 def _check_has_moments(rows):
-    """Refuses an array [M, ...] of public rows that has no moments, whatever the private data."""
+    """Rejects an array [M, ...] of public rows that has no moments, whatever the private data."""
     count = len(rows) if rows.ndim else 0
     if count < 2:
         raise ValueError(

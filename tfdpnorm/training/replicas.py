@@ -100,7 +100,7 @@ class OneDevice:
         return noise if self.workers is None else self.workers.noise_of_chief(noise)
 
     def check_fit(self, batches, callbacks):
-        """Refuses a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
+        """Rejects a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
         if self.workers is not None:
             check_fit_of_workers(batches, callbacks)
 

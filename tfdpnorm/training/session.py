@@ -52,7 +52,7 @@ class Session:
         self._variables = self._present_variables()
 
     def check_ready(self, optimizer, *, made, is_compiled):
-        """Refuses training that could not be accounted, or that the plan has no room for.
+        """Rejects training that could not be accounted, or that the plan has no room for.
 
         Args:
             optimizer: That of the model.
@@ -69,7 +69,7 @@ class Session:
         self.provenance.check_optimizer(optimizer)
 
     def check_variables(self):
-        """Refuses a `fit` of others than the model was compiled with; returns those it trains.
+        """Rejects a `fit` of others than the model was compiled with; returns those it trains.
 
         Raises:
             ValueError: naming those that were frozen or thawed.
@@ -120,7 +120,7 @@ class Session:
             self.provenance.check()
 
     def check_counted(self, made):
-        """Voids the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger was told of."""
         if not self.batches.executes:
             self.batches.check_counted(made, self._ledger.updates)
 

@@ -74,7 +74,7 @@ class Suggestion:
         return optimizer_at(self.learning_rates[name], self.plan.steps, name)
 
     def beside(self, **given: Any) -> Suggestion:
-        """Returns the suggestion with settings that were given in the place of its own.
+        """Returns the suggestion with given settings in place of its own.
 
         Args:
             **given: Those of `arguments`, but the plan; None for what was not given.

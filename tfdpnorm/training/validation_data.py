@@ -117,7 +117,7 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
 
     Raises:
         ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
-            if inputs or rows differ in shape, or cannot be read, so that nobody can tell.
+            if inputs or rows differ in shape, or cannot be read, so that no one can tell.
     """
     trained = as_inputs(trained)
     theirs = trained.leaves

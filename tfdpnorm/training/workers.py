@@ -211,7 +211,7 @@ class _NoiseOfChief:
 
 
 def check_fit_of_workers(batches, callbacks):
-    """Refuses a `fit` that several processes cannot make together.
+    """Rejects a `fit` that several processes cannot make together.
 
     Args:
         batches: `PoissonBatches`, or None for other data.

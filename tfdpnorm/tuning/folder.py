@@ -36,7 +36,7 @@ def _read_key(folder):
 
 
 def new_key(folder):
-    """Draws a key, writes it to a folder in place of any other, and returns it.
+    """Draws a key, writes it to a folder, replacing any other, and returns it.
 
     Raises:
         OSError: if it cannot be written.
@@ -150,13 +150,13 @@ class SearchFolder:
 
     `ledger.jsonl` has the plan of the search, and each trial before it begins. `secret.key`, mode
     0600, decides the number of trials and their settings: they are the same after a crash, and a
-    folder without it is refused, since another number would be another search. Nobody may know it:
+    folder without it is rejected, since another number would be another search. No one may know it:
     a search whose number of trials is known has no such epsilon.
 
-    The ledger has a digest of the rows of the search, under the secret, and other rows are refused:
-    with another split, one trial would be trained on what has scored another. If the ledger lies in
-    another place than before, the search and its trials say that there may be copies (see
-    `RunFolder`).
+    The ledger has a digest of the rows of the search, under the secret, and other rows are
+    rejected: with another split, one trial would be trained on what has scored another. If the
+    ledger lies in another place than before, the search and its trials say that there may be copies
+    (see `RunFolder`).
 
     Args:
         path: Folder, made if absent.
@@ -287,7 +287,7 @@ class SearchFolder:
 
         The number of the ledger's file is removed: it would tell of the trials before.
 
-        What voids the guarantee of one trial voids that of the choice between all of them.
+        What invalidates the guarantee of one trial voids that of the choice between all of them.
         """
         if self.winner.exists():
             return
@@ -312,7 +312,7 @@ class SearchFolder:
         files.flush(self.path)
 
     def _check_rows(self, ledger, rows):
-        """Refuses rows that are not those that the search began with."""
+        """Rejects rows that are not those that the search began with."""
         known = ledger.settings.get("rows")
         if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
             raise PrivacyError(

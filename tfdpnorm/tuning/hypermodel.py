@@ -176,7 +176,7 @@ class ModelAndSettings(PrivateHyperModel):
 
 
 def checked_settings(settings):
-    """Returns arguments of `make_plan` and `make_private`; refuses those that the search decides.
+    """Returns arguments of `make_plan` and `make_private`; rejects those that the search decides.
 
     Raises:
         ValueError: naming what is missing, unknown or not for the caller to say.
@@ -209,7 +209,7 @@ def closed_on_failure(private):
 
 
 def check_trial_callbacks(callbacks, *, is_composed):
-    """Refuses callbacks whose answers the search has not planned for, and those that give away.
+    """Rejects callbacks whose answers the search has not planned for, and those that give away.
 
     Args:
         callbacks: List of Keras callbacks.

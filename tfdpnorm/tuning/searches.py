@@ -43,13 +43,13 @@ class PrivateRandomSearch(PrivateTuner):
 
     Privacy:
         The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noisy scores protect. It presumes that nobody learns how many trials
+        example, which the noisy scores protect. It presumes that no one learns how many trials
         there were, or anything of those that lost: what is in the folder besides `winner/` is not
         for release. A trial that fails counts as one that ends with the lowest score. If no trial
         was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
         is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial. A trial that was cut short goes on with the updates that are left: it
-        presumes that neither data nor settings decide when a process dies.
+        before its last trial. A trial that was cut short continues with the updates that are left:
+        it presumes that neither data nor settings decide when a process dies.
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
@@ -62,7 +62,7 @@ class PrivateRandomSearch(PrivateTuner):
             searched. A trial costs the search the most that any of them does.
         distribution: Of the number of trials: "poisson", which is seldom far from its mean;
             "geometric", for many trials the cheaper; or "logarithmic", cheap, but mostly one trial.
-        validation_is_public: Whether the validation data are nobody's secret: then scores are exact
+        validation_is_public: Whether the validation data are public: then scores are exact
             and free.
         max_consecutive_failed_trials: After so many failures one after the other the search raises.
         directory: Folder of all searches.

@@ -79,7 +79,7 @@ PRIVATE_SCORE = "private_val_score"
 
 
 class PublicScore:
-    """The accuracy on examples that are nobody's secret.
+    """The accuracy on examples that are public.
 
     Args:
         x: Inputs [N, ...], or a structure of them.

@@ -61,7 +61,7 @@ def rows_of_longer(rows, block):
     """How many longer vectors are added up in one go, so that rounding does no more than is paid.
 
     A function of the sum may make vectors shorter, those of rows with norms of up to `LONGER` C.
-    Rounding of their sum is larger by as much, and has to be made up for by fewer additions.
+    Rounding of their sum is larger by as much, and has to be generated for by fewer additions.
 
     Args:
         rows: R, the most examples of a batch or rows of a physical batch.

@@ -69,7 +69,7 @@ def book_keeping(
         observe: Function that is called with the `BookKept` of this pass, once after the forward
             pass and once with everything; None for none.
         unreached: List that variables are added to that the loss does not depend on, whose sum is
-            zero; None refuses them.
+            zero; None rejects them.
 
     Returns:
         A `ClippedSum`.
@@ -151,7 +151,7 @@ def book_keeping(
 
 
 def _check_rows(calls, mask):
-    """Refuses layers that run on other rows than the batch's, or than a wrapper's rule says.
+    """Rejects layers that run on other rows than the batch's, or than a wrapper's rule says.
 
     Norms by such rows would be broadcast against the mask: parts of one example's gradient would
     be clipped one by one, and their sum exceed the clip.

@@ -39,7 +39,7 @@ def per_example(
             the full gradient). Then gradients are rows of the Jacobian of the whole batch, at a
             cost that is quadratic in the rows, and the sensitivity of the sum is NOT bounded by C.
         unreached: List that the variables are added to that the loss does not depend on, whose sum
-            is zero whatever the rows hold; None refuses them.
+            is zero whatever the rows hold; None rejects them.
 
     Returns:
         A `ClippedSum`.
@@ -63,13 +63,13 @@ def per_example(
 
 
 def check_connected(gradients, variables, unreached=None):
-    """Refuses variables whose gradient is None, or adds them to a list.
+    """Rejects variables whose gradient is None, or adds them to a list.
 
     Args:
         gradients: List of gradients, None for those that do not exist.
         variables: What they are by.
         unreached: List that the variables without a gradient are added to; None to refuse them. If
-            no variable has one they are refused anyway: nothing would be trained.
+            no variable has one they are rejected anyway: nothing would be trained.
 
     Raises:
         ValueError: naming them.

@@ -5,7 +5,7 @@ the gradient b of the sum of all losses by it, and of what the rule remembered. 
 the losses are of rows, in the engine's order, then what the rule computes for example i depends on
 example i and on what is free: no other example changes its gradient, its norm or its clip factor.
 That a rule computes row i of its contributions from row i of these tensors is the library's own
-part, and is not proved here.
+part, and is not verified here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def prove_training(
     make_forward: Callable | None = None,
     **options: Any,
 ) -> Proof:
-    """Proves per-example independence of a model's training by book-keeping.
+    """Verifies per-example independence of a model's training by book-keeping.
 
     Args:
         model: A built Keras model.
@@ -213,7 +213,7 @@ def _check_computed_alike(first, last, broadcast):
 
 
 def prove_pass(graph, kept, examples, public=()):
-    """Proves per-example independence of a traced pass of book-keeping.
+    """Verifies per-example independence of a traced pass of book-keeping.
 
     Args:
         graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].

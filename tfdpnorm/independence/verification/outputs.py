@@ -38,7 +38,7 @@ class Claim:
 
     @property
     def holds(self):
-        """Whether the claim is proved."""
+        """Whether the claim is verified."""
         if self.verdict == FREE:
             return self.may_be_free
         return self.verdict == Rows(0, self.per_example)
@@ -58,7 +58,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a function, for the number of examples that it was traced for.
+    """The result of verifying a function, for the number of examples that it was traced for.
 
     Attributes:
         claims: Tuple of `Claim`. With a state fault they say nothing of later runs.
@@ -75,12 +75,12 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether all claims are proved, and no state depends on examples."""
+        """Whether all claims are verified, and no state depends on examples."""
         return all(claim.holds for claim in self.claims) and not self.state_faults
 
     @property
     def failed(self) -> tuple:
-        """Tuple of the claims that are not proved."""
+        """Tuple of the claims that are not verified."""
         return tuple(claim for claim in self.claims if not claim.holds)
 
     @property
@@ -210,7 +210,7 @@ def _captured(tensor):
 
 
 def check_specs(specs, examples):
-    """Refuses specs that are not of so many examples, or not of known shapes."""
+    """Rejects specs that are not of so many examples, or not of known shapes."""
     for spec in tf.nest.flatten(specs):
         if not spec.shape.is_fully_defined() or spec.shape[:1] != [examples]:
             raise ValueError(

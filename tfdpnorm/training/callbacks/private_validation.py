@@ -79,7 +79,7 @@ class PrivateValidation(keras.callbacks.Callback):
             rows [N, classes].
         noise_multiplier: Standard deviation of the noise on the count, in examples. 0 gives the
             accuracy as it is, for runs without guarantee only.
-        budget: `PrivacyBudget`, in place of `noise_multiplier`: the noise is calibrated so that
+        budget: `PrivacyBudget`, instead of `noise_multiplier`: the noise is calibrated so that
             `queries` answers cost just about as much, by Renyi DP, hence at most as much by either
             accountant. Its delta must be the plan's. With `disjoint=False` it is what the answers
             would cost by themselves.
@@ -170,7 +170,7 @@ class PrivateValidation(keras.callbacks.Callback):
 
         Raises:
             ValueError: giving the numbers of such rows, for the data's curator, not for
-                publication; or if shapes differ, so that nobody can tell.
+                publication; or if shapes differ, so that no one can tell.
         """
         if not self.disjoint:
             return
@@ -252,7 +252,7 @@ class PrivateValidation(keras.callbacks.Callback):
             logs["epsilon"] = ledger.epsilon()  # What Keras has is from before the answer.
 
     def _plan(self, epoch):
-        """How many answers there will be after a fit from `epoch` on; refused if too many."""
+        """How many answers there will be after a fit from `epoch` on; rejected if too many."""
         ledger = self.model.ledger
         epochs = math.ceil(ledger.state.remaining_updates / (self.params["steps"] or 1))
         last = min(self.params["epochs"], epoch + epochs)
@@ -305,7 +305,7 @@ class PrivateValidation(keras.callbacks.Callback):
     def _declare_other_runs(self, ledger):
         """Says in both ledgers, each of which counts its own answers, that there is another.
 
-        Not of the trials of a search, which counts them all: from what the winner's says, nobody
+        Not of the trials of a search, which counts them all: from what the winner's says, no one
         may learn how many there were.
         """
         if ledger.state.search is not None:

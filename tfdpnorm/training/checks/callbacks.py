@@ -53,7 +53,7 @@ def validations_first(callbacks):
 def check_callbacks(
     callbacks, ledger, *, validation_data_given, validation_is_public=False, names_of_metrics=()
 ):
-    """Refuses callbacks that act on private numbers; names in the ledger what else they do.
+    """Rejects callbacks that act on private numbers; names in the ledger what else they do.
 
     Recognised are the callbacks of Keras, classes derived from them, and any other callback with
     an attribute `monitor`. What else a callback may do with the logs is for its author to know;
@@ -61,12 +61,12 @@ def check_callbacks(
 
     | It looks at | what happens |
     |---|---|
-    | a metric of the training examples | refused |
+    | a metric of the training examples | rejected |
     | `val_...` | the statement says so, and whether the validation data were said to be public |
     | a `PrivateValidation`, "epsilon", "lr" | allowed |
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
-    writes logs to files is named in the statement. Nothing is recorded if anything is refused.
+    writes logs to files is named in the statement. Nothing is recorded if anything is rejected.
 
     Args:
         callbacks: Those of `fit`, as in `validations_first`.

@@ -39,7 +39,7 @@ def _rows(x):
 
 
 def check_inputs(model, x):
-    """Refuses another number of arrays than a functional model has inputs, and texts for numbers.
+    """Rejects another number of arrays than a functional model has inputs, and texts for numbers.
 
     Dicts may hold more: Keras leaves those out.
 
@@ -66,7 +66,7 @@ def check_inputs(model, x):
 
 
 def check_sample_weight(sample_weight):
-    """Refuses weights by output.
+    """Rejects weights by output.
 
     Raises:
         ValueError: with the remedy.
@@ -82,7 +82,7 @@ def check_sample_weight(sample_weight):
 
 
 def check_batch_size(batch_size, plan):
-    """Refuses a batch size that is not the expected batch size of the plan.
+    """Rejects a batch size that is not the expected batch size of the plan.
 
     Raises:
         ValueError: naming both.
@@ -160,7 +160,7 @@ NO_TARGETS = (
 
 
 def check_person(x, person, plan):
-    """Refuses data without persons for a plan of persons, and persons for a plan of rows.
+    """Rejects data without persons for a plan of persons, and persons for a plan of rows.
 
     Raises:
         ValueError: with the remedy.
@@ -215,7 +215,7 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
 
 
 def refuse_fit_arguments(arguments):
-    """Refuses arguments of `fit` that have no meaning for Poisson-sampled batches."""
+    """Rejects arguments of `fit` that have no meaning for Poisson-sampled batches."""
     if arguments.get("validation_split"):
         raise ValueError(
             "validation_split is not supported with Poisson-sampled batches, got "

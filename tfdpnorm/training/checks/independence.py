@@ -61,7 +61,7 @@ class IndependenceChecks:
         private: `PrivateModel`.
         views: `tfdpnorm.training.views.Views` of its rows.
         engine: `tfdpnorm.training.engine_choice.EngineInUse` of the clipped sums.
-        validate: True rejects a step that cannot be verified. "probe" goes on with one if the
+        validate: True rejects a step that cannot be verified. "probe" continues with one if the
             randomized check ran and found nothing. False does neither, and no guarantee holds.
     """
 
@@ -73,7 +73,7 @@ class IndependenceChecks:
 
     @property
     def demand_a_proof(self):
-        """Whether a step is only made if per-example independence is proved of it."""
+        """Whether a step is only made if per-example independence is verified for it."""
         return self._private.statistics != "lot" and self._validate is True
 
     def check_at_random(self, loss, x, y):
@@ -127,7 +127,7 @@ class IndependenceChecks:
         switched on at any time, no graph says what it computes, and no guarantee holds.
 
         Raises:
-            ValueError: if per-example independence is not proved and had to be.
+            ValueError: if per-example independence is not verified and had to be.
         """
         is_graph = hasattr(train_function, "get_concrete_function")
         if not is_graph or tf.config.functions_run_eagerly():
@@ -203,7 +203,7 @@ def _check_keeps_nothing(function):
 
 @contextlib.contextmanager
 def _in_its_own_words():
-    """Context in which what this library refuses is raised as it was worded.
+    """Context in which what this library rejects is raised as it was worded.
 
     Keras and AutoGraph add, in several lines, where in the trace that was.
     """
@@ -217,7 +217,7 @@ def _in_its_own_words():
 
 
 def check_proof(proof, engine, validate):
-    """Returns whether a step may go on without a proof, and refuses it where it may not.
+    """Returns whether a step may go on without a proof, and rejects it where it may not.
 
     Args:
         proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.

@@ -15,7 +15,7 @@ from tfdpnorm.training.checks.callbacks import FREE
 
 
 def check_metrics_are_outside(metrics, model):
-    """Refuses metrics that are part of the model: what they saw would be saved with it.
+    """Rejects metrics that are part of the model: what they saw would be saved with it.
 
     Args:
         metrics: As `compile` gets them.

@@ -25,7 +25,7 @@ _METHODS = (
 
 
 def check_no_own_steps(model):
-    """Refuses a model whose class, or which itself, replaces what Keras does in training.
+    """Rejects a model whose class, or which itself, replaces what Keras does in training.
 
     A private model trains by per-example gradients: a `train_step` that computes one gradient of a
     batch cannot be called, and to train without it would be another training than its author wrote.
@@ -54,7 +54,7 @@ def check_no_own_steps(model):
 
 
 def check_no_dynamic_layers(model):
-    """Refuses layers of whose `call` their author says that it runs eagerly only.
+    """Rejects layers of whose `call` their author says that it runs eagerly only.
 
     Args:
         model: A Keras model.
@@ -72,7 +72,7 @@ def check_no_dynamic_layers(model):
 
 
 def check_ready(ledger, *, process, is_compiled):
-    """Refuses training that could not be accounted, or that the plan has no room for.
+    """Rejects training that could not be accounted, or that the plan has no room for.
 
     Args:
         ledger: `PrivacyLedger` of the run.

@@ -1,4 +1,4 @@
-"""What private training refuses, each with its remedy."""
+"""What private training rejects, each with its remedy."""
 
 import math
 import os
@@ -20,7 +20,7 @@ _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
 
 
 def check_optimizer(optimizer):
-    """Refuses optimizers that would undo or repeat what private training does.
+    """Rejects optimizers that would undo or repeat what private training does.
 
     Raises:
         ValueError: for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
@@ -54,7 +54,7 @@ def check_optimizer(optimizer):
 
 
 def check_no_strategy(model):
-    """Refuses `tf.distribute` strategies, in whose scope this is called or a model was made.
+    """Rejects `tf.distribute` strategies, in whose scope this is called or a model was made.
 
     Raises:
         ValueError: naming the strategy.
@@ -76,7 +76,7 @@ def check_no_strategy(model):
 
 
 def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eagerly=False):
-    """Refuses what is not supported on several devices.
+    """Rejects what is not supported on several devices.
 
     Args:
         replicas: `tfdpnorm.training.replicas.Replicas`.
@@ -114,7 +114,7 @@ def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eage
 
 
 def check_no_auto_clustering():
-    """Refuses TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
+    """Rejects TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
 
     Which parts, nothing shows: it may be the noise, which XLA may not be able to compile.
 
@@ -136,7 +136,7 @@ _NOISE_RANGE = (1e-30, 1e30)
 
 
 def check_float32(plan):
-    """Refuses clipping norms and noise that float32 cannot represent beside gradients.
+    """Rejects clipping norms and noise that float32 cannot represent beside gradients.
 
     Raises:
         ValueError: with what was expected.
@@ -157,7 +157,7 @@ def check_float32(plan):
 
 
 def check_budget_share(share, layers, mode):
-    """Refuses shares of the budget that nothing could use, or that leave nothing.
+    """Rejects shares of the budget that nothing could use, or that leave nothing.
 
     Args:
         share: `statistics_budget_share` of the plan; 0 for none.
@@ -183,7 +183,7 @@ def check_budget_share(share, layers, mode):
 
 
 def check_views(views, mode):
-    """Refuses several rows of an example where each runs together with public rows.
+    """Rejects several rows of an example where each runs together with public rows.
 
     Args:
         views: `tfdpnorm.training.views.Views`.
@@ -231,7 +231,7 @@ def check_private_data(batches, plan, public_batch):
 
 
 def check_same_variables(compiled, present):
-    """Refuses to train other variables than the model had when it was compiled.
+    """Rejects to train other variables than the model had when it was compiled.
 
     Args:
         compiled: The `variable_names` of then; None if the model was not built.
@@ -253,7 +253,7 @@ def check_same_variables(compiled, present):
 
 
 def check_something_trains(trained):
-    """Refuses models of which all is frozen: an update would release nothing but noise.
+    """Rejects models of which all is frozen: an update would release nothing but noise.
 
     Args:
         trained: The `variable_names` of the model; None if it is not built.

@@ -111,7 +111,7 @@ def last_whole_state(path):
 
 
 def _bring_back_replaced(path):
-    """Undoes what a process began that died while it put a checkpoint in the place of another."""
+    """Undoes what a process began that died while it replaced a checkpoint."""
     for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
         final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
         if final.exists():

@@ -25,11 +25,11 @@ class RunDir:
     Attributes:
         path: Folder for the ledger, written before each update, and for checkpoints; see
             `RunFolder`.
-        resume: Resume the run that the folder holds, or start one if it holds none. It goes on from
-            its last checkpoint, with new noise and new batches; the updates after that checkpoint
-            are lost, and stay spent. What the guarantee rests on must be as it was: the plan, the
-            statistics, the noise, the bound on rounding. Optimizer, learning rate, engine and
-            physical batch size may be others.
+        resume: Resume the run that the folder holds, or start one if it holds none. It continues
+            from its last checkpoint, with new noise and new batches; the updates after that
+            checkpoint are lost, and stay spent. What the guarantee rests on must be as it was: the
+            plan, the statistics, the noise, the bound on rounding. Optimizer, learning rate, engine
+            and physical batch size may be others.
         checkpoint_every: Updates between checkpoints; None for a fiftieth of the plan, so that a
             crash costs at most 2 % of the updates (at least one, and an execution of several).
 
@@ -65,7 +65,7 @@ class RunFolder:
     of which the last two are kept, and at the end the privacy statement. A checkpoint appears whole
     or not at all. No secret is in it.
 
-    A resumed run goes on from its last whole checkpoint, with new noise and new batches. The
+    A resumed run continues from its last whole checkpoint, with new noise and new batches. The
     updates that the ledger counts beyond the checkpoint are lost, and stay spent.
 
     The file `place` says where the ledger lies (file system and inode). In another place, or
