@@ -109,5 +109,5 @@ def test_rows_of_ids_that_meet_are_still_seen():
 
     private = made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
     private.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="compute from each example alone, got values"):
+    with pytest.raises(ValueError, match="without interaction between examples, got values"):
         private.fit(np.ones((40, 5), int), X[:, :1], epochs=1, verbose=0)

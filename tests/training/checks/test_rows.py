@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import PrivacyError
+
 
 class Centred(keras.layers.Layer):
     """Subtracts the mean of the batch, where no list of known layers looks for it."""
@@ -44,7 +46,7 @@ def test_a_layer_that_mixes_rows_is_refused_when_made_private(private):
 
 
 def test_a_layer_that_keeps_rows_is_refused_by_make_private(private):
-    with pytest.raises(ValueError, match="state that no example changes, got Assign.*/remembering"):
+    with pytest.raises(ValueError, match="^Examples change state .*: Assign.*/remembering"):
         private(model_with(Remembering()))
 
 
@@ -52,7 +54,7 @@ def test_a_layer_that_keeps_rows_is_refused_by_make_private(private):
 def test_a_model_of_unknown_shape_is_refused_by_fit(private, data, cross_entropy, layer):
     trained = private(Late(layer()))
     trained.compile("sgd", cross_entropy)
-    with pytest.raises(ValueError, match="Expected"):
+    with pytest.raises(PrivacyError, match="^(Examples change state|Per-example independence)"):
         trained.fit(*data, verbose=0)
     assert trained.ledger.updates == 0
 
@@ -82,13 +84,13 @@ def test_a_loss_that_looks_at_other_rows_is_refused_by_fit(private, build, data)
     ids=["mixup", "shuffle", "centring"],
 )
 def test_an_augmentation_that_mixes_rows_is_refused(private, build, augmentation, where):
-    with pytest.raises(ValueError, match=f"of the augmentation, .* cannot be verified: .*{where}"):
+    with pytest.raises(ValueError, match=f"augmentation.* cannot be verified.*{where}"):
         private(build("functional"), augmentation=augmentation, augmentation_multiplicity=2)
 
 
 def test_one_that_mixes_rows_is_found_among_several(private, build):
     mixing = [tf.identity, lambda x: tf.roll(x, 1, 0)]
-    with pytest.raises(ValueError, match="of the augmentation, .* cannot be verified: .*Roll"):
+    with pytest.raises(ValueError, match="augmentation.* cannot be verified.*Roll"):
         private(build("functional"), augmentation=mixing, augmentation_multiplicity=2)
 
 
@@ -214,7 +216,9 @@ class TestTheOneJudge:
         private = private(model_with(layer), validate="probe", engine="book_keeping")
         layer.trainable = True
         private.compile("sgd", cross_entropy)
-        with pytest.raises(ValueError, match="compute from each example alone, got a derivative"):
+        with pytest.raises(
+            ValueError, match="without interaction between examples, got a derivative"
+        ):
             private.fit(*data, verbose=0)
         assert private.ledger.updates == 0
 
